@@ -1,0 +1,242 @@
+"""`LocalCluster`: several TensorFlow processes on this machine, as one object."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from helpers import payload
+from helpers.errors import ClusterError, ConfigError
+from helpers.events import Event
+from helpers.job import EstimatorJob
+from helpers.processes import TaskProcess, free_ports
+from helpers.progress import show_progress
+from helpers.result import TrainingResult
+from helpers.strategy import STRATEGIES, check_collective, share_cores
+from helpers.supervisor import Deadlines, Supervisor
+from helpers.tf_config import EVALUATOR, TFConfig, build
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+DEFAULT_PARAMS: Mapping[str, Any] = {"batch_size": 64, "learning_rate": 0.025, "momentum": 0.9}
+EVALUATE = ("after", "beside", None)
+
+
+class LocalCluster:
+    """A group of worker processes on this machine that trains, and that survives its faults.
+
+        with LocalCluster(workers=2, collective="RING") as cluster:
+            result = cluster.train(model_fn, input_fn, epochs=3)
+
+    Args:
+      workers: how many worker processes; worker 0 is the chief.
+      strategy: the `tf.distribute` strategy by name.
+      collective: how gradients are summed: "AUTO", "RING" (gRPC) or "NCCL" (NVIDIA GPUs).
+      max_restarts: how many faults are answered by starting the group again from its last
+        checkpoint.
+      start_timeout: seconds until every worker must be ready to train.
+      step_timeout: seconds without a step, or without a sign of life from one worker, after
+        which the group counts as failed.
+
+    Raises:
+      ConfigError: a choice this machine cannot run.
+    """
+
+    def __init__(
+        self,
+        workers: int = 2,
+        *,
+        strategy: str = "MultiWorkerMirroredStrategy",
+        collective: str = "AUTO",
+        max_restarts: int = 3,
+        start_timeout: float = 60.0,
+        step_timeout: float = 30.0,
+    ) -> None:
+        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+            raise ConfigError(f"workers={workers!r} must be a whole number from 1.")
+        if strategy not in STRATEGIES:
+            raise ConfigError(
+                f"strategy={strategy!r} is unknown. Choose one of {', '.join(STRATEGIES)}."
+            )
+        check_collective(collective, workers)
+        self.workers = workers
+        self.strategy = strategy
+        self.collective = collective
+        self.max_restarts = max_restarts
+        self.deadlines = Deadlines(start_timeout, step_timeout)
+        self.processes: list[TaskProcess] = []
+        self._supervisor: Supervisor | None = None
+        self._lock = threading.Lock()
+        self._folder: Path | None = None
+
+    def train(
+        self,
+        model_fn: Callable[..., Any],
+        input_fn: Callable[..., Any],
+        *,
+        epochs: int | None = None,
+        steps: int | None = None,
+        params: Mapping[str, Any] | None = None,
+        model_dir: str | Path | None = None,
+        save_checkpoints_steps: int = 200,
+        evaluate: str | None = "after",
+        on_event: Callable[[Event], None] | None = None,
+        progress: bool = True,
+    ) -> TrainingResult:
+        """Trains an Estimator on all workers and waits for the end.
+
+        Every worker runs `tf.estimator.train_and_evaluate` with the strategy in its
+        `RunConfig(train_distribute=…)`. A fault restarts all workers from the last checkpoint.
+
+        Args:
+          model_fn, input_fn: as `tf.estimator.Estimator` takes them. `input_fn` returns one
+            epoch, a `tf.data.Dataset` of (features, labels) batches; in "train" mode it is
+            repeated, and its `input_context` says which shard to read.
+          epochs: passes over the data; or
+          steps: the global step to train to. One of the two, else one epoch.
+          params: hyper-parameters for both functions, over `DEFAULT_PARAMS`.
+          model_dir: where checkpoints go; one that is there is gone on from. By default a
+            temporary folder, deleted with the cluster.
+          save_checkpoints_steps: how many steps a fault may cost.
+          evaluate: "after" the training, by the chief; "beside" it, by one more process that
+            evaluates each checkpoint; or None.
+          on_event: called with every event, in this thread; see `helpers.events`.
+          progress: whether to show a progress bar.
+
+        Raises:
+          ConfigError, DataError: what was asked for cannot be done; the message says why.
+          UserCodeError: `model_fn` or `input_fn` raised; with their own traceback.
+          ClusterError: faults came more than `max_restarts` times.
+          StoppedError: `stop` was called from another thread.
+        """
+        result = TrainingResult(self.workers, self.collective, "", time.time())
+        _check_choice("evaluate", evaluate, EVALUATE)
+        _check_count("epochs", epochs)
+        _check_count("steps", steps)
+        _check_count("save_checkpoints_steps", save_checkpoints_steps)
+        if epochs is not None and steps is not None:
+            raise ConfigError(f"epochs={epochs} and steps={steps} exclude each other: give one.")
+        run_folder = self._new_folder()
+        result.model_dir = str(Path(model_dir or run_folder / "model").absolute())
+        job = EstimatorJob(
+            model_fn=model_fn,
+            input_fn=input_fn,
+            params={**DEFAULT_PARAMS, **(params or {})},
+            model_dir=result.model_dir,
+            strategy=self.strategy,
+            collective=self.collective,
+            steps=steps,
+            epochs=epochs,
+            save_checkpoints_steps=save_checkpoints_steps,
+            evaluate=evaluate,
+        )
+        with show_progress(result, enabled=progress) as show:
+            for event in self._run(job, run_folder, evaluator=evaluate == "beside"):
+                result.add(event)
+                show(event)
+                if on_event:
+                    on_event(event)
+        return result
+
+    def stop(self) -> None:
+        """Ends a running training, from any thread; does nothing when none runs."""
+        with self._lock:
+            if self._supervisor:
+                self._supervisor.stop()
+
+    def close(self) -> None:
+        """Stops, and deletes the temporary folder with logs and checkpoints; twice is fine."""
+        self.stop()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def __enter__(self) -> LocalCluster:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "training" if self._supervisor else "idle"
+        workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
+        return f"LocalCluster({workers}, {self.collective}, {state})"
+
+    def _run(
+        self, work: Callable[[Any], Any], folder: Path, *, evaluator: bool
+    ) -> Generator[Event, None, None]:
+        """Runs `work` in every task, under supervision."""
+        payload_file = folder / "payload.pkl"
+        payload.save(work, payload_file)
+
+        def launch(attempt: int) -> list[TaskProcess]:
+            addresses = [f"127.0.0.1:{port}" for port in free_ports(self.workers)]
+            configs = build(addresses, evaluator=evaluator)
+            self.processes = start_processes(configs, payload_file, folder / f"attempt-{attempt}")
+            return self.processes
+
+        supervisor = Supervisor(launch, self.deadlines, self.max_restarts)
+        with self._lock:
+            if self._supervisor:
+                supervisor.close()
+                raise ClusterError(
+                    f"{self!r} is at work already. Wait for it, call stop(), or make a second "
+                    "LocalCluster: several at once are fine."
+                )
+            self._supervisor = supervisor
+        try:
+            with closing(supervisor.run()) as events:
+                yield from events
+        finally:
+            with self._lock:
+                self._supervisor = None
+                supervisor.close()
+
+    def _new_folder(self) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="local-cluster-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
+
+
+def start_processes(configs: Sequence[TFConfig], work: Path, folder: Path) -> list[TaskProcess]:
+    """Starts one process for each config, all or none; their logs go to `folder`."""
+    folder.mkdir()
+    workers = [config for config in configs if config.task.type != EVALUATOR]
+    shares = share_cores(len(workers))
+    started: list[TaskProcess] = []
+    try:
+        for index, config in enumerate(configs):
+            cores = shares[index] if index < len(shares) else []  # the evaluator is not pinned
+            log = folder / f"{config.task.type}-{config.task.index}.log"
+            started.append(TaskProcess(config, work, log, cores))
+    except BaseException:
+        for process in started:
+            process.close()
+        raise
+    return started
+
+
+def _check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"{name}={value!r} is unknown. Choose one of {allowed}.")
+
+
+def _check_count(name: str, value: object) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name}={value!r} must be a whole number from 1.")

@@ -1,0 +1,160 @@
+"""`input_fn`: images and labels from TensorFlow Datasets, one shard for each worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from helpers.errors import DataError
+
+BUNDLED = Path(__file__).parent / "datasets"
+SHUFFLE_BUFFER = 10_000  # TFDS shuffled the files already; this reorders each epoch
+
+
+def input_fn(
+    mode: str,
+    params: Mapping[str, Any] | None = None,
+    input_context: tf.distribute.InputContext | None = None,
+) -> tf.data.Dataset:
+    """One epoch of batches for one worker.
+
+    Args:
+      mode: a `tf.estimator.ModeKeys`. ``"train"`` reads the train split, shuffles it,
+        and drops the last, incomplete batch; ``"eval"`` and ``"infer"`` read the test split.
+      params: ``batch_size`` (examples per replica, 64), ``dataset`` (a TFDS name,
+        "mnist"), ``data_dir`` (the bundled folder), ``image_size`` ((height, width) to
+        resize to, for data sets whose images differ), ``seed`` of the shuffle.
+      input_context: given by Estimator in distributed training; of the train split this
+        worker reads part `input_pipeline_id` of `num_input_pipelines`.
+
+    Returns:
+      A dataset of (images, labels): float32 [batch, height, width, channels] in [0, 1],
+      and int64 [batch]. In "infer" mode, of images alone.
+
+    Raises:
+      DataError: the data set is missing, damaged, or its images have no common size.
+    """
+    params = params or {}
+    training = mode == "train"
+    if training:
+        dataset = load("train", params, input_context).cache()  # decoded once, in the first epoch
+        dataset = dataset.shuffle(SHUFFLE_BUFFER, seed=params.get("seed"))
+    else:
+        dataset = load("test", params)
+    dataset = dataset.batch(params.get("batch_size", 64), drop_remainder=training)
+    dataset = dataset.map(scale)  # once for a batch: 64 times fewer calls than for an image
+    if mode == "infer":
+        dataset = dataset.map(lambda images, labels: images)
+    return dataset.prefetch(2).with_options(single_thread_options())
+
+
+def load(
+    split: str,
+    params: Mapping[str, Any] | None = None,
+    input_context: tf.distribute.InputContext | None = None,
+) -> tf.data.Dataset:
+    """One worker's part of a split, in file order.
+
+    Each worker reads a range of its own (`tfds.even_splits`), which costs 1/N of the work;
+    `Dataset.shard` would read and parse every record, and then drop most.
+
+    Returns:
+      A dataset of (image, label): uint8 [height, width, channels], int64 [].
+
+    Raises:
+      DataError: as `input_fn`.
+    """
+    import tensorflow_datasets as tfds
+
+    params = params or {}
+    name, data_dir = params.get("dataset", "mnist"), params.get("data_dir") or BUNDLED
+    if input_context:
+        parts = tfds.even_splits(split, input_context.num_input_pipelines)
+        split = parts[input_context.input_pipeline_id]
+    try:
+        dataset, info = tfds.load(
+            name,
+            split=split,
+            data_dir=data_dir,
+            download=False,
+            as_supervised=True,
+            read_config=tfds.ReadConfig(try_autocache=False),  # it would cache encoded images
+            with_info=True,
+        )
+    except Exception as error:  # TFDS raises many types, down to bare ValueError
+        raise _load_error(name, data_dir, split, error) from error
+    return _same_size(dataset, info, params.get("image_size"))
+
+
+def scale(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Turns uint8 pixels into float32 from 0 to 1; the shape stays."""
+    return tf.cast(images, tf.float32) / 255, labels
+
+
+def single_thread_options() -> tf.data.Options:
+    """Options under which the input pipeline takes one thread and does not tune itself.
+
+    A worker here has one or two cores: a thread pool for input would take them from the
+    training step.
+    """
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    options.autotune.enabled = False
+    return options
+
+
+def find_damaged_file(params: Mapping[str, Any]) -> str | None:
+    """The first file of the data set that cannot be read to its end, as a sentence."""
+    import tensorflow_datasets as tfds
+
+    name, data_dir = params.get("dataset", "mnist"), params.get("data_dir") or BUNDLED
+    info = tfds.builder(name, data_dir=data_dir).info
+    for split in info.splits.values():
+        for path, expected in zip(split.filepaths, split.shard_lengths, strict=True):
+            count, reason = 0, "it ends early"
+            try:
+                for _ in tf.data.TFRecordDataset(str(path)):
+                    count += 1
+            except tf.errors.OpError as error:
+                reason = error.message
+            if count != expected:
+                return (
+                    f"{path} is damaged: {count} of its {expected} records can be read "
+                    f"({reason}). Copy the file again, or prepare the data set again."
+                )
+    return None
+
+
+def _same_size(dataset: tf.data.Dataset, info: Any, size: tuple[int, int] | None) -> Any:
+    if size is not None:
+        return dataset.map(
+            lambda image, label: (tf.cast(tf.image.resize(image, size), tf.uint8), label)
+        )
+    shape = dataset.element_spec[0].shape
+    if not shape.is_fully_defined():
+        raise DataError(
+            f"The images of {info.name!r} differ in size ({shape}), so they make no batch. "
+            'Give one size, as in params={"image_size": (64, 64)}.'
+        )
+    return dataset
+
+
+def _load_error(name: str, data_dir: str | Path, split: str, error: Exception) -> DataError:
+    for path in sorted(Path(data_dir).glob(f"{name}/**/*.json")):
+        try:
+            json.loads(path.read_text("utf-8"))
+        except ValueError as reason:
+            return DataError(
+                f"{path} is damaged ({reason}). Copy the file again, or delete its folder and "
+                "prepare the data set again."
+            )
+    return DataError(
+        f"TensorFlow Datasets cannot load split {split!r} of {name!r} from {data_dir}: "
+        f"{str(error).splitlines()[0] if str(error) else type(error).__name__} Check the name and "
+        "data_dir. Nothing is downloaded here: prepare the data set first, on a machine with "
+        "internet, with tfds.builder(name, data_dir=...).download_and_prepare()."
+    )

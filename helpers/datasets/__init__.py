@@ -1,0 +1,1 @@
+"""The bundled data sets, as TensorFlow Datasets prepared them, and the program that makes them."""

@@ -1,0 +1,75 @@
+"""Carries the reader's functions from the notebook to the workers."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from helpers.errors import ConfigError
+
+
+def save(work: Callable[..., Any], path: Path) -> None:
+    """Writes `work` to `path`, readable by its owner alone.
+
+    A function defined in a notebook or in `__main__` travels by value, with the globals it
+    uses; one from an installed module travels by name. The text of the notebook's cells goes
+    along, for TensorFlow's AutoGraph and for tracebacks.
+
+    Raises:
+      ConfigError: the function refers to something that cannot be sent.
+    """
+    try:
+        data = cloudpickle.dumps({"work": work, "sources": _cell_sources(), "path": sys.path})
+    except Exception as error:  # whatever __reduce__ of the reader's objects raises
+        raise ConfigError(
+            f"The functions cannot be sent to the workers: {error}. Open files, sessions, locks "
+            "and models belong inside the function, which runs in every worker."
+        ) from error
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+
+
+def load(path: Path, cores: list[int]) -> Callable[..., Any]:
+    """The work saved in `path`. TensorFlow, which it imports, is bound to `cores` first.
+
+    Raises:
+      ConfigError: the file is no payload, or names a module this process cannot import.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"The payload {path} cannot be read: {error.strerror}.") from None
+    from helpers.strategy import use_cores
+
+    use_cores(cores)
+    try:
+        content = pickle.loads(data)
+        for name, text in content["sources"].items():
+            linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+        return content["work"]
+    except ImportError as error:
+        raise ConfigError(
+            f"A worker cannot import what the functions need: {error}. Modules must be installed, "
+            "or lie in the folder the notebook was started in."
+        ) from error
+    except (pickle.UnpicklingError, EOFError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"{path} is no payload this version can read ({error}). Write it again with "
+            "helpers.payload.save, under the same Python and package versions."
+        ) from error
+
+
+def _cell_sources() -> dict[str, str]:
+    """The text of notebook cells: sources that Python knows and no file holds."""
+    return {
+        name: "".join(entry[2])
+        for name, entry in list(linecache.cache.items())
+        if len(entry) == 4 and entry[2] and not os.path.exists(name)
+    }

@@ -1,0 +1,100 @@
+"""A progress bar for a training run: in a notebook, in a terminal, or in a log."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tqdm import tqdm
+
+from helpers.events import Event
+from helpers.result import TrainingResult
+
+REPAINT_SECONDS = 0.25
+
+
+@contextmanager
+def show_progress(
+    result: TrainingResult, *, enabled: bool = True
+) -> Iterator[Callable[[Event], None]]:
+    """Gives a function that takes events and keeps a progress bar of `result` up to date."""
+    if not enabled:
+        yield lambda event: None
+        return
+    bar = _NotebookBar(result) if in_notebook() else _TerminalBar(result)
+    last = 0.0
+
+    def show(event: Event) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= REPAINT_SECONDS or event["event"] in ("restart", "evaluation"):
+            last = now
+            bar.paint()
+
+    try:
+        yield show
+    finally:
+        bar.close()
+
+
+def in_notebook() -> bool:
+    """Whether this process is a Jupyter kernel."""
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    return hasattr(get_ipython(), "kernel")
+
+
+def status_line(result: TrainingResult) -> str:
+    """One line on where the run stands."""
+    if result.total_steps is None:
+        return "starting"
+    parts = [f"step {result.steps}/{result.total_steps}"]
+    points = next(iter(result.history.values()), [])
+    if points:
+        parts.append(f"loss {points[-1].loss:.3f}")
+        if points[-1].examples_per_second:
+            parts.append(f"{points[-1].examples_per_second:,.0f} examples/s")
+    if result.accuracy is not None:
+        parts.append(f"accuracy {result.accuracy:.4f}")
+    if result.restarts:
+        parts.append(f"restarted {len(result.restarts)}×: {result.restarts[-1]}")
+    return ", ".join(parts)
+
+
+class _TerminalBar:
+    def __init__(self, result: TrainingResult) -> None:
+        self._result = result
+        self._bar: Any = tqdm(total=None, unit=" steps", dynamic_ncols=True, leave=True)
+
+    def paint(self) -> None:
+        self._bar.total = self._result.total_steps
+        self._bar.n = self._result.steps
+        self._bar.set_postfix_str(status_line(self._result).partition(", ")[2])
+
+    def close(self) -> None:
+        self.paint()
+        self._bar.close()
+
+
+class _NotebookBar:
+    def __init__(self, result: TrainingResult) -> None:
+        from IPython.display import display
+
+        self._result = result
+        self._handle: Any = display(self._content(), raw=True, display_id=True)
+
+    def paint(self) -> None:
+        self._handle.update(self._content(), raw=True)
+
+    close = paint
+
+    def _content(self) -> dict[str, str]:
+        text = status_line(self._result)
+        total = self._result.total_steps or 1
+        bar = f'<progress value="{self._result.steps}" max="{total}" style="width:16em"></progress>'
+        return {"text/plain": text, "text/html": f"<div>{bar} {html.escape(text)}</div>"}

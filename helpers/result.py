@@ -1,0 +1,158 @@
+"""What a training run leaves behind: its numbers, its history, its pictures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from helpers.events import Event
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WARM_UP_SECONDS = 1.0  # left out of the throughput: graph warm-up and the first decoding
+
+
+class Point(NamedTuple):
+    """One report of one worker.
+
+    Attributes:
+      seconds: since the call of `train`.
+      step: the global step.
+      loss: the mean loss over the global batch of that step.
+      examples_per_second: of all workers together, since the report before; None at the first.
+      attempt: 0, and one more after each restart.
+    """
+
+    seconds: float
+    step: int
+    loss: float
+    examples_per_second: float | None
+    attempt: int
+
+
+class Evaluation(NamedTuple):
+    """The metrics of one checkpoint on the test split."""
+
+    step: int
+    metrics: dict[str, float]
+
+
+@dataclass
+class TrainingResult:
+    """A run, filled event by event while it lasts.
+
+    Attributes:
+      workers: how many workers trained.
+      collective: AUTO, RING or NCCL, as asked for.
+      model_dir: where the checkpoints are.
+      started: when `train` was called, in seconds since the epoch.
+      seconds: from that call to the end of the last process.
+      total_steps: global steps asked for; None until the workers know.
+      global_batch: examples per step of all workers together.
+      history: the reports of each worker, by its name.
+      evaluations: every evaluation, in order of time.
+      checkpoints: the global steps at which the chief saved.
+      restarts: for each restart, what had happened.
+      resumed_at: for each attempt, the global step it began with.
+    """
+
+    workers: int
+    collective: str
+    model_dir: str
+    started: float
+    seconds: float = 0.0
+    total_steps: int | None = None
+    global_batch: int = 0
+    history: dict[str, list[Point]] = field(default_factory=lambda: defaultdict(list))
+    evaluations: list[Evaluation] = field(default_factory=list)
+    checkpoints: list[int] = field(default_factory=list)
+    restarts: list[str] = field(default_factory=list)
+    resumed_at: dict[int, int] = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        """Takes in one event of the supervisor."""
+        self.seconds = event["time"] - self.started
+        match event["event"]:
+            case "plan":
+                self.total_steps = event["total_steps"]
+                self.global_batch = event["global_batch"]
+            case "ready":
+                self.resumed_at[event["attempt"]] = event["step"]
+            case "step":
+                point = Point(
+                    self.seconds,
+                    event["step"],
+                    event["loss"],
+                    event["examples_per_second"],
+                    event["attempt"],
+                )
+                self.history[event["task"]].append(point)
+            case "checkpoint":
+                self.checkpoints.append(event["step"])
+            case "evaluation":
+                self.evaluations.append(Evaluation(event["step"], event["metrics"]))
+            case "restart":
+                self.restarts.append(event["reason"])
+
+    @property
+    def steps(self) -> int:
+        """The last global step reported or saved."""
+        reported = [points[-1].step for points in self.history.values() if points]
+        return max([*reported, *self.checkpoints, *(e.step for e in self.evaluations)], default=0)
+
+    @property
+    def evaluation(self) -> dict[str, float]:
+        """The metrics of the last evaluation; empty when nothing was evaluated."""
+        return self.evaluations[-1].metrics if self.evaluations else {}
+
+    @property
+    def accuracy(self) -> float | None:
+        """The accuracy of the last evaluation, from 0 to 1."""
+        return self.evaluation.get("accuracy")
+
+    @property
+    def examples_per_second(self) -> float:
+        """Examples trained per second by all workers together, start-up left out.
+
+        Over the longest attempt, from one second after its first step to its last; over all
+        of it where that is less than two seconds. 0 when there are too few reports.
+        """
+        attempts = defaultdict(list)
+        for point in self._chief_history():
+            attempts[point.attempt].append(point)
+        points = max(attempts.values(), key=len, default=[])
+        if not points:
+            return 0.0
+        if points[-1].seconds - points[0].seconds > 2 * WARM_UP_SECONDS:
+            points = [p for p in points if p.seconds - points[0].seconds >= WARM_UP_SECONDS]
+        seconds = points[-1].seconds - points[0].seconds
+        steps = points[-1].step - points[0].step
+        return steps * self.global_batch / seconds if seconds > 0 else 0.0
+
+    @property
+    def seconds_to_first_step(self) -> float | None:
+        """From the call of `train` to the end of the first training step."""
+        return min((points[0].seconds for points in self.history.values() if points), default=None)
+
+    def plot(self) -> Figure:
+        """Loss and throughput over the steps, with restarts and evaluations marked."""
+        from helpers.charts import training_chart
+
+        return training_chart(self)
+
+    def _chief_history(self) -> list[Point]:
+        return next(iter(self.history.values()), [])
+
+    def __repr__(self) -> str:
+        workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
+        parts = [f"{self.steps} steps in {self.seconds:.1f} s"]
+        parts.append(f"{self.examples_per_second:,.0f} examples/s")
+        if self.accuracy is not None:
+            parts.append(f"accuracy {self.accuracy:.4f}")
+        elif not self.evaluations:
+            parts.append("not evaluated")
+        count = len(self.restarts)
+        parts.append(f"{count or 'no'} restart{'s' if count > 1 else ''}")
+        return f"TrainingResult({workers}, {self.collective}: {', '.join(parts)})"

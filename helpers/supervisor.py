@@ -1,0 +1,248 @@
+"""Watches a group of processes, and starts it again when one of them fails.
+
+The group is the unit, as in torchrun: TensorFlow's collectives do not survive the loss of one
+member, nor take in a new one, so one fault ends all processes and a new group, on new ports,
+goes on from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from helpers.errors import (
+    ClusterError,
+    ConfigError,
+    DataError,
+    LessonError,
+    StoppedError,
+    UserCodeError,
+)
+from helpers.events import Event
+from helpers.processes import TaskProcess
+from helpers.tf_config import EVALUATOR, Task
+from helpers.tracebacks import readers_traceback
+
+POLL_SECONDS = 0.1
+PROGRESS = ("ready", "step", "checkpoint", "evaluating", "evaluation", "result")
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """How long to wait, in seconds, before a silence counts as a fault.
+
+    Attributes:
+      start: from the start of the processes until all of them are ready to train.
+      step: without any progress of the group, or without a sign of life from one process.
+    """
+
+    start: float = 60.0
+    step: float = 30.0
+
+
+class Fault(Exception):
+    """One task failed; the group cannot go on."""
+
+    def __init__(self, process: TaskProcess, what: str, error: Event | None = None) -> None:
+        super().__init__(f"{process.task} {what}")
+        self.process = process
+        self.error = error
+
+
+class Supervisor:
+    """Runs a group until all its processes end well.
+
+    Args:
+      launch: starts the processes of an attempt, given its number from 0.
+      deadlines: when a silence counts as a fault.
+      max_restarts: how many faults are answered with a new group.
+    """
+
+    def __init__(
+        self,
+        launch: Callable[[int], list[TaskProcess]],
+        deadlines: Deadlines,
+        max_restarts: int,
+    ) -> None:
+        self._launch = launch
+        self._deadlines = deadlines
+        self._max_restarts = max_restarts
+        self._woken, self._wake = os.pipe()
+
+    def stop(self) -> None:
+        """Ends the run from another thread; `run` then raises StoppedError."""
+        os.write(self._wake, b"s")
+
+    def close(self) -> None:
+        """Frees the descriptors; call it when `run` has ended."""
+        os.close(self._woken)
+        os.close(self._wake)
+
+    def run(self) -> Generator[Event, None, None]:
+        """Yields every event of every attempt; a "restart" event stands between two attempts.
+
+        Raises:
+          UserCodeError: the work itself raised; a new attempt would raise again.
+          ClusterError: a fault came after `max_restarts` restarts.
+          StoppedError: `stop` was called.
+        """
+        for attempt in itertools.count():
+            group = Group(self._launch(attempt), self._deadlines)
+            try:
+                with closing(group):
+                    for event in group.watch(self._woken):
+                        yield event | {"attempt": attempt}
+                return
+            except Fault as fault:
+                if fault.error and not fault.error["restartable"]:
+                    raise _final_error(fault.process.task, fault.error) from None
+                if attempt >= self._max_restarts:
+                    raise _exhausted(fault, attempt) from None
+                yield _restart_event(fault, attempt)
+
+
+class Group:
+    """The processes of one attempt. Closing it kills those that still run."""
+
+    def __init__(self, processes: Sequence[TaskProcess], deadlines: Deadlines) -> None:
+        self._processes = processes
+        self._deadlines = deadlines
+        self._clock = WatchClock()
+        self._heard = {process.task: 0.0 for process in processes}
+        self._progress = 0.0
+        self._step = 0
+        self._waiting = {p.task for p in processes if p.task.type != EVALUATOR}
+        self._errors: dict[str, Event] = {}
+
+    def close(self) -> None:
+        """Kills what is left; every process is sent its signal before any is waited for."""
+        for process in self._processes:
+            process.signal(signal.SIGKILL)
+        for process in self._processes:
+            process.close()
+
+    def watch(self, woken: int) -> Iterator[Event]:
+        """Yields events until every process has ended with 0.
+
+        Args:
+          woken: a descriptor that becomes readable when the watching must end.
+
+        Raises:
+          Fault: one task failed, or fell silent.
+          StoppedError: `woken` became readable.
+        """
+        with selectors.DefaultSelector() as selector:
+            selector.register(woken, selectors.EVENT_READ)
+            for process in self._processes:
+                selector.register(process.fileno(), selectors.EVENT_READ, process)
+            while not all(process.at_end for process in self._processes):
+                for key, _ in selector.select(POLL_SECONDS):
+                    if key.data is None:
+                        raise StoppedError("The run was stopped.")
+                    yield from self._read(key.data)
+                    if key.data.at_end:
+                        selector.unregister(key.fd)
+                        yield self._ended(key.data)
+                self._clock.tick()
+                self._check_deadlines()
+
+    def _read(self, process: TaskProcess) -> Iterator[Event]:
+        for event in process.read_events():
+            kind = event["event"]
+            self._heard[process.task] = self._clock.now
+            if kind in PROGRESS:
+                self._progress = self._clock.now
+                self._waiting.discard(process.task)
+            if kind == "step":
+                self._step = max(self._step, event["step"])
+            if kind == "error":
+                self._errors[str(process.task)] = event
+            yield event | {"task": str(process.task)}
+
+    def _ended(self, process: TaskProcess) -> Event:
+        code = process.wait()
+        self._waiting.discard(process.task)
+        if code != 0:
+            raise Fault(process, self._obituary(process, code), self._errors.get(str(process.task)))
+        return {"event": "exit", "time": time.time(), "task": str(process.task), "code": code}
+
+    def _obituary(self, process: TaskProcess, code: int) -> str:
+        if error := self._errors.get(str(process.task)):
+            return f"raised {error['type']} at step {self._step}: {error['message']}"
+        how = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
+        return f"ended with {how} at step {self._step}"
+
+    def _check_deadlines(self) -> None:
+        now, limits = self._clock.now, self._deadlines
+        running = [process for process in self._processes if not process.at_end]
+        for process in running:
+            if now - self._heard[process.task] > limits.step:
+                raise Fault(
+                    process,
+                    f"gave no sign of life for {limits.step:g} s, at step {self._step}: it is "
+                    "stopped, or starved by other programs",
+                )
+        if self._waiting and now > limits.start:
+            late = next(process for process in self._processes if process.task in self._waiting)
+            names = ", ".join(sorted(map(str, self._waiting)))
+            raise Fault(late, f"was not ready within {limits.start:g} s (missing: {names})")
+        if running and not self._waiting and now - self._progress > limits.step:
+            raise Fault(
+                running[0],
+                f"and its peers made no step for {limits.step:g} s after step {self._step}, "
+                "though all processes are alive",
+            )
+
+
+class WatchClock:
+    """Seconds of watching. A time in which nobody watched does not count.
+
+    When the machine sleeps, or the notebook's process itself is stopped, the workers had no
+    more chance to run than the watcher, and no deadline has passed.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._last = time.monotonic()
+
+    def tick(self) -> None:
+        """Lets the time since the last tick pass, at most one second."""
+        time_now = time.monotonic()
+        self.now += min(time_now - self._last, 1.0)
+        self._last = time_now
+
+
+def _final_error(task: Task, error: Event) -> LessonError:
+    """What to raise in the notebook for an "error" event that no restart would mend."""
+    known = {"ConfigError": ConfigError, "DataError": DataError}.get(error["type"])
+    if known:
+        return known(error["message"])
+    text = readers_traceback(error)
+    return UserCodeError(
+        f"{task} raised {error['type']}; a restart would not help, so there was none.\n{text}",
+        task=str(task),
+        traceback=text,
+    )
+
+
+def _exhausted(fault: Fault, restarts: int) -> ClusterError:
+    return ClusterError(
+        f"{fault}; the group was restarted {restarts} time(s) (max_restarts={restarts}). "
+        f"Its last lines, from {fault.process.log}:\n{fault.process.log_tail()}"
+    )
+
+
+def _restart_event(fault: Fault, attempt: int) -> Event:
+    return {
+        "event": "restart",
+        "time": time.time(),
+        "task": str(fault.process.task),
+        "attempt": attempt + 1,
+        "reason": str(fault),
+    }

@@ -1,0 +1,251 @@
+"""The work of one task of an Estimator training: `tf.estimator.train_and_evaluate`."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from helpers.data import find_damaged_file
+from helpers.errors import ConfigError, DataError
+from helpers.job import EstimatorJob
+from helpers.strategy import make_strategy
+from helpers.tf_config import EVALUATOR
+from helpers.worker import PeerLost, WorkerContext
+
+REPORT_SECONDS = 0.1
+
+
+def train(job: EstimatorJob, context: WorkerContext) -> None:
+    """Trains, or evaluates, as the task of `context` demands.
+
+    Raises:
+      ConfigError: the input function and the choice of epochs or steps do not fit.
+      DataError: a file of the data set is damaged.
+    """
+    try:
+        _Task(job, context).run()
+    except tf.errors.DataLossError as error:
+        found = find_damaged_file(job.params)
+        raise DataError(found or f"A data file is damaged: {error.message}") from None
+
+
+class _Task:
+    """One task's part in a job."""
+
+    def __init__(self, job: EstimatorJob, context: WorkerContext) -> None:
+        self.job = job
+        self.context = context
+        self.config = context.config
+
+    def run(self) -> None:
+        """Runs the task to its end."""
+        job, context = self.job, self.context
+        if self.config.task.type == EVALUATOR:
+            # Estimator copies its strategy for the evaluator, which only graph mode allows.
+            tf.compat.v1.disable_eager_execution()
+        strategy = make_strategy(job.strategy, job.collective)
+        replicas = strategy.num_replicas_in_sync
+        total_steps = job.steps or self._count_steps(replicas)
+        global_batch = job.params["batch_size"] * replicas
+        context.report("plan", total_steps=total_steps, global_batch=global_batch)
+
+        train_spec = tf.estimator.TrainSpec(
+            self._endless_input_fn,
+            max_steps=total_steps,
+            hooks=[ProgressHook(context, job.model_dir, global_batch, total_steps)],
+        )
+        eval_spec = tf.estimator.EvalSpec(
+            job.input_fn,
+            steps=None,
+            hooks=[EvaluationHook(context)],
+            exporters=[EvaluationReporter(context)],
+            start_delay_secs=0,
+            throttle_secs=0,
+        )
+        estimator = self._estimator(train_distribute=strategy)
+        tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
+
+        if job.evaluate == "after" and self.config.task == self.config.chief:
+            # With a cluster in TF_CONFIG and no evaluator, train_and_evaluate only trains.
+            os.environ.pop("TF_CONFIG", None)
+            metrics = self._estimator().evaluate(job.input_fn, hooks=[EvaluationHook(context)])
+            report_evaluation(context, metrics)
+
+    def _estimator(self, **distribution: Any) -> tf.estimator.Estimator:
+        job = self.job
+        config = tf.estimator.RunConfig(
+            model_dir=job.model_dir,
+            tf_random_seed=job.params.get("seed"),
+            save_checkpoints_steps=job.save_checkpoints_steps,
+            **distribution,
+        )
+        return tf.estimator.Estimator(job.model_fn, params=dict(job.params), config=config)
+
+    def _endless_input_fn(self, mode: str, input_context: tf.distribute.InputContext) -> Any:
+        """The reader's epoch, over and over: no worker runs out before the others."""
+        dataset = self._call_input_fn(mode, input_context).repeat()
+        if dataset.options().autotune.enabled is None:
+            # The tuning thread sleeps up to 60 s between two looks, and the session that ends
+            # waits until it wakes.
+            options = tf.data.Options()
+            options.autotune.enabled = False
+            dataset = dataset.with_options(options)
+        # A dataset would be wrapped in a second one, with a tuning thread that no option
+        # reaches; a function that gives the next batch is called as it is.
+        iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+        tf.compat.v1.add_to_collection(
+            tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer
+        )
+        return iterator.get_next
+
+    def _call_input_fn(self, mode: str, input_context: tf.distribute.InputContext) -> Any:
+        known = {"mode": mode, "params": dict(self.job.params), "input_context": input_context}
+        wanted = inspect.signature(self.job.input_fn).parameters
+        dataset = self.job.input_fn(**{name: known[name] for name in wanted if name in known})
+        if not isinstance(dataset, tf.data.Dataset):
+            raise ConfigError(
+                f"input_fn returned {type(dataset).__name__}; return a tf.data.Dataset of "
+                "(features, labels) batches."
+            )
+        return dataset
+
+    def _count_steps(self, replicas: int) -> int:
+        """Steps in all epochs, by the worker with the fewest batches."""
+        pipelines = len(self.config.tasks)
+        last = tf.distribute.InputContext(pipelines, pipelines - 1, replicas)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            batches = session.run(self._call_input_fn("train", last).cardinality())
+        if batches < 0:
+            raise ConfigError(
+                "epochs needs an input_fn whose length TensorFlow can tell, and this one "
+                + ("repeats for ever." if batches == tf.data.INFINITE_CARDINALITY else "hides it.")
+                + " Return one epoch, without repeat(), or pass steps= instead of epochs=."
+            )
+        if batches == 0:
+            raise ConfigError(
+                f"input_fn gives worker {pipelines - 1} of {pipelines} no batch at all: "
+                f"its shard is smaller than batch_size={self.job.params['batch_size']}. "
+                "Use fewer workers, a smaller batch or more data."
+            )
+        return int(batches) * (self.job.epochs or 1)
+
+
+class ProgressHook(tf.estimator.SessionRunHook):
+    """Reports steps, loss and speed, and ends a worker whose peers have gone.
+
+    When a peer dies, Estimator makes a new session every 0.6 s, for ever, without a step. The
+    second session is therefore an error.
+    """
+
+    def __init__(
+        self, context: WorkerContext, model_dir: str, global_batch: int, total_steps: int
+    ) -> None:
+        self._report = context.report
+        self._checkpoints = CheckpointWatch(model_dir)
+        self._global_batch = global_batch
+        self._total_steps = total_steps
+        self._sessions = 0
+        self._step = 0
+        self._last = 0.0, 0  # when the last report was sent, and at which step
+
+    def begin(self) -> None:
+        graph = tf.compat.v1.get_default_graph()
+        # The last loss is the one Estimator added: the sum over replicas of their shares.
+        loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
+        self._loss = tf.estimator.SessionRunArgs(loss)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._sessions += 1
+        if self._sessions > 1:
+            raise PeerLost("TensorFlow lost its connection to a peer and began a new session.")
+        self._step = int(session.run(tf.compat.v1.train.get_global_step()))
+        self._report("ready", step=self._step)
+
+    def before_run(self, run_context: Any) -> Any:
+        # Counted here: a fetched global step may be that before or after the update.
+        self._step += 1
+        due = time.perf_counter() - self._last[0] >= REPORT_SECONDS
+        return self._loss if due or self._step == self._total_steps else None
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if run_values.results is None:
+            return
+        now, (then, since) = time.perf_counter(), self._last
+        speed = (self._step - since) * self._global_batch / (now - then) if then else None
+        loss = float(run_values.results)
+        self._report("step", step=self._step, loss=loss, examples_per_second=speed)
+        self._last = now, self._step
+        self._report_checkpoint()
+
+    def end(self, session: Any) -> None:
+        self._report_checkpoint()  # TensorFlow's own hook, before this one, saved the last step
+
+    def _report_checkpoint(self) -> None:
+        if (step := self._checkpoints.new_step()) is not None:
+            self._report("checkpoint", step=step)
+
+
+class EvaluationHook(tf.estimator.SessionRunHook):
+    """Reports that an evaluation goes on."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._report = context.report
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._report("evaluating")
+
+
+class EvaluationReporter(tf.estimator.Exporter):
+    """Reports what the evaluator task found; `train_and_evaluate` tells nobody else."""
+
+    name = "report"
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any],
+        is_the_final_export: bool,
+    ) -> None:
+        report_evaluation(self._context, eval_result)
+
+
+class CheckpointWatch:
+    """Tells of new checkpoints in a model_dir.
+
+    TensorFlow allows no CheckpointSaverListener under MultiWorkerMirroredStrategy.
+    """
+
+    def __init__(self, model_dir: str) -> None:
+        self._model_dir = model_dir
+        self._state_file = os.path.join(model_dir, "checkpoint")
+        self._seen = self._changed()
+
+    def new_step(self) -> int | None:
+        """The global step of the newest checkpoint, if it came since the last call."""
+        if (changed := self._changed()) == self._seen:
+            return None
+        self._seen = changed
+        path = tf.train.latest_checkpoint(self._model_dir)
+        return int(path.rpartition("-")[2]) if path else None
+
+    def _changed(self) -> int:
+        try:
+            return os.stat(self._state_file).st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+
+def report_evaluation(context: WorkerContext, metrics: Mapping[str, Any]) -> None:
+    """Reports the metrics of one evaluation, and the step whose checkpoint was evaluated."""
+    numbers = {name: float(value) for name, value in metrics.items() if name != "global_step"}
+    context.report("evaluation", step=int(metrics["global_step"]), metrics=numbers)

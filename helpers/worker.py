@@ -1,0 +1,145 @@
+"""The program that every process of a cluster runs, whatever its task.
+
+    python -m helpers.worker PAYLOAD [--cores 0,1]
+
+PAYLOAD is a file written by `helpers.payload.save`: the work, a function of one
+`WorkerContext`. Who this process is stands in `TF_CONFIG`. A supervisor that wants to
+hear from it passes a pipe in LESSON_EVENT_FD and holds the other end of its standard input:
+when that end closes, however the supervisor died, the process is killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from helpers.errors import ConfigError
+from helpers.events import EVENT_FD, EventWriter
+from helpers.payload import load
+from helpers.tf_config import TFConfig
+
+HEARTBEAT_SECONDS = 1.0
+
+# Errors of TensorFlow that come from the other processes or from the network: the same work,
+# begun again, may well succeed. Everything else would only fail again.
+RESTARTABLE = (
+    "AbortedError",
+    "CancelledError",
+    "DeadlineExceededError",
+    "InternalError",
+    "UnavailableError",
+    "UnknownError",
+)
+
+
+class PeerLost(Exception):
+    """TensorFlow began a new session by itself, which it does when a peer has gone."""
+
+
+@dataclass(frozen=True)
+class WorkerContext:
+    """What the work is given: its place in the cluster and a way to report.
+
+    Attributes:
+      config: this process's checked `TF_CONFIG`.
+      report: sends an event; the kinds are listed in `helpers.events`.
+    """
+
+    config: TFConfig
+    report: EventWriter
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the work of a payload; returns the exit code of the process."""
+    args = _parse(argv)
+    supervised = EVENT_FD in os.environ
+    report = EventWriter.from_env()
+    if supervised:
+        _die_with_parent()
+    report("started", pid=os.getpid(), cores=args.cores)
+    threading.Thread(target=_beat, args=(report,), daemon=True).start()
+    try:
+        context = WorkerContext(TFConfig.from_env(), report)
+        print(context.config.explain(), flush=True)
+        value = load(args.payload, args.cores)(context)
+    except ConfigError as error:
+        report("error", **_describe(error))
+        print(f"{error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        report("error", **_describe(error))
+        traceback.print_exc()
+        return 1
+    report("result", value=value)
+    return 0
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m helpers.worker")
+    parser.add_argument("payload", type=Path, help="a file written by helpers.payload.save")
+    parser.add_argument(
+        "--cores",
+        type=lambda text: [int(core) for core in text.split(",") if core],
+        default=[],
+        help="CPU cores to pin this process to, as 0,1; all by default",
+    )
+    return parser.parse_args(argv)
+
+
+def _die_with_parent() -> None:
+    """Has the kernel kill this process when its standard input closes.
+
+    Works on a process that is stopped, or deep in a C call, where no thread of Python would
+    run. The other ways are weaker: PR_SET_PDEATHSIG also fires when only the thread that
+    started us ends.
+    """
+    if hasattr(os, "O_ASYNC") and sys.platform == "linux":
+        import fcntl
+
+        f_setsig = 10  # fcntl.F_SETSIG has no name in Python before 3.13
+        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(0, f_setsig, signal.SIGKILL)
+        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+        if select.select([0], [], [], 0)[0]:  # it closed before we asked to be told
+            os._exit(1)
+    else:
+
+        def wait() -> None:
+            os.read(0, 1)
+            os._exit(1)
+
+        threading.Thread(target=wait, daemon=True).start()
+
+
+def _beat(report: EventWriter) -> None:
+    while True:
+        time.sleep(HEARTBEAT_SECONDS)
+        report("alive")
+
+
+def _describe(error: BaseException) -> dict[str, Any]:
+    """The fields of an "error" event."""
+    frames = traceback.extract_tb(error.__traceback__)
+    name = type(error).__name__
+    return {
+        "type": name,
+        "message": str(getattr(error, "message", None) or error),
+        "restartable": name in RESTARTABLE or isinstance(error, PeerLost),
+        "frames": [(frame.filename, frame.lineno, frame.name, frame.line) for frame in frames],
+    }
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # TensorFlow's threads may wait for peers that have already gone
