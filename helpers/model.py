@@ -42,7 +42,7 @@ def model_fn(
 
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     global_batch = params.get("batch_size", 64) * replicas
-    loss = tf.nn.compute_average_loss(losses, global_batch_size=global_batch)
+    loss = tf.reduce_sum(losses) / global_batch  # the replicas' losses will be added up
     step = tf.compat.v1.train.get_or_create_global_step()
     # A Keras optimizer: those of tf.compat.v1 would, under Estimator, divide the loss by the
     # number of replicas once more.

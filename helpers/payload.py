@@ -26,12 +26,13 @@ def save(work: Callable[..., Any], path: Path) -> None:
       ConfigError: the function refers to something that cannot be sent.
     """
     try:
-        data = cloudpickle.dumps({"work": work, "sources": _cell_sources(), "path": sys.path})
+        pickled = cloudpickle.dumps(work)
     except Exception as error:  # whatever __reduce__ of the reader's objects raises
         raise ConfigError(
             f"The functions cannot be sent to the workers: {error}. Open files, sessions, locks "
             "and models belong inside the function, which runs in every worker."
         ) from error
+    data = pickle.dumps({"work": pickled, "sources": _cell_sources(), "path": sys.path})
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
 
@@ -53,11 +54,12 @@ def load(path: Path, cores: list[int]) -> Callable[..., Any]:
         content = pickle.loads(data)
         for name, text in content["sources"].items():
             linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-        return content["work"]
+        sys.path += [folder for folder in content["path"] if folder not in sys.path]
+        return pickle.loads(content["work"])
     except ImportError as error:
         raise ConfigError(
             f"A worker cannot import what the functions need: {error}. Modules must be installed, "
-            "or lie in the folder the notebook was started in."
+            "or lie in a folder of the notebook's sys.path."
         ) from error
     except (pickle.UnpicklingError, EOFError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(

@@ -188,11 +188,16 @@ class Group:
                     f"gave no sign of life for {limits.step:g} s, at step {self._step}: it is "
                     "stopped, or starved by other programs",
                 )
-        if self._waiting and now > limits.start:
-            late = next(process for process in self._processes if process.task in self._waiting)
-            names = ", ".join(sorted(map(str, self._waiting)))
-            raise Fault(late, f"was not ready within {limits.start:g} s (missing: {names})")
-        if running and not self._waiting and now - self._progress > limits.step:
+        waiting = [process for process in running if process.task in self._waiting]
+        if waiting and now > limits.start:
+            silent = min(waiting, key=lambda process: self._heard[process.task])
+            others = ", ".join(str(process.task) for process in waiting if process is not silent)
+            raise Fault(
+                silent,
+                f"was not ready within {limits.start:g} s"
+                + (f"; {others} may only have waited for it" if others else ""),
+            )
+        if running and not waiting and now - self._progress > limits.step:
             raise Fault(
                 running[0],
                 f"and its peers made no step for {limits.step:g} s after step {self._step}, "

@@ -11,17 +11,18 @@ _OURS = str(Path(__file__).parent)
 
 
 def readers_traceback(error: Event) -> str:
-    """Formats an "error" event from the first frame that is neither TensorFlow's nor ours.
+    """Formats an "error" event with the frames that are neither TensorFlow's nor ours.
 
-    Without such a frame, the whole traceback.
+    Without such a frame, with all of them.
     """
-    frames = [tuple(frame) for frame in error["frames"]]
-    first = next((i for i, frame in enumerate(frames) if _is_readers(frame[0])), 0)
-    lines = ["Traceback (in the worker, most recent call last):\n"]
-    lines += traceback.StackSummary.from_list(frames[first:]).format()
+    frames = list(dict.fromkeys(tuple(frame) for frame in error["frames"]))
+    shown = [frame for frame in frames if _is_readers(frame[0])] or frames
+    summary = traceback.StackSummary.from_list([(*frame, None) for frame in shown])
+    lines = ["Traceback in the worker (most recent call last):\n", *summary.format()]
     return "".join(lines) + f"{error['type']}: {error['message']}"
 
 
 def _is_readers(filename: str) -> bool:
     installed = "site-packages" in filename or "dist-packages" in filename
-    return not (installed or filename.startswith((_OURS, "<frozen")))
+    generated = filename.startswith("<") or "__autograph_generated_file" in filename
+    return not (installed or generated or filename.startswith(_OURS))

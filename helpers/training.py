@@ -14,7 +14,7 @@ from helpers.data import find_damaged_file
 from helpers.errors import ConfigError, DataError
 from helpers.job import EstimatorJob
 from helpers.strategy import make_strategy
-from helpers.tf_config import EVALUATOR
+from helpers.tf_config import EVALUATOR, TFConfig
 from helpers.worker import PeerLost, WorkerContext
 
 REPORT_SECONDS = 0.1
@@ -41,15 +41,18 @@ class _Task:
         self.job = job
         self.context = context
         self.config = context.config
+        self.checkpoints = CheckpointWatch(job.model_dir, context)
 
     def run(self) -> None:
         """Runs the task to its end."""
         job, context = self.job, self.context
         if self.config.task.type == EVALUATOR:
-            # Estimator copies its strategy for the evaluator, which only graph mode allows.
-            tf.compat.v1.disable_eager_execution()
-        strategy = make_strategy(job.strategy, job.collective)
-        replicas = strategy.num_replicas_in_sync
+            # It works alone: under the strategy, TensorFlow would wait for it as for a worker.
+            strategy, replicas = None, len(self.config.tasks)
+            os.environ["TF_CONFIG"] = _with_chief(self.config).to_json()
+        else:
+            strategy = make_strategy(job.strategy, job.collective)
+            replicas = strategy.num_replicas_in_sync
         total_steps = job.steps or self._count_steps(replicas)
         global_batch = job.params["batch_size"] * replicas
         context.report("plan", total_steps=total_steps, global_batch=global_batch)
@@ -57,7 +60,7 @@ class _Task:
         train_spec = tf.estimator.TrainSpec(
             self._endless_input_fn,
             max_steps=total_steps,
-            hooks=[ProgressHook(context, job.model_dir, global_batch, total_steps)],
+            hooks=[ProgressHook(context, self.checkpoints, global_batch, total_steps)],
         )
         eval_spec = tf.estimator.EvalSpec(
             job.input_fn,
@@ -69,6 +72,7 @@ class _Task:
         )
         estimator = self._estimator(train_distribute=strategy)
         tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
+        self.checkpoints.report()
 
         if job.evaluate == "after" and self.config.task == self.config.chief:
             # With a cluster in TF_CONFIG and no evaluator, train_and_evaluate only trains.
@@ -89,12 +93,11 @@ class _Task:
     def _endless_input_fn(self, mode: str, input_context: tf.distribute.InputContext) -> Any:
         """The reader's epoch, over and over: no worker runs out before the others."""
         dataset = self._call_input_fn(mode, input_context).repeat()
-        if dataset.options().autotune.enabled is None:
-            # The tuning thread sleeps up to 60 s between two looks, and the session that ends
-            # waits until it wakes.
-            options = tf.data.Options()
-            options.autotune.enabled = False
-            dataset = dataset.with_options(options)
+        # The thread that tunes a pipeline sleeps up to 60 s between two looks, and a session
+        # that ends waits until it wakes.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        dataset = dataset.with_options(options)
         # A dataset would be wrapped in a second one, with a tuning thread that no option
         # reaches; a function that gives the next batch is called as it is.
         iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
@@ -135,6 +138,13 @@ class _Task:
         return int(batches) * (self.job.epochs or 1)
 
 
+def _with_chief(config: TFConfig) -> TFConfig:
+    """The same cluster with worker 0 called chief, as RunConfig without a strategy demands."""
+    first, *rest = (config.address_of(task) for task in config.tasks)
+    cluster = {"chief": (first,), "worker": tuple(rest)} if rest else {"chief": (first,)}
+    return TFConfig(cluster, config.task)
+
+
 class ProgressHook(tf.estimator.SessionRunHook):
     """Reports steps, loss and speed, and ends a worker whose peers have gone.
 
@@ -143,12 +153,12 @@ class ProgressHook(tf.estimator.SessionRunHook):
     """
 
     def __init__(
-        self, context: WorkerContext, model_dir: str, global_batch: int, total_steps: int
+        self, context: WorkerContext, checkpoints: CheckpointWatch, global_batch: int, steps: int
     ) -> None:
         self._report = context.report
-        self._checkpoints = CheckpointWatch(model_dir)
+        self._checkpoints = checkpoints
         self._global_batch = global_batch
-        self._total_steps = total_steps
+        self._total_steps = steps
         self._sessions = 0
         self._step = 0
         self._last = 0.0, 0  # when the last report was sent, and at which step
@@ -180,14 +190,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
         loss = float(run_values.results)
         self._report("step", step=self._step, loss=loss, examples_per_second=speed)
         self._last = now, self._step
-        self._report_checkpoint()
-
-    def end(self, session: Any) -> None:
-        self._report_checkpoint()  # TensorFlow's own hook, before this one, saved the last step
-
-    def _report_checkpoint(self) -> None:
-        if (step := self._checkpoints.new_step()) is not None:
-            self._report("checkpoint", step=step)
+        self._checkpoints.report()
 
 
 class EvaluationHook(tf.estimator.SessionRunHook):
@@ -220,23 +223,25 @@ class EvaluationReporter(tf.estimator.Exporter):
 
 
 class CheckpointWatch:
-    """Tells of new checkpoints in a model_dir.
+    """Lets the chief tell of each new checkpoint in a model_dir.
 
     TensorFlow allows no CheckpointSaverListener under MultiWorkerMirroredStrategy.
     """
 
-    def __init__(self, model_dir: str) -> None:
+    def __init__(self, model_dir: str, context: WorkerContext) -> None:
         self._model_dir = model_dir
+        self._context = context
         self._state_file = os.path.join(model_dir, "checkpoint")
         self._seen = self._changed()
 
-    def new_step(self) -> int | None:
-        """The global step of the newest checkpoint, if it came since the last call."""
+    def report(self) -> None:
+        """Reports the newest checkpoint, if it came since the last call."""
         if (changed := self._changed()) == self._seen:
-            return None
+            return
         self._seen = changed
         path = tf.train.latest_checkpoint(self._model_dir)
-        return int(path.rpartition("-")[2]) if path else None
+        if path and self._context.config.task == self._context.config.chief:
+            self._context.report("checkpoint", step=int(path.rpartition("-")[2]))
 
     def _changed(self) -> int:
         try:

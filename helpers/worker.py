@@ -11,6 +11,7 @@ when that end closes, however the supervisor died, the process is killed.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import select
 import signal
@@ -66,6 +67,7 @@ def main(argv: list[str] | None = None) -> int:
     if supervised:
         _die_with_parent()
     report("started", pid=os.getpid(), cores=args.cores)
+    logging.getLogger("tensorflow").addFilter(_quiet_deprecations)
     threading.Thread(target=_beat, args=(report,), daemon=True).start()
     try:
         context = WorkerContext(TFConfig.from_env(), report)
@@ -93,6 +95,11 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         help="CPU cores to pin this process to, as 0,1; all by default",
     )
     return parser.parse_args(argv)
+
+
+def _quiet_deprecations(record: logging.LogRecord) -> bool:
+    """Estimator's own calls of deprecated functions would fill the log; nobody can act on them."""
+    return "is deprecated and will be removed" not in record.getMessage()
 
 
 def _die_with_parent() -> None:
@@ -128,13 +135,21 @@ def _beat(report: EventWriter) -> None:
 
 def _describe(error: BaseException) -> dict[str, Any]:
     """The fields of an "error" event."""
-    frames = traceback.extract_tb(error.__traceback__)
     name = type(error).__name__
+    frames = [(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
+    message = str(getattr(error, "message", None) or error)
+    if rewritten := getattr(error, "ag_error_metadata", None):
+        # AutoGraph ran a rewritten copy of the function and put a whole traceback into the
+        # message; what it keeps beside is where in the original the error was.
+        message = rewritten.cause_message
+        frames += [
+            (f.filename, f.lineno, f.function_name) for f in reversed(rewritten.translated_stack)
+        ]
     return {
         "type": name,
-        "message": str(getattr(error, "message", None) or error),
+        "message": message,
         "restartable": name in RESTARTABLE or isinstance(error, PeerLost),
-        "frames": [(frame.filename, frame.lineno, frame.name, frame.line) for frame in frames],
+        "frames": frames,
     }
 
 
