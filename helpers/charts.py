@@ -1,16 +1,38 @@
-"""Pictures of a finished run, as matplotlib figures."""
+"""Pictures of a finished run."""
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
+import matplotlib
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from helpers.result import TrainingResult
 
 
-def training_chart(result: TrainingResult) -> Figure:
+class Picture:
+    """A matplotlib figure that a notebook shows as SVG.
+
+    Its text stays text, in the fonts of the browser, which has glyphs for every script;
+    matplotlib's own fonts have none for Chinese or Korean.
+    """
+
+    def __init__(self, figure: Figure) -> None:
+        self.figure = figure
+
+    def _repr_svg_(self) -> str:
+        buffer = io.StringIO()
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lesson"}):
+            self.figure.savefig(buffer, format="svg", metadata={"Date": None})
+        return buffer.getvalue()
+
+    def __repr__(self) -> str:
+        return f"Picture({len(self.figure.axes)} axes)"
+
+
+def training_chart(result: TrainingResult) -> Picture:
     """Loss and throughput of each worker over the global step.
 
     A restart shows as a line that goes back to the checkpoint; evaluations are marked with
@@ -42,4 +64,4 @@ def training_chart(result: TrainingResult) -> Figure:
             )
     if result.history:
         losses.legend(loc="upper center")
-    return figure
+    return Picture(figure)

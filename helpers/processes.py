@@ -145,5 +145,5 @@ def _environment(config: TFConfig, event_fd: int) -> dict[str, str]:
     }
     environ["TF_CONFIG"] = config.to_json()
     environ[EVENT_FD] = str(event_fd)
-    environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs
     return environ

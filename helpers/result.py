@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from helpers.events import Event
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from helpers.charts import Picture
 
+RESULT_MIME = "application/vnd.multiworker-lessons.result+json"
 WARM_UP_SECONDS = 1.0  # left out of the throughput: graph warm-up and the first decoding
 
 
@@ -136,7 +137,7 @@ class TrainingResult:
         """From the call of `train` to the end of the first training step."""
         return min((points[0].seconds for points in self.history.values() if points), default=None)
 
-    def plot(self) -> Figure:
+    def plot(self) -> Picture:
         """Loss and throughput over the steps, with restarts and evaluations marked."""
         from helpers.charts import training_chart
 
@@ -144,6 +145,17 @@ class TrainingResult:
 
     def _chief_history(self) -> list[Point]:
         return next(iter(self.history.values()), [])
+
+    def _repr_mimebundle_(self, **unused: Any) -> dict[str, Any]:
+        """The sentence, and beside it the numbers for programs that read the notebook."""
+        numbers = {
+            "workers": self.workers,
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "accuracy": self.accuracy,
+            "examples_per_second": self.examples_per_second,
+        }
+        return {"text/plain": repr(self), RESULT_MIME: numbers}
 
     def __repr__(self) -> str:
         workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"

@@ -118,7 +118,7 @@ class TFConfig:
                 "and evaluates each checkpoint that the chief writes."
             )
         others = [task for task in self.tasks if task != me]
-        lines = [f"This process is {me} of {self._count(me.type)}, listening on {self.address}."]
+        lines = [f"This process is {me}, listening on {self.address}."]
         if me == self.chief:
             lines.append("It is the chief: it also writes checkpoints and summaries.")
         else:
@@ -131,9 +131,6 @@ class TFConfig:
             names = ", ".join(f"{task} ({self.address_of(task)})" for task in others)
             lines.append(f"Training starts when it can reach {names}.")
         return " ".join(lines)
-
-    def _count(self, job: str) -> str:
-        return f"{len(self.cluster[job])} {job} task(s)"
 
 
 def build(
@@ -272,6 +269,6 @@ def _check_task(task: Task, cluster: Mapping[str, tuple[str, ...]]) -> None:
         allowed = len(cluster[task.type])
     if not 0 <= task.index < allowed:
         raise ConfigError(
-            f'TF_CONFIG["task"]["index"] is {task.index}, but there are {allowed} {task.type} '
-            f"task(s): the index must be from 0 to {allowed - 1}."
+            f'TF_CONFIG["task"]["index"] is {task.index}, but the tasks of job {task.type} are '
+            f"numbered from 0 and the last is {allowed - 1}. Correct the index, or the cluster."
         )

@@ -89,7 +89,7 @@ def test_a_function_from_a_notebook_cell_trains_on_three_workers() -> None:
 
 
 def test_every_worker_sees_the_same_loss_and_the_group_one_gradient() -> None:
-    one = {"steps": 50, "progress": False, "evaluate": None}
+    one: dict[str, Any] = {"steps": 50, "progress": False, "evaluate": None}
     losses: list[list[float]] = []
     for workers, batch in ((1, 10), (2, 5)):
         with LocalCluster(workers=workers) as cluster:
@@ -186,8 +186,8 @@ def test_a_plain_script_trains_without_a_main_guard() -> None:
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         from functions import PARAMS, tiny_input_fn, tiny_model_fn
         from helpers import LocalCluster
-        result = LocalCluster(workers=2).train(tiny_model_fn, tiny_input_fn, steps=50, params=PARAMS)
-        print(result)
+        cluster = LocalCluster(workers=2)
+        print(cluster.train(tiny_model_fn, tiny_input_fn, steps=50, params=PARAMS))
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],

@@ -87,7 +87,7 @@ def test_a_seed_repeats_the_order_and_epochs_differ() -> None:
 def test_any_image_data_set_of_tfds_goes_through_the_same_function(tmp_path: Path) -> None:
     with tfds.testing.mock_data(num_examples=40):
         params = {"dataset": "fashion_mnist", "batch_size": 8, "data_dir": tmp_path}
-        images, labels = next(iter(input_fn("train", params)))
+        images, _ = next(iter(input_fn("train", params)))
         assert images.shape == (8, 28, 28, 1)
         params |= {"dataset": "cifar10"}
         assert next(iter(input_fn("eval", params)))[0].shape == (8, 32, 32, 3)

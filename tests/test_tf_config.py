@@ -95,7 +95,7 @@ MALFORMED = {
     "task without index": (text_of(ONE, {"type": "worker"}), 'needs both "type" and "index"'),
     "index out of range": (
         text_of(ONE, {"type": "worker", "index": 1}),
-        "index must be from 0 to 0",
+        "the last is 0",
     ),
     "negative index": (text_of(ONE, {"type": "worker", "index": -1}), "is -1"),
     "index that is no number": (
@@ -105,7 +105,7 @@ MALFORMED = {
     "index true": (text_of(ONE, {"type": "worker", "index": True}), "must be a whole number"),
     "second evaluator": (
         text_of(ONE, {"type": "evaluator", "index": 1}),
-        "there are 1 evaluator task",
+        "tasks of job evaluator",
     ),
     "task of a job that is not there": (
         text_of(ONE, {"type": "ps", "index": 0}),

@@ -1,0 +1,64 @@
+#!/bin/sh
+# Makes .venv with everything the lessons and the tests need, or says in a sentence why it cannot.
+#
+#   ./environment.sh            uses the first Python 3.10 or 3.11 it finds
+#   PYTHON=/path ./environment.sh
+set -u
+cd "$(dirname "$0")" || exit 1
+
+say() { printf '%s\n' "$*" >&2; }
+suits() { "$1" -c 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 11))' 2>/dev/null; }
+
+find_python() {
+    if [ -n "${PYTHON:-}" ]; then
+        suits "$PYTHON" && printf '%s' "$PYTHON"
+        return
+    fi
+    for candidate in python3.11 python3.10 python3 python \
+        "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.11.*/bin/python \
+        "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.10.*/bin/python; do
+        if suits "$candidate"; then
+            printf '%s' "$candidate"
+            return
+        fi
+    done
+}
+
+stamp=.venv/installed-from
+[ -f "$stamp" ] && cmp -s pyproject.toml "$stamp" && [ -x .venv/bin/python ] && exit 0
+
+python=$(find_python)
+if [ -z "$python" ]; then
+    say "No suitable Python${PYTHON:+ (PYTHON=$PYTHON)}: TensorFlow 2.15.1 needs Python 3.10 or 3.11 with" \
+        "the venv module. Install one and say which: make PYTHON=/path/to/python3.11 run"
+    exit 1
+fi
+free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1024) }')
+if [ "$free" -lt "${NEEDED_MB:=3500}" ]; then
+    say "Not enough room: the environment needs about $NEEDED_MB MB, and $free MB are free in" \
+        "$(pwd). Free some space, or clone to another disk."
+    exit 1
+fi
+
+say "Making .venv with $("$python" --version) (a few minutes the first time) ..."
+log=$(mktemp)
+if ! "$python" -m venv .venv >"$log" 2>&1; then
+    say "Python could not make .venv: $(tail -n 1 "$log") (all of it: $log)"
+    exit 1
+fi
+if ! .venv/bin/python -m pip install --disable-pip-version-check -e '.[test]' >"$log" 2>&1; then
+    reason=$(grep -E '^ERROR|No space left|error:' "$log" | tail -n 1)
+    if grep -qE 'NewConnectionError|from versions: none|Temporary failure in name|Network is unreachable|ConnectTimeout|Connection refused|ProxyError' "$log"; then
+        say "The packages cannot be fetched: no package index answers. Connect this machine to the" \
+            "internet for the installation, or point pip at a local index (PIP_INDEX_URL)." \
+            "Afterwards the lessons need no network."
+    elif grep -q 'No space left' "$log"; then
+        say "The disk became full during the installation. Free some space and try again."
+    else
+        say "pip could not install the packages."
+    fi
+    say "pip's last word: ${reason:-none} (all of it: $log)"
+    exit 1
+fi
+rm -f "$log"
+cp pyproject.toml "$stamp"

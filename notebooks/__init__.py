@@ -1,0 +1,1 @@
+"""The lessons, by language, and the program that runs one of them."""

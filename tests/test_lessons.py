@@ -1,0 +1,91 @@
+"""Every lesson, executed and compared by nbval, and what must hold for each of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from notebooks.run import best_result, summary
+
+ROOT = Path(__file__).parents[1]
+LESSONS = sorted(ROOT.glob("notebooks/*/[0-9][0-9]_*.ipynb"))
+ENGLISH = [path for path in LESSONS if path.parent.name == "en"]
+
+
+def name(path: Path) -> str:
+    return f"{path.parent.name}-{path.stem[:2]}"
+
+
+def test_the_lessons_are_there() -> None:
+    assert len(ENGLISH) >= 1
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=name)
+def test_the_lesson_runs_and_prints_what_is_stored(path: Path) -> None:
+    done = subprocess.run(
+        [
+            *[sys.executable, "-m", "pytest", "--nbval", "--nbval-cell-timeout", "300"],
+            *["-p", "no:cacheprovider", "-q", "--rootdir", str(path.parent), str(path)],
+        ],
+        cwd=path.parent,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert f"{len(code_cells(path))} passed" in done.stdout
+
+
+@pytest.mark.parametrize("path", ENGLISH, ids=name)
+def test_cells_have_readable_names_and_stored_outputs(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    ids = [cell["id"] for cell in notebook.cells]
+    assert len(set(ids)) == len(ids)
+    assert all(part.isalnum() for cell_id in ids for part in cell_id.split("-"))
+    counts = [cell["execution_count"] for cell in code_cells(path)]
+    assert counts == list(range(1, len(counts) + 1)), "store the lesson as one run from the top"
+    assert not [
+        output for cell in code_cells(path) for output in cell["outputs"] if "ename" in output
+    ]
+
+
+@pytest.mark.parametrize("path", ENGLISH, ids=name)
+def test_a_cell_whose_output_is_not_compared_is_followed_by_a_claim(path: Path) -> None:
+    cells = code_cells(path)
+    ignored = [i for i, cell in enumerate(cells) if "nbval-ignore-output" in tags(cell)]
+    trainings = [i for i in ignored if ".train(" in cells[i]["source"]]
+    assert trainings
+    checked = [i for i in trainings if "assert " in cells[i + 1]["source"]]
+    assert len(checked) >= 2
+
+
+@pytest.mark.parametrize("path", ENGLISH, ids=name)
+def test_the_lesson_opens_and_closes_with_the_same_three_points(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    first, last = notebook.cells[0]["source"], notebook.cells[-1]["source"]
+    assert "you will" in first
+    assert "You have" in last
+    assert first.count("\n- ") == last.count("\n- ") == 3
+
+
+def test_the_stored_lesson_reached_97_percent_on_two_workers() -> None:
+    result = best_result(nbformat.read(ENGLISH[0], as_version=4))
+    assert result["accuracy"] >= 0.97
+    assert result["workers"] == 2
+    assert "1404 steps on 2 workers, accuracy 0.98" in summary(result, 30)
+
+
+def code_cells(path: Path) -> list[Any]:
+    cells: list[Any] = nbformat.read(path, as_version=4).cells
+    return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+def tags(cell: Any) -> list[str]:
+    return cell["metadata"].get("tags", [])
