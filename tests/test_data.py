@@ -118,7 +118,7 @@ def test_a_damaged_file_is_named(copy_of_mnist: Path, damage: str) -> None:
     data = bytearray(path.read_bytes())
     if damage == "one byte changed":
         data[len(data) // 2] ^= 0xFF
-    path.write_bytes({"cut short": data[:-100], "emptied": b""}.get(damage, data))
+    path.write_bytes({"cut short": bytes(data[:-100]), "emptied": b""}.get(damage, bytes(data)))
     message = find_damaged_file({"data_dir": copy_of_mnist})
     assert message
     assert f"{path} is damaged" in message

@@ -18,6 +18,7 @@ from conftest import is_running, wait_until, worker_pids
 from functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 import helpers.cluster
+import helpers.processes
 from helpers import LocalCluster
 from helpers.errors import ClusterError, ConfigError, StoppedError, UserCodeError
 from helpers.events import Event
@@ -123,7 +124,7 @@ def test_a_worker_that_never_starts_is_named_and_replaced(monkeypatch: pytest.Mo
 
 
 def test_a_taken_port_is_answered_with_other_ports(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = helpers.cluster.free_ports
+    real = helpers.processes.free_ports
     with socket.create_server(("127.0.0.1", 0)) as squatter:
         taken = squatter.getsockname()[1]
         answers = iter([[real(1)[0], taken]])

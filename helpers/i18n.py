@@ -1,0 +1,78 @@
+"""The language of the messages that a reader sees.
+
+`python -m locales build` compiles the catalogues that this module reads, from
+locales/<lang>/LC_MESSAGES/panel.po into locale/<lang>/LC_MESSAGES/panel.mo beside it.
+"""
+
+from __future__ import annotations
+
+import gettext
+import warnings
+from pathlib import Path
+
+LOCALE_DIR = Path(__file__).with_name("locale")
+DOMAIN = "panel"
+ENGLISH = "en"
+LANGUAGE = "LESSON_LANGUAGE"  # tells a worker the language of its notebook
+
+_translations: gettext.NullTranslations = gettext.NullTranslations()
+_language = ENGLISH
+_warned: set[str] = set()
+
+
+def set_language(lang: str) -> str:
+    """Sets the language of all messages of this process; returns the one in use.
+
+    Args:
+      lang: a code such as ``"ru"``; of ``"zh-CN"`` or ``"es_MX"``, the first part counts.
+        A language without a catalogue is replaced by English, with one warning.
+    """
+    global _translations, _language  # noqa: PLW0603  # a process speaks one language
+    wanted = lang.replace("-", "_").partition("_")[0].lower()
+    if wanted != ENGLISH and wanted not in languages():
+        _warn_once(lang)
+        wanted = ENGLISH
+    _translations = (
+        gettext.NullTranslations()
+        if wanted == ENGLISH
+        else gettext.translation(DOMAIN, LOCALE_DIR, [wanted])
+    )
+    _language = wanted
+    return wanted
+
+
+def language() -> str:
+    """The code of the language in use."""
+    return _language
+
+
+def languages() -> list[str]:
+    """The languages that messages can be shown in."""
+    found = {path.parts[-3] for path in LOCALE_DIR.glob(f"*/LC_MESSAGES/{DOMAIN}.mo")}
+    return sorted({ENGLISH, *found})
+
+
+def _(message: str) -> str:
+    """A message in the language in use; call it when the message is shown, not at import."""
+    return _translations.gettext(message)
+
+
+def ngettext(singular: str, plural: str, n: int) -> str:
+    """The form of a message that goes with the number `n`."""
+    return _translations.ngettext(singular, plural, n)
+
+
+def gettext_noop(message: str) -> str:
+    """Marks a message that is looked up later, with ``_(variable)``."""
+    return message
+
+
+def _warn_once(lang: str) -> None:
+    if lang not in _warned:
+        _warned.add(lang)
+        known = ", ".join(languages())
+        warnings.warn(
+            f"There are no messages in {lang!r}; they are shown in English. "
+            f"set_language takes one of: {known}.",
+            stacklevel=3,
+        )
