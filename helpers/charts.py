@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import matplotlib
 from matplotlib.figure import Figure
 
+from helpers.i18n import _
+
 if TYPE_CHECKING:
     from helpers.result import TrainingResult
 
@@ -49,8 +51,8 @@ def training_chart(result: TrainingResult) -> Picture:
             label=name,
             linewidth=1,
         )
-    losses.set(xlabel="step", ylabel="loss", ylim=(0, None))
-    speeds.set(xlabel="step", ylabel="examples/s", ylim=(0, None))
+    losses.set(xlabel=_("step"), ylabel=_("loss"), ylim=(0, None))
+    speeds.set(xlabel=_("step"), ylabel=_("examples/s"), ylim=(0, None))
     for evaluation in result.evaluations:
         accuracy = evaluation.metrics.get("accuracy")
         if accuracy is not None:

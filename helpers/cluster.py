@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers import payload
-from helpers.errors import ClusterError, ConfigError
+from helpers.errors import ClusterError, ConfigError, check_count, unknown_choice
 from helpers.events import Event
+from helpers.i18n import _, ngettext
 from helpers.job import EstimatorJob
 from helpers.processes import TaskProcess, free_ports
 from helpers.progress import show_progress
@@ -60,12 +61,9 @@ class LocalCluster:
         start_timeout: float = 60.0,
         step_timeout: float = 30.0,
     ) -> None:
-        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-            raise ConfigError(f"workers={workers!r} must be a whole number from 1.")
+        check_count("workers", workers)
         if strategy not in STRATEGIES:
-            raise ConfigError(
-                f"strategy={strategy!r} is unknown. Choose one of {', '.join(STRATEGIES)}."
-            )
+            raise unknown_choice("strategy", strategy, STRATEGIES)
         check_collective(collective, workers)
         self.workers = workers
         self.strategy = strategy
@@ -118,12 +116,19 @@ class LocalCluster:
           StoppedError: `stop` was called from another thread.
         """
         result = TrainingResult(self.workers, self.collective, "", time.time())
-        _check_choice("evaluate", evaluate, EVALUATE)
-        _check_count("epochs", epochs)
-        _check_count("steps", steps)
-        _check_count("save_checkpoints_steps", save_checkpoints_steps)
+        if evaluate not in EVALUATE:
+            raise unknown_choice("evaluate", evaluate, EVALUATE)
+        counts = {
+            "epochs": epochs,
+            "steps": steps,
+            "save_checkpoints_steps": save_checkpoints_steps,
+        }
+        for name, value in counts.items():
+            if value is not None:
+                check_count(name, value)
         if epochs is not None and steps is not None:
-            raise ConfigError(f"epochs={epochs} and steps={steps} exclude each other: give one.")
+            message = _("epochs={epochs} and steps={steps} exclude each other: give one.")
+            raise ConfigError(message.format(epochs=epochs, steps=steps))
         run_folder = self._new_folder()
         result.model_dir = str(Path(model_dir or run_folder / "model").absolute())
         job = EstimatorJob(
@@ -171,9 +176,9 @@ class LocalCluster:
         self.close()
 
     def __repr__(self) -> str:
-        state = "training" if self._supervisor else "idle"
-        workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
-        return f"LocalCluster({workers}, {self.collective}, {state})"
+        state = _("training") if self._supervisor else _("idle")
+        workers = ngettext("{count} worker", "{count} workers", self.workers)
+        return f"LocalCluster({workers.format(count=self.workers)}, {self.collective}, {state})"
 
     def _run(
         self, work: Callable[[Any], Any], folder: Path, *, evaluator: bool
@@ -192,10 +197,11 @@ class LocalCluster:
         with self._lock:
             if self._supervisor:
                 supervisor.close()
-                raise ClusterError(
-                    f"{self!r} is at work already. Wait for it, call stop(), or make a second "
+                message = _(
+                    "{cluster!r} is at work already. Wait for it, call stop(), or make a second "
                     "LocalCluster: several at once are fine."
                 )
+                raise ClusterError(message.format(cluster=self))
             self._supervisor = supervisor
         try:
             with closing(supervisor.run()) as events:
@@ -228,15 +234,3 @@ def start_processes(configs: Sequence[TFConfig], work: Path, folder: Path) -> li
             process.close()
         raise
     return started
-
-
-def _check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
-    if value not in allowed:
-        raise ConfigError(f"{name}={value!r} is unknown. Choose one of {allowed}.")
-
-
-def _check_count(name: str, value: object) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"{name}={value!r} must be a whole number from 1.")

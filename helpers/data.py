@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from helpers.errors import DataError
+from helpers.i18n import _
 
 BUNDLED = Path(__file__).parent / "datasets"
 SHUFFLE_BUFFER = 10_000  # TFDS shuffled the files already; this reorders each epoch
@@ -115,18 +116,25 @@ def find_damaged_file(params: Mapping[str, Any]) -> str | None:
     info = tfds.builder(name, data_dir=data_dir).info
     for split in info.splits.values():
         for path, expected in zip(split.filepaths, split.shard_lengths, strict=True):
-            count, reason = 0, "it ends early"
-            try:
-                for _ in tf.data.TFRecordDataset(str(path)):
-                    count += 1
-            except tf.errors.OpError as error:
-                reason = error.message
+            count, reason = _readable_records(str(path))
             if count != expected:
-                return (
-                    f"{path} is damaged: {count} of its {expected} records can be read "
-                    f"({reason}). Copy the file again, or prepare the data set again."
+                message = _(
+                    "{path} is damaged: {count} of its {expected} records can be read "
+                    "({reason}). Copy the file again, or prepare the data set again."
                 )
+                return message.format(path=path, count=count, expected=expected, reason=reason)
     return None
+
+
+def _readable_records(path: str) -> tuple[int, str]:
+    """How many records of a file can be read, and why no more."""
+    count = 0
+    try:
+        for _record in tf.data.TFRecordDataset(path):
+            count += 1
+    except tf.errors.OpError as error:
+        return count, error.message
+    return count, _("it ends early")
 
 
 def _same_size(dataset: tf.data.Dataset, info: Any, size: tuple[int, int] | None) -> Any:
@@ -136,10 +144,12 @@ def _same_size(dataset: tf.data.Dataset, info: Any, size: tuple[int, int] | None
         )
     shape = dataset.element_spec[0].shape
     if not shape.is_fully_defined():
-        raise DataError(
-            f"The images of {info.name!r} differ in size ({shape}), so they make no batch. "
-            'Give one size, as in params={"image_size": (64, 64)}.'
+        message = _(
+            "The images of {dataset!r} differ in size ({shape}), so they make no batch. "
+            "Give one size, as in {example}."
         )
+        example = 'params={"image_size": (64, 64)}'
+        raise DataError(message.format(dataset=info.name, shape=shape, example=example))
     return dataset
 
 
@@ -148,13 +158,18 @@ def _load_error(name: str, data_dir: str | Path, split: str, error: Exception) -
         try:
             json.loads(path.read_text("utf-8"))
         except ValueError as reason:
-            return DataError(
-                f"{path} is damaged ({reason}). Copy the file again, or delete its folder and "
+            message = _(
+                "{path} is damaged ({reason}). Copy the file again, or delete its folder and "
                 "prepare the data set again."
             )
+            return DataError(message.format(path=path, reason=reason))
+    message = _(
+        "TensorFlow Datasets cannot load split {split!r} of {dataset!r} from {data_dir}: "
+        "{reason} Check the name and data_dir. Nothing is downloaded here: prepare the data set "
+        "first, on a machine with internet, with "
+        "tfds.builder(name, data_dir=...).download_and_prepare()."
+    )
+    first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
     return DataError(
-        f"TensorFlow Datasets cannot load split {split!r} of {name!r} from {data_dir}: "
-        f"{str(error).splitlines()[0] if str(error) else type(error).__name__} Check the name and "
-        "data_dir. Nothing is downloaded here: prepare the data set first, on a machine with "
-        "internet, with tfds.builder(name, data_dir=...).download_and_prepare()."
+        message.format(split=split, dataset=name, data_dir=data_dir, reason=first_line)
     )

@@ -12,6 +12,10 @@ Every message says what happened, the value seen, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from helpers.i18n import _
+
 
 class LessonError(Exception):
     """Any error this package raises on purpose."""
@@ -45,3 +49,16 @@ class UserCodeError(ClusterError):
 
 class StoppedError(ClusterError):
     """The run was stopped before it finished."""
+
+
+def unknown_choice(name: str, value: object, allowed: Iterable[object]) -> ConfigError:
+    """The error for a parameter `name` whose `value` is none of `allowed`."""
+    message = _("{name}={value!r} is unknown. Choose one of {allowed}.")
+    return ConfigError(message.format(name=name, value=value, allowed=", ".join(map(str, allowed))))
+
+
+def check_count(name: str, value: object) -> None:
+    """Raises ConfigError unless the `value` of parameter `name` is a whole number from 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        message = _("{name}={value!r} must be a whole number from 1.")
+        raise ConfigError(message.format(name=name, value=value))

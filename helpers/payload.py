@@ -13,6 +13,7 @@ from typing import Any
 import cloudpickle
 
 from helpers.errors import ConfigError
+from helpers.i18n import _
 
 
 def save(work: Callable[..., Any], path: Path) -> None:
@@ -28,10 +29,11 @@ def save(work: Callable[..., Any], path: Path) -> None:
     try:
         pickled = cloudpickle.dumps(work)
     except Exception as error:  # whatever __reduce__ of the reader's objects raises
-        raise ConfigError(
-            f"The functions cannot be sent to the workers: {error}. Open files, sessions, locks "
+        message = _(
+            "The functions cannot be sent to the workers: {error}. Open files, sessions, locks "
             "and models belong inside the function, which runs in every worker."
-        ) from error
+        )
+        raise ConfigError(message.format(error=error)) from error
     data = pickle.dumps({"work": pickled, "sources": _cell_sources(), "path": sys.path})
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
@@ -46,7 +48,8 @@ def load(path: Path, cores: list[int]) -> Callable[..., Any]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"The payload {path} cannot be read: {error.strerror}.") from None
+        message = _("The payload {path} cannot be read: {reason}.")
+        raise ConfigError(message.format(path=path, reason=error.strerror)) from None
     from helpers.strategy import use_cores
 
     use_cores(cores)
@@ -57,15 +60,17 @@ def load(path: Path, cores: list[int]) -> Callable[..., Any]:
         sys.path += [folder for folder in content["path"] if folder not in sys.path]
         return pickle.loads(content["work"])
     except ImportError as error:
-        raise ConfigError(
-            f"A worker cannot import what the functions need: {error}. Modules must be installed, "
+        message = _(
+            "A worker cannot import what the functions need: {error}. Modules must be installed, "
             "or lie in a folder of the notebook's sys.path."
-        ) from error
+        )
+        raise ConfigError(message.format(error=error)) from error
     except (pickle.UnpicklingError, EOFError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(
-            f"{path} is no payload this version can read ({error}). Write it again with "
+        message = _(
+            "{path} is no payload this version can read ({error}). Write it again with "
             "helpers.payload.save, under the same Python and package versions."
-        ) from error
+        )
+        raise ConfigError(message.format(path=path, error=error)) from error
 
 
 def _cell_sources() -> dict[str, str]:

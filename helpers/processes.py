@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from helpers.events import EVENT_FD, Event, decode
+from helpers.i18n import LANGUAGE, language
 from helpers.tf_config import Task, TFConfig
 
 # gRPC would send even its connections to this machine through a proxy.
@@ -145,5 +146,6 @@ def _environment(config: TFConfig, event_fd: int) -> dict[str, str]:
     }
     environ["TF_CONFIG"] = config.to_json()
     environ[EVENT_FD] = str(event_fd)
+    environ[LANGUAGE] = language()  # for the errors it sends to the notebook
     environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs
     return environ

@@ -11,6 +11,7 @@ from typing import Any
 from tqdm import tqdm
 
 from helpers.events import Event
+from helpers.i18n import _
 from helpers.result import TrainingResult
 
 REPAINT_SECONDS = 0.25
@@ -52,29 +53,36 @@ def in_notebook() -> bool:
 def status_line(result: TrainingResult) -> str:
     """One line on where the run stands."""
     if result.total_steps is None:
-        return "starting"
-    parts = [f"step {result.steps}/{result.total_steps}"]
+        return _("starting")
+    steps = _("step {step}/{total}").format(step=result.steps, total=result.total_steps)
+    return ", ".join([steps, *_numbers(result)])
+
+
+def _numbers(result: TrainingResult) -> Iterator[str]:
+    """What there is to tell beside the step."""
     points = next(iter(result.history.values()), [])
     if points:
-        parts.append(f"loss {points[-1].loss:.3f}")
-        if points[-1].examples_per_second:
-            parts.append(f"{points[-1].examples_per_second:,.0f} examples/s")
+        yield _("loss {loss:.3f}").format(loss=points[-1].loss)
+        if speed := points[-1].examples_per_second:
+            yield _("{count:,.0f} examples/s").format(count=speed)
     if result.accuracy is not None:
-        parts.append(f"accuracy {result.accuracy:.4f}")
+        yield _("accuracy {accuracy:.4f}").format(accuracy=result.accuracy)
     if result.restarts:
-        parts.append(f"restarted {len(result.restarts)}×: {result.restarts[-1]}")
-    return ", ".join(parts)
+        message = _("restarted {count}×: {reason}")
+        yield message.format(count=len(result.restarts), reason=result.restarts[-1])
 
 
 class _TerminalBar:
     def __init__(self, result: TrainingResult) -> None:
         self._result = result
-        self._bar: Any = tqdm(total=None, unit=" steps", dynamic_ncols=True, leave=True)
+        # i18n: the unit of a terminal's progress bar, as in "120 steps/s"
+        unit = " " + _("steps")
+        self._bar: Any = tqdm(total=None, unit=unit, dynamic_ncols=True, leave=True)
 
     def paint(self) -> None:
         self._bar.total = self._result.total_steps
         self._bar.n = self._result.steps
-        self._bar.set_postfix_str(status_line(self._result).partition(", ")[2])
+        self._bar.set_postfix_str(", ".join(_numbers(self._result)))
 
     def close(self) -> None:
         self.paint()

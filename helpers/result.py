@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from helpers.events import Event
+from helpers.i18n import _, ngettext
 
 if TYPE_CHECKING:
     from helpers.charts import Picture
@@ -158,13 +160,21 @@ class TrainingResult:
         return {"text/plain": repr(self), RESULT_MIME: numbers}
 
     def __repr__(self) -> str:
-        workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
-        parts = [f"{self.steps} steps in {self.seconds:.1f} s"]
-        parts.append(f"{self.examples_per_second:,.0f} examples/s")
+        workers = ngettext("{count} worker", "{count} workers", self.workers)
+        workers = workers.format(count=self.workers)
+        return f"TrainingResult({workers}, {self.collective}: {', '.join(self._findings())})"
+
+    def _findings(self) -> Iterator[str]:
+        steps = ngettext(
+            "{count} step in {seconds:.1f} s", "{count} steps in {seconds:.1f} s", self.steps
+        )
+        yield steps.format(count=self.steps, seconds=self.seconds)
+        yield _("{count:,.0f} examples/s").format(count=self.examples_per_second)
         if self.accuracy is not None:
-            parts.append(f"accuracy {self.accuracy:.4f}")
+            yield _("accuracy {accuracy:.4f}").format(accuracy=self.accuracy)
         elif not self.evaluations:
-            parts.append("not evaluated")
-        count = len(self.restarts)
-        parts.append(f"{count or 'no'} restart{'s' if count > 1 else ''}")
-        return f"TrainingResult({workers}, {self.collective}: {', '.join(parts)})"
+            yield _("not evaluated")
+        if count := len(self.restarts):
+            yield ngettext("{count} restart", "{count} restarts", count).format(count=count)
+        else:
+            yield _("no restart")

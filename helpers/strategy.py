@@ -10,7 +10,8 @@ import glob
 import os
 from typing import Any
 
-from helpers.errors import ConfigError
+from helpers.errors import ConfigError, unknown_choice
+from helpers.i18n import _, ngettext
 
 COLLECTIVES = ("AUTO", "RING", "NCCL")
 STRATEGIES = ("MultiWorkerMirroredStrategy",)
@@ -19,15 +20,9 @@ STRATEGIES = ("MultiWorkerMirroredStrategy",)
 def check_collective(name: str, workers: int) -> None:
     """Raises ConfigError if this machine cannot run collective `name` on `workers` workers."""
     if name not in COLLECTIVES:
-        raise ConfigError(
-            f"collective={name!r} is unknown. Choose one of {', '.join(COLLECTIVES)}."
-        )
+        raise unknown_choice("collective", name, COLLECTIVES)
     if name == "NCCL" and (gpus := nvidia_gpus()) < workers:
-        raise ConfigError(
-            f"NCCL moves tensors between NVIDIA GPUs, one for each worker: {workers} worker(s) "
-            f'asked, {gpus} GPU(s) found on this machine. Choose "RING", which runs over gRPC on '
-            'CPUs, or "AUTO", which picks for you.'
-        )
+        raise _too_few_gpus(workers, gpus)
 
 
 def nvidia_gpus() -> int:
@@ -44,7 +39,7 @@ def make_strategy(name: str, collective: str = "AUTO") -> Any:
     import tensorflow as tf
 
     if name != "MultiWorkerMirroredStrategy":
-        raise ConfigError(f"strategy={name!r} is unknown. Choose one of {', '.join(STRATEGIES)}.")
+        raise unknown_choice("strategy", name, STRATEGIES)
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation[collective]
     )
@@ -62,7 +57,7 @@ def share_cores(workers: int) -> list[list[int]]:
       system cannot pin.
     """
     if not hasattr(os, "sched_getaffinity"):
-        return [[] for _ in range(workers)]
+        return [[] for worker in range(workers)]
     cores = sorted(os.sched_getaffinity(0))
     each = max(1, len(cores) // workers)
     return [[cores[(i * each + k) % len(cores)] for k in range(each)] for i in range(workers)]
@@ -80,3 +75,17 @@ def use_cores(cores: list[int]) -> None:
 
     tf.config.threading.set_intra_op_parallelism_threads(len(cores))
     tf.config.threading.set_inter_op_parallelism_threads(len(cores))
+
+
+def _too_few_gpus(workers: int, gpus: int) -> ConfigError:
+    message = _(
+        "NCCL moves tensors between NVIDIA GPUs, one for each worker: {workers} asked, {gpus} "
+        'found on this machine. Choose "RING", which runs over gRPC on CPUs, or "AUTO", which '
+        "picks for you."
+    )
+    return ConfigError(
+        message.format(
+            workers=ngettext("{count} worker", "{count} workers", workers).format(count=workers),
+            gpus=ngettext("{count} GPU", "{count} GPUs", gpus).format(count=gpus),
+        )
+    )

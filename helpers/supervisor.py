@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 from helpers.errors import (
     ClusterError,
@@ -25,6 +26,7 @@ from helpers.errors import (
     UserCodeError,
 )
 from helpers.events import Event
+from helpers.i18n import _, ngettext
 from helpers.processes import TaskProcess
 from helpers.tf_config import EVALUATOR, Task
 from helpers.tracebacks import readers_traceback
@@ -47,10 +49,10 @@ class Deadlines:
 
 
 class Fault(Exception):
-    """One task failed; the group cannot go on."""
+    """One task failed; the group cannot go on. The message is a sentence without its stop."""
 
-    def __init__(self, process: TaskProcess, what: str, error: Event | None = None) -> None:
-        super().__init__(f"{process.task} {what}")
+    def __init__(self, process: TaskProcess, message: str, error: Event | None = None) -> None:
+        super().__init__(message)
         self.process = process
         self.error = error
 
@@ -142,9 +144,9 @@ class Group:
             for process in self._processes:
                 selector.register(process.fileno(), selectors.EVENT_READ, process)
             while not all(process.at_end for process in self._processes):
-                for key, _ in selector.select(POLL_SECONDS):
+                for key, _mask in selector.select(POLL_SECONDS):
                     if key.data is None:
-                        raise StoppedError("The run was stopped.")
+                        raise StoppedError(_("The run was stopped."))
                     yield from self._read(key.data)
                     if key.data.at_end:
                         selector.unregister(key.fd)
@@ -173,36 +175,54 @@ class Group:
         return {"event": "exit", "time": time.time(), "task": str(process.task), "code": code}
 
     def _obituary(self, process: TaskProcess, code: int) -> str:
+        values: dict[str, Any] = {"task": process.task, "step": self._step}
         if error := self._errors.get(str(process.task)):
-            return f"raised {error['type']} at step {self._step}: {error['message']}"
-        how = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
-        return f"ended with {how} at step {self._step}"
+            message = _("{task} raised {error} at step {step}: {reason}")
+            return message.format(error=error["type"], reason=error["message"], **values)
+        if code < 0:
+            message = _("{task} ended with signal {number} ({name}) at step {step}")
+            return message.format(number=-code, name=signal.Signals(-code).name, **values)
+        message = _("{task} ended with exit code {code} at step {step}")
+        return message.format(code=code, **values)
 
     def _check_deadlines(self) -> None:
         now, limits = self._clock.now, self._deadlines
         running = [process for process in self._processes if not process.at_end]
         for process in running:
             if now - self._heard[process.task] > limits.step:
-                raise Fault(
-                    process,
-                    f"gave no sign of life for {limits.step:g} s, at step {self._step}: it is "
-                    "stopped, or starved by other programs",
-                )
+                raise self._silence(process)
         waiting = [process for process in running if process.task in self._waiting]
         if waiting and now > limits.start:
-            silent = min(waiting, key=lambda process: self._heard[process.task])
-            others = ", ".join(str(process.task) for process in waiting if process is not silent)
-            raise Fault(
-                silent,
-                f"was not ready within {limits.start:g} s"
-                + (f"; {others} may only have waited for it" if others else ""),
-            )
+            raise self._late(waiting)
         if running and not waiting and now - self._progress > limits.step:
-            raise Fault(
-                running[0],
-                f"and its peers made no step for {limits.step:g} s after step {self._step}, "
-                "though all processes are alive",
-            )
+            raise self._standstill(running[0])
+
+    def _silence(self, process: TaskProcess) -> Fault:
+        message = _(
+            "{task} gave no sign of life for {seconds:g} s, at step {step}: it is stopped, or "
+            "starved by other programs"
+        )
+        seconds = self._deadlines.step
+        return Fault(process, message.format(task=process.task, seconds=seconds, step=self._step))
+
+    def _late(self, waiting: Sequence[TaskProcess]) -> Fault:
+        silent = min(waiting, key=lambda process: self._heard[process.task])
+        others = ", ".join(str(process.task) for process in waiting if process is not silent)
+        message = (
+            _("{task} was not ready within {seconds:g} s; {others} may only have waited for it")
+            if others
+            else _("{task} was not ready within {seconds:g} s")
+        )
+        seconds = self._deadlines.start
+        return Fault(silent, message.format(task=silent.task, seconds=seconds, others=others))
+
+    def _standstill(self, process: TaskProcess) -> Fault:
+        message = _(
+            "{task} and its peers made no step for {seconds:g} s after step {step}, though all "
+            "processes are alive"
+        )
+        seconds = self._deadlines.step
+        return Fault(process, message.format(task=process.task, seconds=seconds, step=self._step))
 
 
 class WatchClock:
@@ -229,18 +249,21 @@ def _final_error(task: Task, error: Event) -> LessonError:
     if known:
         return known(error["message"])
     text = readers_traceback(error)
-    return UserCodeError(
-        f"{task} raised {error['type']}; a restart would not help, so there was none.\n{text}",
-        task=str(task),
-        traceback=text,
-    )
+    message = _("{task} raised {error}; a restart would not help, so there was none.")
+    message = message.format(task=task, error=error["type"])
+    return UserCodeError(f"{message}\n{text}", task=str(task), traceback=text)
 
 
 def _exhausted(fault: Fault, restarts: int) -> ClusterError:
-    return ClusterError(
-        f"{fault}; the group was restarted {restarts} time(s) (max_restarts={restarts}). "
-        f"Its last lines, from {fault.process.log}:\n{fault.process.log_tail()}"
+    message = ngettext(
+        "{fault}; the group was restarted {count} time (max_restarts={count}). "
+        "Its last lines, from {log}:",
+        "{fault}; the group was restarted {count} times (max_restarts={count}). "
+        "Its last lines, from {log}:",
+        restarts,
     )
+    message = message.format(fault=fault, count=restarts, log=fault.process.log)
+    return ClusterError(f"{message}\n{fault.process.log_tail()}")
 
 
 def _restart_event(fault: Fault, attempt: int) -> Event:

@@ -16,25 +16,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from helpers.errors import ConfigError
+from helpers.i18n import _, ngettext
+from helpers.tf_config_rules import (
+    CHIEF,
+    EVALUATOR,
+    JOBS,
+    PS,
+    WORKER,
+    Task,
+    check_cluster,
+    check_task,
+    read_cluster,
+    read_task,
+)
 
-CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
-JOBS = (CHIEF, WORKER, PS)  # what may stand in `cluster`; the evaluator may not
-
-
-@dataclass(frozen=True, order=True)
-class Task:
-    """One place in a cluster: a job and an index within it."""
-
-    type: str
-    index: int
-
-    def __str__(self) -> str:
-        return f"{self.type} {self.index}"
+__all__ = ["CHIEF", "EVALUATOR", "PS", "WORKER", "TFConfig", "Task", "build"]
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class TFConfig:
     """
 
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    task: Task = Task(WORKER, 0)
+    task: Task = field(default_factory=lambda: Task(WORKER, 0))
 
     def __post_init__(self) -> None:
-        _check_cluster(self.cluster)
-        _check_task(self.task, self.cluster)
+        check_cluster(self.cluster)
+        check_task(self.task, self.cluster)
 
     @classmethod
     def parse(cls, text: str) -> TFConfig:
@@ -65,13 +65,15 @@ class TFConfig:
         try:
             value = json.loads(text)
         except (json.JSONDecodeError, RecursionError) as error:
-            raise ConfigError(
-                f"TF_CONFIG is not JSON: {error}. It begins {text[:60]!r}. "
+            message = _(
+                "TF_CONFIG is not JSON: {error}. It begins {beginning!r}. "
                 "Write it with json.dumps(...)."
-            ) from None
+            )
+            raise ConfigError(message.format(error=error, beginning=text[:60])) from None
         if not isinstance(value, dict):
-            raise ConfigError(f"TF_CONFIG must be a JSON object {{…}}, not {value!r:.60}.")
-        return cls(_read_cluster(value.get("cluster", {})), _read_task(value))
+            message = _("TF_CONFIG must be a JSON object {example}, not {value!r:.60}.")
+            raise ConfigError(message.format(example="{…}", value=value))
+        return cls(read_cluster(value.get("cluster", {})), read_task(value))
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> TFConfig:
@@ -109,28 +111,28 @@ class TFConfig:
 
     def explain(self) -> str:
         """Says in words who this process is and whom it waits for."""
-        me = self.task
         if not self.cluster:
-            return "TF_CONFIG names no cluster: this process trains alone and waits for nobody."
-        if me.type == EVALUATOR:
-            return (
+            return _("TF_CONFIG names no cluster: this process trains alone and waits for nobody.")
+        if self.task.type == EVALUATOR:
+            return _(
                 "This process is the evaluator. It stands outside the cluster, waits for nobody, "
                 "and evaluates each checkpoint that the chief writes."
             )
-        others = [task for task in self.tasks if task != me]
-        lines = [f"This process is {me}, listening on {self.address}."]
-        if me == self.chief:
-            lines.append("It is the chief: it also writes checkpoints and summaries.")
+        return " ".join(self._sentences())
+
+    def _sentences(self) -> Iterator[str]:
+        message = _("This process is {task}, listening on {address}.")
+        yield message.format(task=self.task, address=self.address)
+        if self.task == self.chief:
+            yield _("It is the chief: it also writes checkpoints and summaries.")
         else:
-            lines.append(f"The chief, which writes checkpoints and summaries, is {self.chief}.")
-        if me.type == PS:
-            lines.append(
-                "It holds variables and serves whoever asks; it never computes a gradient."
-            )
-        if others:
+            message = _("The chief, which writes checkpoints and summaries, is {chief}.")
+            yield message.format(chief=self.chief)
+        if self.task.type == PS:
+            yield _("It holds variables and serves whoever asks; it never computes a gradient.")
+        if others := [task for task in self.tasks if task != self.task]:
             names = ", ".join(f"{task} ({self.address_of(task)})" for task in others)
-            lines.append(f"Training starts when it can reach {names}.")
-        return " ".join(lines)
+            yield _("Training starts when it can reach {tasks}.").format(tasks=names)
 
 
 def build(
@@ -148,10 +150,12 @@ def build(
     """
     workers = len(addresses) - int(chief) - ps
     if workers < 0 or not addresses or ps < 0:
-        raise ConfigError(
-            f"{len(addresses)} address(es) are too few for chief={chief} and ps={ps}: "
-            "give one for every task."
+        message = ngettext(
+            "{count} address is too few for chief={chief} and ps={ps}: give one for every task.",
+            "{count} addresses are too few for chief={chief} and ps={ps}: give one for every task.",
+            len(addresses),
         )
+        raise ConfigError(message.format(count=len(addresses), chief=chief, ps=ps))
     sizes = {CHIEF: int(chief), WORKER: workers, PS: ps}
     cluster, rest = {}, list(addresses)
     for job, size in sizes.items():
@@ -161,114 +165,3 @@ def build(
     if evaluator:
         tasks.append(Task(EVALUATOR, 0))
     return [TFConfig(cluster, task) for task in tasks]
-
-
-def _read_cluster(value: Any) -> dict[str, tuple[str, ...]]:
-    if not isinstance(value, dict):
-        raise ConfigError(
-            f'TF_CONFIG["cluster"] must map job names to lists of addresses, not {value!r:.60}.'
-        )
-    for job, addresses in value.items():
-        if not isinstance(addresses, list):
-            raise ConfigError(
-                f'TF_CONFIG["cluster"]["{job}"] must be a list of "host:port" strings, '
-                f"not {addresses!r:.60}."
-            )
-    return {job: tuple(addresses) for job, addresses in value.items()}
-
-
-def _read_task(value: dict[str, Any]) -> Task:
-    task = value.get("task")
-    if task is None and not value.get("cluster"):
-        return Task(WORKER, 0)
-    if task is None:
-        raise ConfigError(
-            'TF_CONFIG has no "task", so this process cannot know which entry of "cluster" '
-            'it is. Add "task": {"type": "worker", "index": 0}.'
-        )
-    if not isinstance(task, dict) or "type" not in task or "index" not in task:
-        raise ConfigError(
-            f'TF_CONFIG["task"] is {task!r:.60}; it needs both "type" and "index", '
-            'as in {"type": "worker", "index": 0}.'
-        )
-    index = task["index"]
-    if isinstance(index, str) and index.isascii() and index.isdigit() and len(index) < 10:
-        index = int(index)  # TensorFlow reads "1" as 1 too
-    if isinstance(index, bool) or not isinstance(index, int):
-        raise ConfigError(
-            f'TF_CONFIG["task"]["index"] is {index!r:.40}; it must be a whole number from 0.'
-        )
-    return Task(task["type"], index)
-
-
-def _check_cluster(cluster: Mapping[str, tuple[str, ...]]) -> None:
-    seen: dict[str, str] = {}
-    for job, addresses in cluster.items():
-        _check_job(job, addresses)
-        for index, address in enumerate(addresses):
-            _check_address(f"{job} {index}", address)
-            if address in seen:
-                raise ConfigError(
-                    f"{seen[address]} and {job} {index} of TF_CONFIG have the same address "
-                    f"{address!r}. Two processes cannot share a port: give each its own."
-                )
-            seen[address] = f"{job} {index}"
-
-
-def _check_job(job: str, addresses: tuple[str, ...]) -> None:
-    if job == EVALUATOR:
-        raise ConfigError(
-            'TF_CONFIG["cluster"] lists an evaluator. The evaluator reads checkpoints and is no '
-            'member of the cluster: leave it out of "cluster" and name it only in its own "task".'
-        )
-    if job == "master":
-        raise ConfigError('TF_CONFIG["cluster"] has a "master": that is the old name of "chief".')
-    if job not in JOBS:
-        raise ConfigError(
-            f'TF_CONFIG["cluster"] has a job {job!r:.40}; '
-            "the jobs are chief, worker and ps. Correct the name."
-        )
-    if not addresses:
-        raise ConfigError(
-            f'TF_CONFIG["cluster"]["{job}"] is empty: list its addresses or leave the job out.'
-        )
-    if job == CHIEF and len(addresses) > 1:
-        raise ConfigError(
-            f"TF_CONFIG names {len(addresses)} chiefs ({', '.join(map(str, addresses))}); a "
-            "cluster has one. Make the others workers."
-        )
-
-
-def _check_address(owner: str, address: Any) -> None:
-    if not isinstance(address, str) or ":" not in address:
-        raise ConfigError(
-            f'The address of {owner} in TF_CONFIG is {address!r:.60}; it must be "host:port".'
-        )
-    host, _, port = address.rpartition(":")
-    if not host or any(char.isspace() or char in "/," for char in host):
-        raise ConfigError(
-            f"The address of {owner} in TF_CONFIG is {address!r:.60}; its host {host!r:.40} is no "
-            'host name. Write "host:port" without "http://" or spaces.'
-        )
-    if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
-        raise ConfigError(
-            f"The address of {owner} in TF_CONFIG is {address!r:.60}; its port {port!r:.20} must "
-            "be a number from 1 to 65535."
-        )
-
-
-def _check_task(task: Task, cluster: Mapping[str, tuple[str, ...]]) -> None:
-    if task.type == EVALUATOR or not cluster:
-        allowed = 1
-    elif task.type not in cluster:
-        raise ConfigError(
-            f'TF_CONFIG["task"]["type"] is {task.type!r:.40}, but "cluster" has only '
-            f"{', '.join(cluster)}. Use one of these, or evaluator."
-        )
-    else:
-        allowed = len(cluster[task.type])
-    if not 0 <= task.index < allowed:
-        raise ConfigError(
-            f'TF_CONFIG["task"]["index"] is {task.index}, but the tasks of job {task.type} are '
-            f"numbered from 0 and the last is {allowed - 1}. Correct the index, or the cluster."
-        )

@@ -6,6 +6,7 @@ import traceback
 from pathlib import Path
 
 from helpers.events import Event
+from helpers.i18n import _
 
 _OURS = str(Path(__file__).parent)
 
@@ -18,8 +19,8 @@ def readers_traceback(error: Event) -> str:
     frames = list(dict.fromkeys(tuple(frame) for frame in error["frames"]))
     shown = [frame for frame in frames if _is_readers(frame[0])] or frames
     summary = traceback.StackSummary.from_list([(*frame, None) for frame in shown])
-    lines = ["Traceback in the worker (most recent call last):\n", *summary.format()]
-    return "".join(lines) + f"{error['type']}: {error['message']}"
+    heading = _("Traceback in the worker (most recent call last):")
+    return f"{heading}\n{''.join(summary.format())}{error['type']}: {error['message']}"
 
 
 def _is_readers(filename: str) -> bool:

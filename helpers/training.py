@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from helpers.data import find_damaged_file
 from helpers.errors import ConfigError, DataError
+from helpers.i18n import _
 from helpers.job import EstimatorJob
 from helpers.strategy import make_strategy
 from helpers.tf_config import EVALUATOR, TFConfig
@@ -31,7 +32,8 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
         _Task(job, context).run()
     except tf.errors.DataLossError as error:
         found = find_damaged_file(job.params)
-        raise DataError(found or f"A data file is damaged: {error.message}") from None
+        message = _("A data file is damaged: {reason}").format(reason=error.message)
+        raise DataError(found or message) from None
 
 
 class _Task:
@@ -111,10 +113,10 @@ class _Task:
         wanted = inspect.signature(self.job.input_fn).parameters
         dataset = self.job.input_fn(**{name: known[name] for name in wanted if name in known})
         if not isinstance(dataset, tf.data.Dataset):
-            raise ConfigError(
-                f"input_fn returned {type(dataset).__name__}; return a tf.data.Dataset of "
-                "(features, labels) batches."
+            message = _(
+                "input_fn returned {type}; return a tf.data.Dataset of (features, labels) batches."
             )
+            raise ConfigError(message.format(type=type(dataset).__name__))
         return dataset
 
     def _count_steps(self, replicas: int) -> int:
@@ -124,18 +126,34 @@ class _Task:
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             batches = session.run(self._call_input_fn("train", last).cardinality())
         if batches < 0:
-            raise ConfigError(
-                "epochs needs an input_fn whose length TensorFlow can tell, and this one "
-                + ("repeats for ever." if batches == tf.data.INFINITE_CARDINALITY else "hides it.")
-                + " Return one epoch, without repeat(), or pass steps= instead of epochs=."
-            )
+            raise _unknown_length(endless=batches == tf.data.INFINITE_CARDINALITY)
         if batches == 0:
-            raise ConfigError(
-                f"input_fn gives worker {pipelines - 1} of {pipelines} no batch at all: "
-                f"its shard is smaller than batch_size={self.job.params['batch_size']}. "
-                "Use fewer workers, a smaller batch or more data."
-            )
+            raise _no_batch(pipelines, self.job.params["batch_size"])
         return int(batches) * (self.job.epochs or 1)
+
+
+def _unknown_length(*, endless: bool) -> ConfigError:
+    if endless:
+        return ConfigError(
+            _(
+                "epochs needs an input_fn whose length TensorFlow can tell, and this one repeats "
+                "for ever. Return one epoch, without repeat(), or pass steps= instead of epochs=."
+            )
+        )
+    return ConfigError(
+        _(
+            "epochs needs an input_fn whose length TensorFlow can tell, and this one hides it. "
+            "Return one epoch, without repeat(), or pass steps= instead of epochs=."
+        )
+    )
+
+
+def _no_batch(workers: int, batch_size: int) -> ConfigError:
+    message = _(
+        "input_fn gives worker {index} of {workers} no batch at all: its shard is smaller than "
+        "batch_size={batch_size}. Use fewer workers, a smaller batch or more data."
+    )
+    return ConfigError(message.format(index=workers - 1, workers=workers, batch_size=batch_size))
 
 
 def _with_chief(config: TFConfig) -> TFConfig:
@@ -172,7 +190,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         self._sessions += 1
         if self._sessions > 1:
-            raise PeerLost("TensorFlow lost its connection to a peer and began a new session.")
+            raise PeerLost(_("TensorFlow lost its connection to a peer and began a new session."))
         self._step = int(session.run(tf.compat.v1.train.get_global_step()))
         self._report("ready", step=self._step)
 

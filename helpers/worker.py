@@ -5,7 +5,8 @@
 PAYLOAD is a file written by `helpers.payload.save`: the work, a function of one
 `WorkerContext`. Who this process is stands in `TF_CONFIG`. A supervisor that wants to
 hear from it passes a pipe in LESSON_EVENT_FD and holds the other end of its standard input:
-when that end closes, however the supervisor died, the process is killed.
+when that end closes, however the supervisor died, the process is killed. LESSON_LANGUAGE
+gives the language of its messages.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 from helpers.errors import ConfigError
 from helpers.events import EVENT_FD, EventWriter
+from helpers.i18n import ENGLISH, LANGUAGE, set_language
 from helpers.payload import load
 from helpers.tf_config import TFConfig
 
@@ -62,6 +64,7 @@ class WorkerContext:
 def main(argv: list[str] | None = None) -> int:
     """Runs the work of a payload; returns the exit code of the process."""
     args = _parse(argv)
+    set_language(os.environ.get(LANGUAGE, ENGLISH))
     supervised = EVENT_FD in os.environ
     report = EventWriter.from_env()
     if supervised:

@@ -107,6 +107,7 @@ MALFORMED = {
         text_of(ONE, {"type": "evaluator", "index": 1}),
         "tasks of job evaluator",
     ),
+    "a type that is no name": (text_of(ONE, {"type": ["worker"], "index": 0}), "must be a name"),
     "task of a job that is not there": (
         text_of(ONE, {"type": "ps", "index": 0}),
         '"cluster" has only worker',
