@@ -166,10 +166,15 @@ def _load_error(name: str, data_dir: str | Path, split: str, error: Exception) -
     message = _(
         "TensorFlow Datasets cannot load split {split!r} of {dataset!r} from {data_dir}: "
         "{reason} Check the name and data_dir. Nothing is downloaded here: prepare the data set "
-        "first, on a machine with internet, with "
-        "tfds.builder(name, data_dir=...).download_and_prepare()."
+        "first, on a machine with internet, with {code}."
     )
     first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
     return DataError(
-        message.format(split=split, dataset=name, data_dir=data_dir, reason=first_line)
+        message.format(
+            split=split,
+            dataset=name,
+            data_dir=data_dir,
+            reason=first_line,
+            code="tfds.builder(name, data_dir=...).download_and_prepare()",
+        )
     )

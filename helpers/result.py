@@ -68,11 +68,15 @@ class TrainingResult:
     seconds: float = 0.0
     total_steps: int | None = None
     global_batch: int = 0
-    history: dict[str, list[Point]] = field(default_factory=lambda: defaultdict(list))
+    history: dict[str, list[Point]] = field(default_factory=dict)
     evaluations: list[Evaluation] = field(default_factory=list)
     checkpoints: list[int] = field(default_factory=list)
     restarts: list[str] = field(default_factory=list)
     resumed_at: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for worker in range(self.workers):  # in their order, whoever reports first
+            self.history.setdefault(f"worker {worker}", [])
 
     def add(self, event: Event) -> None:
         """Takes in one event of the supervisor."""

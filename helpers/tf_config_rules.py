@@ -99,7 +99,7 @@ def _check_job(job: str, addresses: tuple[str, ...]) -> None:
     if job not in JOBS:
         message = _(
             'TF_CONFIG["cluster"] has a job {job!r:.40}; '
-            "the jobs are chief, worker and ps. Correct the name."
+            'the jobs are "chief", "worker" and "ps". Correct the name.'
         )
         raise ConfigError(message.format(job=job))
     if not addresses:

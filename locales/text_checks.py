@@ -25,13 +25,18 @@ DESTINATION = re.compile(r"\]\((?:[^()]|\([^()]*\))*\)")
 TAG = re.compile(r"</?[A-Za-z!][^<>]*>")
 ADDRESS = re.compile(r"https?://[!-~]+")
 PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|\{[A-Za-z_]\w*(?:[.\[!:][^{}]*)?\}")
+# Code in a program's message, which has no backquotes: "RING", steps=, stop(), tf.data.Dataset.
+BARE_CODE = re.compile(
+    r'TensorFlow Datasets|"[!#-~]+"|\b\w+=(?!=)|\b\w+\(\)|\b[A-Za-z]\w*(?:\.[A-Za-z]\w*)+\b'
+)
 STAND_IN = "x"  # what code, math and placeholders become: a word
 
 
 def words(text: str) -> str:
     """A message as prose: code, math and placeholders become one letter, marks vanish."""
     text = DESTINATION.sub("]", MATH.sub(STAND_IN, CODE.sub(STAND_IN, text)))
-    text = PLACEHOLDER.sub(STAND_IN, ADDRESS.sub(STAND_IN, TAG.sub("", text)))
+    text = ADDRESS.sub(STAND_IN, BARE_CODE.sub(STAND_IN, TAG.sub("", text)))
+    text = PLACEHOLDER.sub(STAND_IN, text)
     return re.sub(r"\*+|~~|!?\[|\]|(?<!\w)_+|_+(?!\w)", "", text)
 
 
