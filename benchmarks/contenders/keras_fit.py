@@ -1,0 +1,85 @@
+"""Keras `fit` under MultiWorkerMirroredStrategy: our network, our input, our learning rate."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from contenders.report import Arguments, Report, StepClock, own_peaks
+from helpers import input_fn
+from helpers.model import learning_rate, make_network
+
+
+class Schedule(tf.keras.optimizers.schedules.LearningRateSchedule):
+    """The schedule of `helpers.model`, as Keras takes it."""
+
+    def __init__(self, args: Arguments) -> None:
+        self._args = args
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """The learning rate of a step."""
+        return learning_rate(step, self._args.global_batch, self._args.learning_rate)
+
+
+class ClockCallback(tf.keras.callbacks.Callback):
+    """Ticks once a step."""
+
+    _supports_tf_logs = True  # else Keras would turn the loss into NumPy after every step
+
+    def __init__(self, clock: StepClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Called by Keras after each step."""
+        self._clock.tick()
+
+
+def train(args: Arguments, clock: StepClock) -> list[Any]:
+    """Trains on all workers and returns the weights."""
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    params = {"batch_size": args.batch_size}
+    dataset = strategy.distribute_datasets_from_function(
+        lambda context: input_fn("train", params, context).repeat()
+    )
+    with strategy.scope():
+        network = make_network()
+        network.compile(
+            loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            optimizer=tf.keras.optimizers.SGD(Schedule(args), momentum=args.momentum),
+        )
+    length = {"steps_per_epoch": args.steps_per_epoch, "epochs": args.epochs}
+    if args.limit:
+        length = {"steps_per_epoch": args.limit, "epochs": 1}
+    network.fit(dataset, verbose=0, callbacks=[ClockCallback(clock)], **length)
+    return network.get_weights()
+
+
+def evaluate(weights: list[Any]) -> float:
+    """Test accuracy of a copy outside the strategy, so that no peer has to take part."""
+    network = make_network()
+    network.build((None, 28, 28, 1))
+    network.set_weights(weights)
+    network.compile(metrics=["sparse_categorical_accuracy"])
+    return float(network.evaluate(input_fn("eval"), verbose=0, return_dict=True)[_ACCURACY])
+
+
+_ACCURACY = "sparse_categorical_accuracy"
+
+
+def main() -> None:
+    """Trains; rank 0 then evaluates and reports."""
+    args = Arguments.parse()
+    clock = StepClock()
+    weights = train(args, clock)
+    report = Report(peaks=own_peaks())
+    if args.rank == 0:
+        accuracy = evaluate(weights)
+        report = Report(args.global_batch, clock.marks, own_peaks(), accuracy, time.time())
+    report.save(args.folder, args.rank)
+
+
+if __name__ == "__main__":
+    main()

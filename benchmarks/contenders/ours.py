@@ -1,0 +1,70 @@
+"""This package, as a reader uses it: `LocalCluster(...).train(model_fn, input_fn)`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from contenders.report import Arguments, Mark, Report, peak_memory
+from helpers import LocalCluster, input_fn, model_fn
+
+CHIEF = "worker 0"
+
+
+class Watch:
+    """Collects marks and memory from the cluster's events."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._peaks: dict[int, float] = {}
+        self.marks: list[Mark] = []
+        self.evaluated: float | None = None
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """Takes in one event."""
+        kind = event["event"]
+        if kind == "step" and event["task"] == CHIEF:
+            self.marks.append((event["step"], event["time"]))
+        elif kind in ("alive", "evaluation"):
+            self._sample_memory()
+        if kind == "evaluation":
+            self.evaluated = time.time()
+
+    @property
+    def peaks(self) -> list[float]:
+        """The largest resident memory of each worker, in MB."""
+        return list(self._peaks.values())
+
+    def _sample_memory(self) -> None:
+        for process in self._cluster.processes:
+            peak = peak_memory(process.pid)
+            if peak is not None:
+                self._peaks[process.pid] = peak
+
+
+def main() -> None:
+    """Trains, and reports what the events told."""
+    args = Arguments.parse()
+    with LocalCluster(workers=args.workers, max_restarts=0) as cluster:
+        watch = Watch(cluster)
+        result = cluster.train(
+            model_fn,
+            input_fn,
+            epochs=None if args.limit else args.epochs,
+            steps=args.limit,
+            params={
+                "batch_size": args.batch_size,
+                "learning_rate": args.learning_rate,
+                "momentum": args.momentum,
+            },
+            on_event=watch,
+            progress=False,
+        )
+    report = Report(
+        args.global_batch, watch.marks, watch.peaks, result.accuracy, evaluated=watch.evaluated
+    )
+    report.save(args.folder, args.rank)
+
+
+if __name__ == "__main__":
+    main()

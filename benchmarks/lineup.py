@@ -1,0 +1,102 @@
+"""Who is measured, and which comparisons matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OURS, PUBLISHED, KERAS, DDP, CEILING = (
+    "this package",
+    "published tutorial",
+    "Keras fit",
+    "PyTorch DDP",
+    "ceiling",
+)
+Key = tuple[str, int, int]
+"""Name, workers, batch size: what makes two runs comparable."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One line of the comparison.
+
+    Attributes:
+      name: what it is.
+      module: the program in `contenders`.
+      workers: how many train together.
+      batch_size: examples per worker and step.
+      processes: how many the benchmark itself starts.
+      fixed_epochs: how long it trains, where it knows no other way.
+      needs_torch: whether it runs in the interpreter that has PyTorch.
+    """
+
+    name: str
+    module: str
+    workers: int
+    batch_size: int
+    processes: int
+    fixed_epochs: int | None = None
+    needs_torch: bool = False
+
+    def __str__(self) -> str:
+        return label((self.name, self.workers, self.batch_size))
+
+
+def label(key: Key) -> str:
+    """A contender as it stands in messages."""
+    name, workers, batch_size = key
+    return f"{name}, {workers} worker{'s' if workers > 1 else ''}, batch {batch_size}"
+
+
+def ours(workers: int, batch_size: int) -> Contender:
+    """This package; `LocalCluster` starts its workers itself."""
+    return Contender(OURS, "ours", workers, batch_size, processes=1)
+
+
+def published(workers: int) -> Contender:
+    """The published tutorial, which trains for one epoch at batch 64."""
+    return Contender(PUBLISHED, "published", workers, 64, workers, fixed_epochs=1)
+
+
+def keras(workers: int) -> Contender:
+    """Keras `fit` under the same strategy."""
+    return Contender(KERAS, "keras_fit", workers, 64, workers)
+
+
+def ddp(workers: int) -> Contender:
+    """PyTorch."""
+    return Contender(DDP, "torch_ddp", workers, 64, workers, needs_torch=True)
+
+
+def ceiling(batch_size: int) -> Contender:
+    """Two processes that never talk to each other; six epochs take it some seconds."""
+    return Contender(CEILING, "ceiling", 2, batch_size, processes=2, fixed_epochs=6)
+
+
+SHORT = (published(2), ours(2, 64), ceiling(64), ceiling(256))
+FULL = (  # what is compared stands side by side: the machine changes from minute to minute
+    ours(1, 64),
+    published(1),
+    keras(1),
+    ddp(1),
+    published(2),
+    keras(2),
+    ddp(2),
+    ours(2, 64),
+    ceiling(64),
+    ours(2, 256),
+    ceiling(256),
+    ours(4, 64),
+    ours(1, 256),
+    ours(4, 256),
+)
+
+COMPARISONS: tuple[tuple[Key, Key, float | None], ...] = (
+    ((OURS, 2, 64), (PUBLISHED, 2, 64), 1.7),
+    ((OURS, 2, 64), (KERAS, 2, 64), None),
+    ((OURS, 2, 64), (DDP, 2, 64), 2.0),
+    ((OURS, 2, 64), (CEILING, 2, 64), 0.65),
+    ((OURS, 2, 256), (CEILING, 2, 256), 0.85),
+)
+"""This one, by that one, and the least that the project asks for."""
+GOAL_ACCURACY = 0.97
+GOAL_MEMORY = 700  # MB of one worker
