@@ -46,7 +46,9 @@ if ! "$python" -m venv .venv >"$log" 2>&1; then
     say "Python could not make .venv: $(tail -n 1 "$log") (all of it: $log)"
     exit 1
 fi
-if ! .venv/bin/python -m pip install --disable-pip-version-check -e '.[test]' >"$log" 2>&1; then
+pip() { .venv/bin/python -m pip --disable-pip-version-check "$@"; }
+# The pip that comes with Python 3.10 spends ten minutes on choosing versions; today's, seconds.
+if ! { pip install --upgrade pip && pip install -e '.[test]'; } >"$log" 2>&1; then
     reason=$(grep -E '^ERROR|No space left|error:' "$log" | tail -n 1)
     if grep -qE 'NewConnectionError|from versions: none|Temporary failure in name|Network is unreachable|ConnectTimeout|Connection refused|ProxyError' "$log"; then
         say "The packages cannot be fetched: no package index answers. Connect this machine to the" \

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import matplotlib
 from matplotlib.figure import Figure
 
-from helpers.i18n import _
+from helpers.i18n import _, number
 
 if TYPE_CHECKING:
     from helpers.result import TrainingResult
@@ -58,7 +58,7 @@ def training_chart(result: TrainingResult) -> Picture:
         if accuracy is not None:
             losses.axvline(evaluation.step, color="gray", linestyle=":")
             losses.annotate(
-                f"{accuracy:.1%}",
+                number(accuracy, ".1%"),
                 (evaluation.step, losses.get_ylim()[1]),
                 ha="right",
                 va="top",

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import gettext
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 LOCALE_DIR = Path(__file__).with_name("locale")
 DOMAIN = "panel"
 ENGLISH = "en"
 LANGUAGE = "LESSON_LANGUAGE"  # tells a worker the language of its notebook
+
+# How a language writes what Python writes as 1,234.5 or 98.1%.
+_COMMA = str.maketrans({",": "\u00a0", ".": ",", "%": "\u00a0%"})
+_NUMBERS = {"es": _COMMA, "ru": _COMMA}
 
 _translations: gettext.NullTranslations = gettext.NullTranslations()
 _language = ENGLISH
@@ -60,6 +65,20 @@ def _(message: str) -> str:
 def ngettext(singular: str, plural: str, n: int) -> str:
     """The form of a message that goes with the number `n`."""
     return _translations.ngettext(singular, plural, n)
+
+
+def number(value: float, spec: str) -> str:
+    """A number as the language in use writes it: `number(1234.5, ",.1f")` is 1 234,5 in Russian.
+
+    Args:
+      spec: a format specification of Python.
+    """
+    return format(value, spec).translate(_NUMBERS.get(_language, {}))
+
+
+def join_sentences(sentences: Iterable[str]) -> str:
+    """Sentences one after the other; Chinese puts no space between them."""
+    return ("" if _language == "zh" else " ").join(sentences)
 
 
 def gettext_noop(message: str) -> str:

@@ -147,5 +147,6 @@ def _environment(config: TFConfig, event_fd: int) -> dict[str, str]:
     environ["TF_CONFIG"] = config.to_json()
     environ[EVENT_FD] = str(event_fd)
     environ[LANGUAGE] = language()  # for the errors it sends to the notebook
+    environ.setdefault("MALLOC_ARENA_MAX", "2")  # 90 MB less in a worker, measured
     environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs
     return environ

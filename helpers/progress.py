@@ -11,7 +11,7 @@ from typing import Any
 from tqdm import tqdm
 
 from helpers.events import Event
-from helpers.i18n import _
+from helpers.i18n import _, number
 from helpers.result import TrainingResult
 
 REPAINT_SECONDS = 0.25
@@ -62,11 +62,11 @@ def _numbers(result: TrainingResult) -> Iterator[str]:
     """What there is to tell beside the step."""
     points = next(iter(result.history.values()), [])
     if points:
-        yield _("loss {loss:.3f}").format(loss=points[-1].loss)
+        yield _("loss {loss}").format(loss=number(points[-1].loss, ".3f"))
         if speed := points[-1].examples_per_second:
-            yield _("{count:,.0f} examples/s").format(count=speed)
+            yield _("{count} examples/s").format(count=number(speed, ",.0f"))
     if result.accuracy is not None:
-        yield _("accuracy {accuracy:.4f}").format(accuracy=result.accuracy)
+        yield _("accuracy {accuracy}").format(accuracy=number(result.accuracy, ".4f"))
     if result.restarts:
         message = _("restarted {count}×: {reason}")
         yield message.format(count=len(result.restarts), reason=result.restarts[-1])

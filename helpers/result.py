@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from helpers.events import Event
-from helpers.i18n import _, ngettext
+from helpers.i18n import _, ngettext, number
 
 if TYPE_CHECKING:
     from helpers.charts import Picture
@@ -169,13 +169,11 @@ class TrainingResult:
         return f"TrainingResult({workers}, {self.collective}: {', '.join(self._findings())})"
 
     def _findings(self) -> Iterator[str]:
-        steps = ngettext(
-            "{count} step in {seconds:.1f} s", "{count} steps in {seconds:.1f} s", self.steps
-        )
-        yield steps.format(count=self.steps, seconds=self.seconds)
-        yield _("{count:,.0f} examples/s").format(count=self.examples_per_second)
+        steps = ngettext("{count} step in {seconds} s", "{count} steps in {seconds} s", self.steps)
+        yield steps.format(count=self.steps, seconds=number(self.seconds, ".1f"))
+        yield _("{count} examples/s").format(count=number(self.examples_per_second, ",.0f"))
         if self.accuracy is not None:
-            yield _("accuracy {accuracy:.4f}").format(accuracy=self.accuracy)
+            yield _("accuracy {accuracy}").format(accuracy=number(self.accuracy, ".4f"))
         elif not self.evaluations:
             yield _("not evaluated")
         if count := len(self.restarts):

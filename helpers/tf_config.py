@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from helpers.errors import ConfigError
-from helpers.i18n import _, ngettext
+from helpers.i18n import _, join_sentences, ngettext
 from helpers.tf_config_rules import (
     CHIEF,
     EVALUATOR,
@@ -118,7 +118,7 @@ class TFConfig:
                 "This process is the evaluator. It stands outside the cluster, waits for nobody, "
                 "and evaluates each checkpoint that the chief writes."
             )
-        return " ".join(self._sentences())
+        return join_sentences(self._sentences())
 
     def _sentences(self) -> Iterator[str]:
         message = _("This process is {task}, listening on {address}.")

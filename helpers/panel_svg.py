@@ -1,0 +1,161 @@
+"""The panel's drawing tools: SVG made of strings, and a plot with axes.
+
+Lines and letters take `currentColor`, so that they suit a light and a dark page; letters come
+from the browser's fonts, so that every script has its glyphs. All text is escaped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+CHART = 430, 210
+FONT = 'font-family="system-ui, sans-serif" font-size="12"'
+
+
+class Picture(NamedTuple):
+    """A drawing: its size in pixels, its SVG elements, and what it shows, in words."""
+
+    width: float
+    height: float
+    body: str
+    label: str
+
+    def svg(self) -> str:
+        """An `<svg>` for a page, that shrinks with it."""
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}" '
+            f'role="img" aria-label="{escape(self.label)}" fill="currentColor" {FONT} '
+            f'style="width:100%;max-width:{self.width:g}px;height:auto;display:block">'
+            f"{self.body}</svg>"
+        )
+
+    def at(self, x: float, y: float) -> str:
+        """The same as a part of a larger drawing."""
+        return f'<g transform="translate({x:g} {y:g})">{self.body}</g>'
+
+
+class Line(NamedTuple):
+    """A curve in pieces, and how it looks."""
+
+    name: str
+    color: str
+    pieces: Sequence[Sequence[tuple[float, float]]]
+    width: float = 2.0
+    dash: str = ""
+
+
+class Axes:
+    """A plot from (0, 0) to (x_max, y_max) with grid, labels and title."""
+
+    def __init__(self, title: str, x_label: str, x_max: float, y_max: float) -> None:
+        self.title, self.x_label = title, x_label
+        self.x_max, self.y_max = x_max, y_max
+        self.width, self.height = CHART
+        self.left, self.right, self.top, self.bottom = 42, 12, 34, 34
+
+    def x(self, value: float) -> float:
+        """The pixel of an abscissa."""
+        return self.left + (self.width - self.left - self.right) * value / self.x_max
+
+    def y(self, value: float) -> float:
+        """The pixel of an ordinate; what lies above the plot is drawn at its upper edge."""
+        share = min(value / self.y_max, 1.0)
+        return self.height - self.bottom - (self.height - self.top - self.bottom) * share
+
+    def frame(self) -> str:
+        """Grid, numbers, title."""
+        parts = [text(0, 14, self.title, weight=600)]
+        for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+            level = self.y(share * self.y_max)
+            opacity = 0.35 if share == 0 else 0.12
+            parts.append(rule(self.left, level, self.width - self.right, level, opacity=opacity))
+            if share in (0.0, 0.5, 1.0):
+                label = short(share * self.y_max)
+                parts.append(text(self.left - 8, level + 4, label, anchor="end", opacity=0.7))
+            place, label = self.x(share * self.x_max), short(share * self.x_max)
+            anchor = {0.0: "start", 1.0: "end"}.get(share, "middle")
+            if share in (0.0, 0.5, 1.0):
+                parts.append(text(place, self.height - 18, label, anchor=anchor, opacity=0.7))
+        middle = (self.left + self.width - self.right) / 2
+        parts.append(text(middle, self.height - 3, self.x_label, anchor="middle", opacity=0.7))
+        return "".join(parts)
+
+    def curve(self, line: Line) -> str:
+        """A line, with a dot at its end."""
+        parts = []
+        for piece in line.pieces:
+            points = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in piece)
+            parts.append(
+                f'<polyline class="mwl-curve" fill="none" stroke="{line.color}" '
+                f'stroke-width="{line.width:g}" stroke-dasharray="{line.dash}" '
+                f'stroke-linejoin="round" points="{points}"/>'
+            )
+        if line.pieces and line.pieces[-1]:
+            x, y = line.pieces[-1][-1]
+            parts.append(
+                f'<circle cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="3" fill="{line.color}"/>'
+            )
+        return "".join(parts)
+
+    def legend(self, lines: Sequence[Line]) -> str:
+        """Names of the lines, at the upper right."""
+        names = " ".join(
+            f'<tspan fill="{line.color}" dx="8">● {escape(line.name)}</tspan>' for line in lines
+        )
+        return f'<text x="{self.width - self.right}" y="14" text-anchor="end">{names}</text>'
+
+    def picture(self, lines: Sequence[Line], extra: str = "") -> Picture:
+        """The finished drawing."""
+        body = self.frame() + self.legend(lines) + extra + "".join(map(self.curve, lines))
+        return Picture(self.width, self.height, body, self.title)
+
+
+def text(
+    x: float,
+    y: float,
+    content: str,
+    *,
+    anchor: str = "start",
+    weight: int = 400,
+    opacity: float = 1.0,
+    size: float = 12,
+) -> str:
+    """An SVG text, escaped."""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}" '
+        f'font-size="{size:g}" opacity="{opacity:g}">{escape(content)}</text>'
+    )
+
+
+def rule(
+    x1: float, y1: float, x2: float, y2: float, *, opacity: float = 0.45, dash: str = ""
+) -> str:
+    """A thin straight line."""
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="currentColor" '
+        f'stroke-dasharray="{dash}" opacity="{opacity:g}"/>'
+    )
+
+
+def nice(value: float) -> float:
+    """The next round number from `value` up: 1, 2, 2.5, 4, 5 times a power of ten.
+
+    >>> nice(2.3), nice(17_200)
+    (2.5, 20000.0)
+    """
+    if not math.isfinite(value) or value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(m * power for m in (1, 2, 2.5, 4, 5, 10) if m * power >= value * 0.999)
+
+
+def short(value: float) -> str:
+    """A number for an axis.
+
+    >>> short(12_500), short(468), short(1.25)
+    ('12.5k', '468', '1.25')
+    """
+    return f"{value / 1000:g}k" if value >= 1000 and value % 100 == 0 else f"{value:g}"

@@ -1,0 +1,173 @@
+"""A real JupyterLab and a real Voila on loopback, and a real Chromium that looks at them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+# Every cell is in the page, seen or not; nothing is asked and nothing fetched.
+SETTINGS = {
+    "notebook-extension/tracker": {"windowingMode": "none"},
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+}
+ROOT = Path(__file__).parents[1]
+SHOTS = ROOT / ".artefacts"
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+]
+SECONDS = 60
+RUN_ALL = """async () => {
+    const app = window.jupyterapp;
+    await app.restored;
+    const panel = app.shell.currentWidget;
+    await panel.context.ready;
+    await panel.sessionContext.ready;
+    await panel.sessionContext.session.kernel.info;
+    app.commands.execute('notebook:run-all-cells');
+}"""
+
+
+def chromium() -> str | None:
+    """The browser's program, if it is on this machine."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def write_notebook(path: Path, *cells: str) -> None:
+    """A notebook of code cells."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(notebook, path)
+
+
+@contextmanager
+def jupyterlab(folder: Path) -> Iterator[str]:
+    """Serves `folder`; gives the address, to which a workspace and a notebook are added."""
+    options = ["--LabApp.expose_app_in_browser=True", f"--ServerApp.root_dir={folder}"]
+    options += ["--IdentityProvider.token=", "--ServerApp.ip=127.0.0.1", "--allow-root"]
+    for name, values in SETTINGS.items():
+        file = folder / "jupyter" / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(values))
+    with _server(["jupyterlab", *options], folder) as address:
+        yield f"{address}/lab/workspaces"
+
+
+@contextmanager
+def voila(notebook: Path, folder: Path) -> Iterator[str]:
+    """Serves one notebook as a page; gives the address."""
+    widgets = "--VoilaConfiguration.extension_allowlist=@jupyter-widgets/jupyterlab-manager"
+    command = ["voila", "--Voila.ip=127.0.0.1", widgets, str(notebook)]
+    with _server(command, folder) as address:
+        yield address
+
+
+@contextmanager
+def page(browser: Any, problems: list[str], *, dark: bool = False) -> Iterator[Any]:
+    """A fresh page without internet, that adds errors of its console to `problems`."""
+    scheme = "dark" if dark else "light"
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 1400}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    context.set_default_timeout(SECONDS * 1000)
+    with closing(context):
+        context.route(lambda url: "127.0.0.1" not in url, lambda route: route.fulfill(body=""))
+        tab = context.new_page()
+        tab.on("console", lambda line: line.type == "error" and problems.append(line.text))
+        tab.on("pageerror", lambda error: problems.append(str(error)))
+        try:
+            yield tab
+        except BaseException:
+            save_shot(tab, f"failed-{round(time.time())}")
+            raise
+
+
+def open_notebook(tab: Any, lab: str, notebook: str) -> None:
+    """Opens a notebook in JupyterLab, alone on the page."""
+    tab.goto(f"{lab}/{uuid.uuid4().hex}/tree/{notebook}")
+    tab.wait_for_function("window.jupyterapp?.shell?.currentWidget?.context")
+
+
+def open_and_run(tab: Any, lab: str, notebook: str) -> None:
+    """Opens a notebook in JupyterLab and runs all its cells."""
+    open_notebook(tab, lab, notebook)
+    tab.evaluate(RUN_ALL)
+
+
+def soon(condition: Callable[[], bool], what: str, seconds: float = SECONDS) -> float:
+    """Polls until the condition holds; the seconds it took."""
+    start = time.monotonic()
+    while not condition():
+        took = time.monotonic() - start
+        assert took < seconds, f"after {seconds} s not seen: {what}"
+        time.sleep(0.03)
+    return time.monotonic() - start
+
+
+def save_shot(tab: Any, name: str) -> None:
+    """Keeps a picture of the page."""
+    SHOTS.mkdir(exist_ok=True)
+    tab.screenshot(path=SHOTS / f"{name}.png")
+
+
+@contextmanager
+def _server(command: list[str], folder: Path) -> Iterator[str]:
+    port = _free_port()
+    with open(folder / f"{command[0]}.log", "wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command, f"--port={port}", "--no-browser"],
+            cwd=folder,
+            env=_environment(folder),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        soon(lambda: _answers(port) or process.poll() is not None, f"{command[0]} on {port}")
+        assert process.poll() is None, (folder / f"{command[0]}.log").read_text()[-3000:]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a server and its kernels: first asked, then made to."""
+    process.terminate()
+    try:
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Nothing of the person who runs the test: neither their settings nor their kernels."""
+    names = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
+    own = {f"JUPYTER_{name}": str(folder / "jupyter" / name.lower()) for name in names}
+    own["JUPYTERLAB_SETTINGS_DIR"] = str(folder / "jupyter" / "settings")
+    return {**os.environ, **own, "IPYTHONDIR": str(folder / "ipython"), "PYTHONPATH": str(ROOT)}
+
+
+def _free_port() -> int:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return unused.getsockname()[1]
+
+
+def _answers(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
+        return True
+    return False
