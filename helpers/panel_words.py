@@ -36,6 +36,7 @@ def status_word(status: str) -> str:
     """The word for a status of `helpers.panel_run` or of `PanelState`."""
     words = {
         "idle": _("ready to run"),
+        "running": _("training"),
         "stopping": _("stopping"),
         WAITING: _("not started"),
         STARTING: _("starting"),

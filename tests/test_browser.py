@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import browser as b
 import pytest
 
 from helpers import i18n
-import browser as b
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = [
