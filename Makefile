@@ -2,19 +2,26 @@
 IN ?= en
 LESSON ?= 01
 WORKERS ?= 2
-export WORKERS
+export IN WORKERS
 
 PY := .venv/bin/python
-.PHONY: run test lab lint environment extract update build check
+.PHONY: run test test-browser lab app lint environment extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
 	@$(PY) -m notebooks.run --lesson $(LESSON) --language $(IN)
 
-test: environment lint  ## everything that must hold
-	@$(PY) -m pytest
+test: environment lint  ## everything that must hold, but for what needs a browser
+	@$(PY) -m locales check
+	@$(PY) -m pytest -m "not browser"
+
+test-browser: environment  ## the panel in a real Chromium, in JupyterLab and Voila
+	@$(PY) -m pytest -m browser
 
 lab: environment  ## open JupyterLab on the lessons of a language
 	@$(PY) -m jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks/$(IN)
+
+app: environment  ## the panel alone, as a page
+	@$(PY) -m voila --Voila.ip=127.0.0.1 helpers/app/panel.ipynb
 
 lint: environment
 	@$(PY) -m ruff check .

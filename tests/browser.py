@@ -86,7 +86,7 @@ def page(browser: Any, problems: list[str], *, dark: bool = False) -> Iterator[A
     with closing(context):
         context.route(lambda url: "127.0.0.1" not in url, lambda route: route.fulfill(body=""))
         tab = context.new_page()
-        tab.on("console", lambda line: line.type == "error" and problems.append(line.text))
+        tab.on("console", lambda line: problems.extend([line.text] * (line.type == "error")))
         tab.on("pageerror", lambda error: problems.append(str(error)))
         try:
             yield tab
