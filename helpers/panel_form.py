@@ -16,6 +16,8 @@ from helpers.strategy import COLLECTIVES, STRATEGIES
 
 BATCH_SIZES = (16, 32, 64, 128, 256, 512, 1024)
 
+EVEN, UNEVEN = "1fr 1fr 1fr", "1fr 0.8fr 0.6fr 1.6fr"  # the widths of columns
+
 
 class ChoiceForm(widgets.VBox):
     """A field for each choice; what this machine cannot run is disabled, with the reason below.
@@ -89,7 +91,7 @@ class ChoiceForm(widgets.VBox):
         fields, options = self.fields, self.options
         upper = [fields["strategy"], options["workers"], options["collective"]]
         lower = [fields["batch_size"], fields["learning_rate"], fields["epochs"]]
-        return [_grid(upper, 250), _grid([*lower, options["evaluator"]], 170)]
+        return [_grid(upper, EVEN), _grid([*lower, options["evaluator"]], UNEVEN)]
 
     def _observer(self, name: str) -> Callable[[Any], None]:
         choose = self._chooser(name)
@@ -104,9 +106,8 @@ class ChoiceForm(widgets.VBox):
         return choose
 
 
-def _grid(children: list[Any], least: int) -> Any:
-    """A row of equal columns, that breaks where they would get narrower than `least` pixels."""
-    columns = f"repeat(auto-fit, minmax({least}px, 1fr))"
+def _grid(children: list[Any], columns: str) -> Any:
+    """A row of fields; the style sheet breaks it on a narrow page."""
     layout = widgets.Layout(
         display="grid", grid_template_columns=columns, grid_gap="8px 24px", width="100%"
     )

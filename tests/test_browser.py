@@ -32,6 +32,7 @@ panel = Panel()
 panel
 """
 
+ACCURACY = re.compile(r"9\d[.,]\d\s?%")
 DIRTY = "jupyterapp.shell.currentWidget.context.model.dirty"
 WAYS = {
     "run": "panel.run(epochs=20)",
@@ -73,7 +74,7 @@ def test_a_reader_trains_kills_and_stops(browser: Any, lab: str, language: str) 
     problems: list[str] = []
     with b.page(browser, problems) as tab:
         b.open_and_run(tab, lab, f"{language}.ipynb")
-        use_the_panel(tab, f"lab-{language}")
+        use_the_panel(tab, f"lab-{language}", to_the_end=language == "en")
     assert not problems
 
 
@@ -99,7 +100,7 @@ def test_a_page_opened_again_shows_the_run_that_went_on(browser: Any, lab: str) 
         b.open_notebook(tab, lab, "click.ipynb")
         b.soon(lambda: all(now > then for now, then in zip(steps(tab), seen, strict=False)), "more")
         wait_for(tab, "done")
-        assert "%" in tab.locator(".mwl-summary").inner_text()
+        assert ACCURACY.search(tab.locator(".mwl-summary").inner_text())
     assert not problems
 
 
@@ -127,12 +128,14 @@ def test_stop_works_while_a_cell_awaits_the_run(browser: Any, lab: str) -> None:
     assert not problems
 
 
-def use_the_panel(tab: Any, name: str) -> None:
-    """Chooses, runs, kills a worker, waits for the end; then runs again and stops."""
+def use_the_panel(tab: Any, name: str, *, to_the_end: bool = True) -> None:
+    """Chooses, runs, kills a worker, sees it come back and the run end; then stops a run."""
     tab.locator('.mwl-status [data-status="idle"], .mwl-status [data-status="done"]').wait_for(
         timeout=240_000  # a lesson trains before it comes to its panel
     )
     b.soon(lambda: tab.locator(".mwl-run").is_enabled(), "an enabled Run button")
+    done = status(tab) == "done"
+    assert not done or ACCURACY.search(tab.locator(".mwl-summary").inner_text())
     press(tab, "2")
     press(tab, "RING")
     b.save_shot(tab, f"{name}-idle")
@@ -147,11 +150,12 @@ def use_the_panel(tab: Any, name: str) -> None:
     tab.locator('.mwl-row [data-status="lost"]').wait_for()
     b.save_shot(tab, f"{name}-killed")
     wait_for(tab, "training")
-    wait_for(tab, "done")
-    assert re.search(r"9\d\.\d\s?%", tab.locator(".mwl-summary").inner_text())
-    b.save_shot(tab, f"{name}-done")
-    tab.locator(".mwl-run").click()
-    wait_for(tab, "starting")
+    if to_the_end:
+        wait_for(tab, "done")
+        assert ACCURACY.search(tab.locator(".mwl-summary").inner_text())
+        b.save_shot(tab, f"{name}-done")
+        tab.locator(".mwl-run").click()
+        wait_for(tab, "starting")
     tab.locator(".mwl-stop").click()
     assert b.soon(lambda: status(tab) == "stopped", "stopped") < 1.5
 

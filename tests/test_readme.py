@@ -1,0 +1,50 @@
+"""What the READMEs promise exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LANGUAGES = ["ru", "zh", "ko", "es"]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "locales/TRANSLATING.md")),
+    *(ROOT / "locales" / language / "README.md" for language in LANGUAGES),
+]
+LINK = re.compile(r"\]\(([^)#:\s]+)\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    targets = LINK.findall(re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("language", ["en", *LANGUAGES])
+def test_the_readme_lists_every_lesson_with_its_title(language: str) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    paths = sorted((ROOT / "notebooks" / language).glob("[0-9][0-9]_*.ipynb"))
+    assert paths
+    for path in paths:
+        title = nbformat.read(path, as_version=4).cells[0]["source"].splitlines()[0].lstrip("# ")
+        assert f"[{title}]({path.relative_to(ROOT)})" in readme
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_language_has_a_readme_that_lists_its_lessons(language: str) -> None:
+    text = (ROOT / "locales" / language / "README.md").read_text("utf-8")
+    assert f"make run IN={language}" in text
+    for path in sorted((ROOT / "notebooks" / language).glob("[0-9][0-9]_*.ipynb")):
+        assert f"notebooks/{language}/{path.name}" in text
+
+
+def test_the_commands_of_the_readme_are_targets_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    commands = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / "README.md").read_text("utf-8")))
+    assert {"run", "test", "lab"} <= commands
+    assert [
+        name for name in commands if not re.search(rf"^{name}:|\b{name}\b.*:", makefile, re.M)
+    ] == []
