@@ -95,6 +95,9 @@ STYLE = """<style>
 @media (prefers-reduced-motion: no-preference) {
   .mwl-moving .mwl-flow { stroke-dasharray: 6 6; animation: mwl-flow 1s linear infinite; } }
 @keyframes mwl-flow { to { stroke-dashoffset: -12; } }
-@media (max-width: 720px) { .mwl-choices { grid-template-columns: 1fr !important; } .mwl-task { flex-wrap: wrap; } .mwl-task > .widget-html {
-  flex-basis: 100%; } .mwl-row { grid-template-columns: 110px 1fr 76px; height: auto; } }
+@media (max-width: 720px) {
+  .mwl-choices { grid-template-columns: 1fr !important; }
+  .mwl-task { flex-wrap: wrap; }
+  .mwl-task > .widget-html { flex-basis: 100%; }
+  .mwl-row { grid-template-columns: 110px 1fr 76px; height: auto; } }
 </style>"""

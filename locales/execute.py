@@ -30,7 +30,6 @@ def execute(text: str, path: Path) -> str:
     import nbformat
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-    from traitlets.config import Config
 
     client = NotebookClient(
         nbformat.reads(text, as_version=4),
@@ -38,7 +37,6 @@ def execute(text: str, path: Path) -> str:
         kernel_name="python3",
         store_widget_state=False,
         coalesce_streams=True,
-        config=Config({"KernelManager": {"transport": "ipc"}}),  # no port, no warning about one
         resources={"metadata": {"path": str(path.parent)}},
     )
     try:

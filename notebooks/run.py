@@ -17,7 +17,6 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
-from traitlets.config import Config
 
 from helpers.result import RESULT_MIME
 
@@ -46,8 +45,7 @@ def execute(path: Path) -> Any:
     """Runs every cell in the lesson's own folder; returns the notebook with outputs."""
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(path.parent)}}
-    config = Config({"KernelManager": {"transport": "ipc"}})  # no port, no warning about one
-    client = NotebookClient(notebook, timeout=CELL_SECONDS, resources=resources, config=config)
+    client = NotebookClient(notebook, timeout=CELL_SECONDS, resources=resources)
     return client.execute()
 
 

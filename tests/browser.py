@@ -69,8 +69,9 @@ def jupyterlab(folder: Path) -> Iterator[str]:
 @contextmanager
 def voila(notebook: Path, folder: Path) -> Iterator[str]:
     """Serves one notebook as a page; gives the address."""
-    widgets = "--VoilaConfiguration.extension_allowlist=@jupyter-widgets/jupyterlab-manager"
-    command = ["voila", "--Voila.ip=127.0.0.1", widgets, str(notebook)]
+    # Voila has the widgets built in; JupyterLab's other extensions are none of the panel's.
+    alone = "--VoilaConfiguration.extension_allowlist=@voila-dashboards/jupyterlab-preview"
+    command = ["voila", "--Voila.ip=127.0.0.1", alone, str(notebook)]
     with _server(command, folder) as address:
         yield address
 
