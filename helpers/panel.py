@@ -72,6 +72,9 @@ class Panel(widgets.VBox):
         try:
             self.launch(**choices)
             return self.state.wait()
+        except KeyboardInterrupt:
+            self.state.end()
+            raise
         finally:
             self._blocking = False
             self._finish()

@@ -19,6 +19,7 @@ from helpers.events import Event
 from helpers.i18n import _, ngettext, number
 from helpers.interrupts import on_idle_interrupt
 from helpers.machine import WORKER_BYTES, cores, free_memory
+from helpers.panel_code import training_code
 from helpers.panel_run import DONE, FAILED, STOPPED, Run, RunRecord, TaskStatus, planned_tasks
 from helpers.processes import TaskProcess
 from helpers.result import TrainingResult
@@ -82,6 +83,7 @@ class PanelState(HasTraits):
         self.result: TrainingResult | None = None
         self._cluster: LocalCluster | None = None
         self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
         self.choose(**choices)
         stop_all()
         _states.add(self)
@@ -143,19 +145,8 @@ class PanelState(HasTraits):
 
     def code(self) -> str:
         """Python code that trains with the same choices, and runs as it stands."""
-        options = self._train_options()
-        arguments = "".join(f"        {name}={_literal(options[name])},\n" for name in options)
-        group = f'workers={self.workers}, collective="{self.collective}"'
-        return (
-            f"{self._imports()}\n"
-            f"with LocalCluster({group}) as cluster:\n"
-            "    result = cluster.train(\n"
-            f"        {self.model_fn.__name__},\n"
-            f"        {self.input_fn.__name__},\n"
-            f"{arguments}"
-            "    )\n"
-            "result"
-        )
+        group = {"workers": self.workers, "collective": self.collective}
+        return training_code(group, self._train_options(), self.model_fn, self.input_fn)
 
     def start(self, **choices: Any) -> None:
         """Begins a training in a thread of its own, and returns; one that runs is stopped first.
@@ -176,6 +167,7 @@ class PanelState(HasTraits):
             run = Run(result, tasks, self.batch_size)
             self._cluster, self.run = cluster, run
             self.status = RUNNING
+            self._ended.clear()
             arguments = (cluster, run, self._train_options())
             self._thread = threading.Thread(target=self._train, args=arguments, daemon=True)
             self._thread.start()
@@ -211,11 +203,11 @@ class PanelState(HasTraits):
         if self._thread is None:
             raise ClusterError(_("No training has been started. Call start() first."))
         try:
-            self._thread.join(seconds)
+            ended = self._join(seconds)
         except KeyboardInterrupt:
             self.end()
             raise
-        if self._thread.is_alive():
+        if not ended:
             message = _("The training still runs after {seconds:g} s.")
             raise TimeoutError(message.format(seconds=seconds))
         if self.error:
@@ -227,7 +219,7 @@ class PanelState(HasTraits):
         """Stops the training and waits until all its processes have gone."""
         self.stop()
         if self._thread and self._thread is not threading.current_thread():
-            self._thread.join(END_SECONDS)
+            self._join(END_SECONDS)
 
     def close(self) -> None:
         """Ends the training and deletes logs and checkpoints."""
@@ -236,19 +228,20 @@ class PanelState(HasTraits):
             self._cluster.close()
             self._cluster = None
 
+    def _join(self, seconds: float | None) -> bool:
+        """Waits for the end of the thread; whether it came.
+
+        On an event first: a `Thread.join` that an interrupt ends takes, before Python 3.13, the
+        thread for ended (https://github.com/python/cpython/issues/90882).
+        """
+        if self._ended.wait(seconds) and self._thread:
+            self._thread.join()
+        return self._ended.is_set()
+
     def _forget(self) -> None:
         """Deletes what the last run has left on disk."""
         self.close()
         self.result = self.error = None
-
-    def _imports(self) -> str:
-        """Import lines; a function from the notebook itself needs none."""
-        names: dict[str, list[str]] = {"helpers": ["LocalCluster"]}
-        for function in (self.input_fn, self.model_fn):
-            module = "helpers" if function.__module__ == deferred.__name__ else function.__module__
-            if module != "__main__":
-                names.setdefault(module, []).append(function.__name__)
-        return "".join(f"from {module} import {', '.join(names[module])}\n" for module in names)
 
     def _train_options(self) -> dict[str, Any]:
         """The choices as keyword arguments of `LocalCluster.train`."""
@@ -286,11 +279,7 @@ class PanelState(HasTraits):
             self.records.append(run.end(status))
             self.error = error
             self.status = status
-
-
-def _literal(value: object) -> str:
-    """A value as source code, with double quotes as this project writes them."""
-    return repr(value).replace("'", '"')
+            self._ended.set()
 
 
 def stop_all() -> None:

@@ -39,6 +39,7 @@ RESTARTABLE = (
     "CancelledError",
     "DeadlineExceededError",
     "InternalError",
+    "PeerLost",
     "UnavailableError",
     "UnknownError",
 )
@@ -151,7 +152,7 @@ def _describe(error: BaseException) -> dict[str, Any]:
     return {
         "type": name,
         "message": message,
-        "restartable": name in RESTARTABLE or isinstance(error, PeerLost),
+        "restartable": name in RESTARTABLE,
         "frames": frames,
     }
 

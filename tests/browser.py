@@ -69,9 +69,9 @@ def jupyterlab(folder: Path) -> Iterator[str]:
 @contextmanager
 def voila(notebook: Path, folder: Path) -> Iterator[str]:
     """Serves one notebook as a page; gives the address."""
-    # Voila has the widgets built in; JupyterLab's other extensions are none of the panel's.
-    alone = "--VoilaConfiguration.extension_allowlist=@voila-dashboards/jupyterlab-preview"
-    command = ["voila", "--Voila.ip=127.0.0.1", alone, str(notebook)]
+    # An extension for JupyterLab that Voila cannot load; it may be on the machine.
+    without = "--VoilaConfiguration.extension_denylist=@jupyter/nbgrader"
+    command = ["voila", "--Voila.ip=127.0.0.1", without, str(notebook)]
     with _server(command, folder) as address:
         yield address
 

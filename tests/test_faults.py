@@ -239,6 +239,15 @@ def test_no_worker_outlives_the_process_that_started_it(moment: str) -> None:
 
 
 def test_ctrl_c_in_the_notebook_stops_the_workers() -> None:
+    # Pytest in the background of a shell inherits an ignored SIGINT; a notebook never does.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        interrupt_a_training()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def interrupt_a_training() -> None:
     with LocalCluster(workers=2) as cluster:
         interrupt = lambda c: signal.raise_signal(signal.SIGINT)  # noqa: E731
         with pytest.raises(KeyboardInterrupt):

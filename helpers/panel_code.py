@@ -1,0 +1,50 @@
+"""The panel's choices as Python code for a reader to copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from helpers import deferred
+
+
+def training_code(
+    group: Mapping[str, Any],
+    options: Mapping[str, Any],
+    model_fn: Callable[..., Any],
+    input_fn: Callable[..., Any],
+) -> str:
+    """A program that trains, and shows the result.
+
+    Args:
+      group: keyword arguments of `LocalCluster`.
+      options: keyword arguments of its `train`.
+      model_fn, input_fn: what to train; those of the notebook itself are not imported.
+    """
+    cluster = ", ".join(f"{name}={_literal(value)}" for name, value in group.items())
+    arguments = "".join(f"        {name}={_literal(options[name])},\n" for name in options)
+    return (
+        f"{_imports(input_fn, model_fn)}\n"
+        f"with LocalCluster({cluster}) as cluster:\n"
+        "    result = cluster.train(\n"
+        f"        {model_fn.__name__},\n"
+        f"        {input_fn.__name__},\n"
+        f"{arguments}"
+        "    )\n"
+        "result"
+    )
+
+
+def _imports(*functions: Callable[..., Any]) -> str:
+    """The lines that bring LocalCluster and the functions."""
+    names: dict[str, list[str]] = {"helpers": ["LocalCluster"]}
+    for function in functions:
+        module = "helpers" if function.__module__ == deferred.__name__ else function.__module__
+        if module != "__main__":
+            names.setdefault(module, []).append(function.__name__)
+    return "".join(f"from {module} import {', '.join(names[module])}\n" for module in names)
+
+
+def _literal(value: object) -> str:
+    """A value as source code, with double quotes as this project writes them."""
+    return repr(value).replace("'", '"')
