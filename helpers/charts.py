@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import TYPE_CHECKING
 
 import matplotlib
@@ -26,7 +27,12 @@ class Picture:
 
     def _repr_svg_(self) -> str:
         buffer = io.StringIO()
-        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lesson"}):
+        with (
+            warnings.catch_warnings(),
+            matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lesson"}),
+        ):
+            # matplotlib measures text with its own fonts; the browser draws it with others.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
             self.figure.savefig(buffer, format="svg", metadata={"Date": None})
         return buffer.getvalue()
 

@@ -18,6 +18,8 @@ from typing import Any
 
 import nbformat
 
+# Extensions that may be on the machine, and fail to load outside JupyterLab 4.6.
+LAB_ONLY = ("@jupyter/nbgrader", "@jupyter-notebook/lab-extension", "jupyterlab_pygments")
 # Every cell is in the page, seen or not; nothing is asked and nothing fetched.
 SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},
@@ -69,9 +71,8 @@ def jupyterlab(folder: Path) -> Iterator[str]:
 @contextmanager
 def voila(notebook: Path, folder: Path) -> Iterator[str]:
     """Serves one notebook as a page; gives the address."""
-    # An extension for JupyterLab that Voila cannot load; it may be on the machine.
-    without = "--VoilaConfiguration.extension_denylist=@jupyter/nbgrader"
-    command = ["voila", "--Voila.ip=127.0.0.1", without, str(notebook)]
+    others = [f"--VoilaConfiguration.extension_denylist={name}" for name in LAB_ONLY]
+    command = ["voila", "--Voila.ip=127.0.0.1", *others, str(notebook)]
     with _server(command, folder) as address:
         yield address
 
