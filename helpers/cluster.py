@@ -7,8 +7,9 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,18 +17,24 @@ from helpers import payload
 from helpers.errors import ClusterError, ConfigError, check_count, unknown_choice
 from helpers.events import Event
 from helpers.i18n import _, ngettext
-from helpers.job import EstimatorJob
-from helpers.processes import TaskProcess, free_ports
+from helpers.isolation import Network
+from helpers.job import EstimatorJob, FunctionJob
+from helpers.launcher import Launcher, check_writable, default_start_timeout
+from helpers.processes import TaskProcess
 from helpers.progress import show_progress
 from helpers.result import TrainingResult
-from helpers.strategy import STRATEGIES, check_collective, share_cores
+from helpers.strategy import STRATEGIES, check_collective
 from helpers.supervisor import Deadlines, Supervisor
-from helpers.tf_config import EVALUATOR, TFConfig, build
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-DEFAULT_PARAMS: Mapping[str, Any] = {"batch_size": 64, "learning_rate": 0.025, "momentum": 0.9}
+DEFAULT_PARAMS: Mapping[str, Any] = {
+    "batch_size": 64,
+    "learning_rate": 0.025,
+    "momentum": 0.9,
+    "seed": 1,
+}
 EVALUATE = ("after", "beside", None)
 
 
@@ -39,13 +46,18 @@ class LocalCluster:
 
     Args:
       workers: how many worker processes; worker 0 is the chief.
+      ps: how many parameter servers. With any, there is also a coordinator, which stands in
+        `TF_CONFIG` as the chief, and `run` calls the function there.
       strategy: the `tf.distribute` strategy by name.
       collective: how gradients are summed: "AUTO", "RING" (gRPC) or "NCCL" (NVIDIA GPUs).
       max_restarts: how many faults are answered by starting the group again from its last
         checkpoint.
-      start_timeout: seconds until every worker must be ready to train.
+      start_timeout: seconds until every worker must be ready to train; by default 60, and more
+        where many workers share few cores.
       step_timeout: seconds without a step, or without a sign of life from one worker, after
         which the group counts as failed.
+      isolated: whether the workers get a network of their own, where the machine permits one
+        (see SECURITY.md). Say False if your functions need the network.
 
     Raises:
       ConfigError: a choice this machine cannot run.
@@ -55,21 +67,28 @@ class LocalCluster:
         self,
         workers: int = 2,
         *,
+        ps: int = 0,
         strategy: str = "MultiWorkerMirroredStrategy",
         collective: str = "AUTO",
         max_restarts: int = 3,
-        start_timeout: float = 60.0,
+        start_timeout: float | None = None,
         step_timeout: float = 30.0,
+        isolated: bool = True,
     ) -> None:
         check_count("workers", workers)
+        if ps:
+            check_count("ps", ps)
         if strategy not in STRATEGIES:
             raise unknown_choice("strategy", strategy, STRATEGIES)
         check_collective(collective, workers)
         self.workers = workers
+        self.ps = ps
         self.strategy = strategy
         self.collective = collective
         self.max_restarts = max_restarts
-        self.deadlines = Deadlines(start_timeout, step_timeout)
+        self.isolated = isolated
+        start = start_timeout or default_start_timeout(workers)
+        self.deadlines = Deadlines(start, silence=step_timeout, progress=step_timeout)
         self.processes: list[TaskProcess] = []
         self._supervisor: Supervisor | None = None
         self._lock = threading.Lock()
@@ -115,6 +134,9 @@ class LocalCluster:
           ClusterError: faults came more than `max_restarts` times.
           StoppedError: `stop` was called from another thread.
         """
+        if self.ps:
+            message = _("train() has no use for ps={ps}: call run() with a function of your own.")
+            raise ConfigError(message.format(ps=self.ps))
         result = TrainingResult(self.workers, self.collective, "", time.time())
         if evaluate not in EVALUATE:
             raise unknown_choice("evaluate", evaluate, EVALUATE)
@@ -131,6 +153,7 @@ class LocalCluster:
             raise ConfigError(message.format(epochs=epochs, steps=steps))
         run_folder = self._new_folder()
         result.model_dir = str(Path(model_dir or run_folder / "model").absolute())
+        check_writable(result.model_dir)
         job = EstimatorJob(
             model_fn=model_fn,
             input_fn=input_fn,
@@ -150,6 +173,50 @@ class LocalCluster:
                 if on_event:
                     on_event(event)
         return result
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        *,
+        beside: Callable[..., Any] | None = None,
+        timeout: float = 300.0,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> list[Any]:
+        """Calls any function in every worker and waits for the end.
+
+        With parameter servers, it is called in the coordinator alone: workers and parameter
+        servers run a `tf.distribute.Server`, until the coordinator has finished.
+
+        The function makes its own strategy; `TF_CONFIG` is set. If it takes an argument, it is
+        given the `helpers.worker.WorkerContext`. When a process dies or freezes, all of them
+        are started again and begin anew: what must not be lost, the function has to save.
+
+        Args:
+          function: what to call; it travels as the functions of `train` do.
+          beside: what one more process, the evaluator of `TF_CONFIG`, calls meanwhile. The run
+            ends when both have returned.
+          timeout: seconds for the function, from the start or, if it reports steps
+            (`helpers.keras.ReportSteps`), from the last one.
+          on_event: called with every event, in this thread; see `helpers.events`.
+
+        Returns: for each worker in order, or for the coordinator alone, and then for the
+          evaluator, what the function returned: numbers, strings, None, lists and dicts.
+
+        Raises: as `train`.
+        """
+        values: dict[str, Any] = {}
+        deadlines = replace(self.deadlines, progress=timeout)
+        job, evaluator = FunctionJob(function, beside), beside is not None
+        events = self._run(job, self._new_folder(), evaluator=evaluator, deadlines=deadlines)
+        for event in events:
+            if event["event"] == "restart":
+                values.clear()
+            if event["event"] == "result":
+                values[event["task"]] = event["value"]
+            if on_event:
+                on_event(event)
+        callers = ["chief 0"] if self.ps else [f"worker {k}" for k in range(self.workers)]
+        return [values[task] for task in callers + ["evaluator 0"] * evaluator]
 
     def stop(self) -> None:
         """Ends a running training, from any thread; does nothing when none runs."""
@@ -181,19 +248,24 @@ class LocalCluster:
         return f"LocalCluster({workers.format(count=self.workers)}, {self.collective}, {state})"
 
     def _run(
-        self, work: Callable[[Any], Any], folder: Path, *, evaluator: bool
+        self,
+        work: Callable[[Any], Any],
+        folder: Path,
+        *,
+        evaluator: bool = False,
+        deadlines: Deadlines | None = None,
     ) -> Generator[Event, None, None]:
         """Runs `work` in every task, under supervision."""
         payload_file = folder / "payload.pkl"
         payload.save(work, payload_file)
+        network = Network.create() if self.isolated else None
+        launcher = Launcher(self.workers, self.ps, evaluator, payload_file, folder, network)
 
         def launch(attempt: int) -> list[TaskProcess]:
-            addresses = [f"127.0.0.1:{port}" for port in free_ports(self.workers)]
-            configs = build(addresses, evaluator=evaluator)
-            self.processes = start_processes(configs, payload_file, folder / f"attempt-{attempt}")
+            self.processes = launcher.launch(attempt)
             return self.processes
 
-        supervisor = Supervisor(launch, self.deadlines, self.max_restarts)
+        supervisor = Supervisor(launch, deadlines or self.deadlines, self.max_restarts)
         with self._lock:
             if self._supervisor:
                 supervisor.close()
@@ -210,27 +282,11 @@ class LocalCluster:
             with self._lock:
                 self._supervisor = None
                 supervisor.close()
+            if network:
+                network.close()
 
     def _new_folder(self) -> Path:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="local-cluster-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         return Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
-
-
-def start_processes(configs: Sequence[TFConfig], work: Path, folder: Path) -> list[TaskProcess]:
-    """Starts one process for each config, all or none; their logs go to `folder`."""
-    folder.mkdir()
-    workers = [config for config in configs if config.task.type != EVALUATOR]
-    shares = share_cores(len(workers))
-    started: list[TaskProcess] = []
-    try:
-        for index, config in enumerate(configs):
-            cores = shares[index] if index < len(shares) else []  # the evaluator is not pinned
-            log = folder / f"{config.task.type}-{config.task.index}.log"
-            started.append(TaskProcess(config, work, log, cores))
-    except BaseException:
-        for process in started:
-            process.close()
-        raise
-    return started

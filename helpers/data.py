@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
 from helpers.errors import DataError
+from helpers.estimator import tf
 from helpers.i18n import _
 
 BUNDLED = Path(__file__).parent / "datasets"

@@ -2,6 +2,7 @@
 
     LessonError
     ├── ConfigError        a TF_CONFIG, a parameter or a choice that cannot work
+    │   └── PackageError       the installed packages do not fit together; an ImportError too
     ├── DataError          a data set that is missing, damaged or of the wrong shape
     └── ClusterError       a group of processes that did not finish its work
         ├── UserCodeError      the reader's own function raised; nothing is restarted
@@ -23,6 +24,10 @@ class LessonError(Exception):
 
 class ConfigError(LessonError, ValueError):
     """A TF_CONFIG, a parameter or a choice that cannot work."""
+
+
+class PackageError(ConfigError, ImportError):
+    """The installed packages do not fit together, or were imported in the wrong order."""
 
 
 class DataError(LessonError):

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 Event = dict[str, Any]
@@ -15,14 +16,15 @@ restart).
 
 | kind         | sent                                 | other fields                            |
 |--------------|--------------------------------------|-----------------------------------------|
-| started      | the process runs                     | pid, cores                              |
+| started      | the process runs                     | pid, cores, isolated                    |
 | alive        | each second, by a thread of its own  |                                         |
-| plan         | the number of steps is known         | total_steps, global_batch, replicas     |
+| plan         | the number of steps is known         | total_steps, global_batch               |
 | ready        | the session is open, peers are there | step (where training goes on from)      |
 | step         | some ten times a second              | step, loss, examples_per_second         |
 | checkpoint   | the chief saved one                  | step                                    |
 | evaluating   | a batch was evaluated                |                                         |
 | evaluation   | an evaluation is complete            | step, metrics                           |
+| notice       | something the reader should know     | message                                 |
 | result       | the work returned a value            | value                                   |
 | error        | the work raised                      | restartable, type, message, frames      |
 | exit         | the process ended (by its watcher)   | code                                    |
@@ -64,15 +66,32 @@ class EventWriter:
                 self._fd = None
 
 
+# What each kind must carry, and of which type; a kind that is not here is not one of ours.
+FIELDS: Mapping[str, Mapping[str, Any]] = {
+    "started": {"pid": int, "cores": list, "isolated": bool},
+    "alive": {},
+    "plan": {"total_steps": int, "global_batch": int},
+    "ready": {"step": int},
+    "step": {"step": int, "loss": float | int, "examples_per_second": float | int | None},
+    "checkpoint": {"step": int},
+    "evaluating": {},
+    "evaluation": {"step": int, "metrics": dict},
+    "notice": {"message": str},
+    "result": {"value": object},
+    "error": {"restartable": bool, "type": str, "message": str, "frames": list},
+}
+
+
 def decode(line: bytes) -> Event | None:
     """The event of one line, or None for a line that is no event."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    well_formed = (
-        isinstance(event, dict)
-        and isinstance(event.get("event"), str)
-        and isinstance(event.get("time"), int | float)
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        return None
+    fields = {"time": float | int, **FIELDS.get(event["event"], {"": object})}
+    well_formed = all(
+        name in event and isinstance(event[name], kind) for name, kind in fields.items()
     )
     return event if well_formed else None

@@ -1,10 +1,13 @@
-"""What is to be trained, as it travels from the notebook to every worker."""
+"""What every task of a cluster is to do, as it travels from the notebook to the workers."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from helpers.tf_config import EVALUATOR
 
 if TYPE_CHECKING:
     from helpers.worker import WorkerContext
@@ -32,3 +35,28 @@ class EstimatorJob:
         from helpers.training import train
 
         train(self, context)
+
+
+@dataclass(frozen=True)
+class FunctionJob:
+    """Any function of the reader's, called once in every task, with the task's context if it
+    asks for an argument. Where there are parameter servers, only the chief calls it.
+
+    Attributes:
+      function: what workers, or the chief, call.
+      beside: what an evaluator calls; None where there is none.
+    """
+
+    function: Callable[..., Any]
+    beside: Callable[..., Any] | None = None
+
+    def __call__(self, context: WorkerContext) -> Any:
+        """Calls the function; what it returns goes to the notebook."""
+        if context.config.is_server:
+            from helpers.server import serve
+
+            serve(context)
+        context.report("ready", step=0)
+        evaluates = context.config.task.type == EVALUATOR
+        function = self.beside if evaluates and self.beside else self.function
+        return function(context) if inspect.signature(function).parameters else function()

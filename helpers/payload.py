@@ -14,6 +14,7 @@ import cloudpickle
 
 from helpers.errors import ConfigError
 from helpers.i18n import _
+from helpers.keras_2 import select_keras_2
 
 
 def save(work: Callable[..., Any], path: Path) -> None:
@@ -44,6 +45,7 @@ def load(path: Path, cores: list[int]) -> Callable[..., Any]:
 
     Raises:
       ConfigError: the file is no payload, or names a module this process cannot import.
+      PackageError: as `select_keras_2`.
     """
     try:
         data = path.read_bytes()
@@ -52,6 +54,7 @@ def load(path: Path, cores: list[int]) -> Callable[..., Any]:
         raise ConfigError(message.format(path=path, reason=error.strerror)) from None
     from helpers.strategy import use_cores
 
+    select_keras_2()
     use_cores(cores)
     try:
         content = pickle.loads(data)

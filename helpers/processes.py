@@ -13,6 +13,7 @@ from pathlib import Path
 
 from helpers.events import EVENT_FD, Event, decode
 from helpers.i18n import LANGUAGE, language
+from helpers.isolation import NAMESPACES, Network
 from helpers.tf_config import Task, TFConfig
 
 # gRPC would send even its connections to this machine through a proxy.
@@ -26,7 +27,14 @@ class TaskProcess:
     whose other end only we hold, closes.
     """
 
-    def __init__(self, config: TFConfig, payload: Path, log: Path, cores: Sequence[int]) -> None:
+    def __init__(
+        self,
+        config: TFConfig,
+        payload: Path,
+        log: Path,
+        cores: Sequence[int],
+        network: Network | None = None,
+    ) -> None:
         self.config = config
         self.log = log
         reader, writer = os.pipe()
@@ -39,8 +47,8 @@ class TaskProcess:
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    env=_environment(config, writer),
-                    pass_fds=[writer],
+                    env=_environment(config, writer, network, log.parent),
+                    pass_fds=[writer, *(network.descriptors if network else [])],
                     start_new_session=True,  # Ctrl-C in the notebook is not for the worker
                 )
         except BaseException:
@@ -140,12 +148,17 @@ def _bound(unused: socket.socket) -> int:
     return unused.getsockname()[1]
 
 
-def _environment(config: TFConfig, event_fd: int) -> dict[str, str]:
+def _environment(
+    config: TFConfig, event_fd: int, network: Network | None, folder: Path
+) -> dict[str, str]:
     environ = {
         name: value for name, value in os.environ.items() if name.lower() not in PROXY_VARIABLES
     }
     environ["TF_CONFIG"] = config.to_json()
     environ[EVENT_FD] = str(event_fd)
+    if network:
+        environ[NAMESPACES] = ",".join(map(str, network.descriptors))
+    environ["TMPDIR"] = str(folder)  # what a killed process leaves there goes with the run
     environ[LANGUAGE] = language()  # for the errors it sends to the notebook
     environ.setdefault("MALLOC_ARENA_MAX", "2")  # 90 MB less in a worker, measured
     environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs

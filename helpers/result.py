@@ -59,6 +59,7 @@ class TrainingResult:
       checkpoints: the global steps at which the chief saved.
       restarts: for each restart, what had happened.
       resumed_at: for each attempt, the global step it began with.
+      notices: what the reader should know besides, in sentences.
     """
 
     workers: int
@@ -73,6 +74,7 @@ class TrainingResult:
     checkpoints: list[int] = field(default_factory=list)
     restarts: list[str] = field(default_factory=list)
     resumed_at: dict[int, int] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for worker in range(self.workers):  # in their order, whoever reports first
@@ -82,6 +84,10 @@ class TrainingResult:
         """Takes in one event of the supervisor."""
         self.seconds = event["time"] - self.started
         match event["event"]:
+            case "started" if not event["isolated"]:
+                self._notice(_("The workers' ports are open to the network; see SECURITY.md."))
+            case "notice":
+                self._notice(event["message"])
             case "plan":
                 self.total_steps = event["total_steps"]
                 self.global_batch = event["global_batch"]
@@ -102,6 +108,10 @@ class TrainingResult:
                 self.evaluations.append(Evaluation(event["step"], event["metrics"]))
             case "restart":
                 self.restarts.append(event["reason"])
+
+    def _notice(self, message: str) -> None:
+        if message not in self.notices:
+            self.notices.append(message)
 
     @property
     def steps(self) -> int:
@@ -166,7 +176,8 @@ class TrainingResult:
     def __repr__(self) -> str:
         workers = ngettext("{count} worker", "{count} workers", self.workers)
         workers = workers.format(count=self.workers)
-        return f"TrainingResult({workers}, {self.collective}: {', '.join(self._findings())})"
+        sentence = f"TrainingResult({workers}, {self.collective}: {', '.join(self._findings())})"
+        return "\n".join([sentence, *self.notices])
 
     def _findings(self) -> Iterator[str]:
         steps = ngettext("{count} step in {seconds} s", "{count} steps in {seconds} s", self.steps)

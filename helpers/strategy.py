@@ -36,7 +36,7 @@ def make_strategy(name: str, collective: str = "AUTO") -> Any:
     Call it once, in a worker, before any other TensorFlow operation: for
     MultiWorkerMirroredStrategy it returns when every worker of `TF_CONFIG` has come.
     """
-    import tensorflow as tf
+    from helpers.estimator import tf
 
     if name != "MultiWorkerMirroredStrategy":
         raise unknown_choice("strategy", name, STRATEGIES)
@@ -71,7 +71,7 @@ def use_cores(cores: list[int]) -> None:
     if not cores:
         return
     os.sched_setaffinity(0, cores)
-    import tensorflow as tf
+    from helpers.estimator import tf
 
     tf.config.threading.set_intra_op_parallelism_threads(len(cores))
     tf.config.threading.set_inter_op_parallelism_threads(len(cores))

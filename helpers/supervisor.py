@@ -41,11 +41,13 @@ class Deadlines:
 
     Attributes:
       start: from the start of the processes until all of them are ready to train.
-      step: without any progress of the group, or without a sign of life from one process.
+      silence: without a sign of life from one process.
+      progress: without a step, or other progress, of the group.
     """
 
-    start: float = 60.0
-    step: float = 30.0
+    start: float
+    silence: float
+    progress: float
 
 
 class Fault(Exception):
@@ -143,7 +145,8 @@ class Group:
             selector.register(woken, selectors.EVENT_READ)
             for process in self._processes:
                 selector.register(process.fileno(), selectors.EVENT_READ, process)
-            while not all(process.at_end for process in self._processes):
+            working = [p for p in self._processes if not p.config.is_server]
+            while not all(process.at_end for process in working):
                 for key, _mask in selector.select(POLL_SECONDS):
                     if key.data is None:
                         raise StoppedError(_("The run was stopped."))
@@ -189,12 +192,12 @@ class Group:
         now, limits = self._clock.now, self._deadlines
         running = [process for process in self._processes if not process.at_end]
         for process in running:
-            if now - self._heard[process.task] > limits.step:
+            if now - self._heard[process.task] > limits.silence:
                 raise self._silence(process)
         waiting = [process for process in running if process.task in self._waiting]
         if waiting and now > limits.start:
             raise self._late(waiting)
-        if running and not waiting and now - self._progress > limits.step:
+        if running and not waiting and now - self._progress > limits.progress:
             raise self._standstill(running[0])
 
     def _silence(self, process: TaskProcess) -> Fault:
@@ -202,7 +205,7 @@ class Group:
             "{task} gave no sign of life for {seconds:g} s, at step {step}: it is stopped, or "
             "starved by other programs"
         )
-        seconds = self._deadlines.step
+        seconds = self._deadlines.silence
         return Fault(process, message.format(task=process.task, seconds=seconds, step=self._step))
 
     def _late(self, waiting: Sequence[TaskProcess]) -> Fault:
@@ -221,7 +224,7 @@ class Group:
             "{task} and its peers made no step for {seconds:g} s after step {step}, though all "
             "processes are alive"
         )
-        seconds = self._deadlines.step
+        seconds = self._deadlines.progress
         return Fault(process, message.format(task=process.task, seconds=seconds, step=self._step))
 
 

@@ -100,6 +100,11 @@ class TFConfig:
         return Task(CHIEF, 0) if CHIEF in self.cluster else Task(WORKER, 0)
 
     @property
+    def is_server(self) -> bool:
+        """Whether it only serves a coordinator: a worker or ps beside a chief and a ps."""
+        return PS in self.cluster and CHIEF in self.cluster and self.task != self.chief
+
+    @property
     def address(self) -> str | None:
         """Where this task listens; None for an evaluator and for a process alone."""
         addresses = self.cluster.get(self.task.type, ())

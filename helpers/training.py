@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import tensorflow as tf
-
+from helpers.checkpoints import CheckpointWatch, drop_damaged, saved_step
 from helpers.data import find_damaged_file
 from helpers.errors import ConfigError, DataError
+from helpers.estimator import tf
 from helpers.i18n import _
 from helpers.job import EstimatorJob
 from helpers.strategy import make_strategy
@@ -34,6 +34,17 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
         found = find_damaged_file(job.params)
         message = _("A data file is damaged: {reason}").format(reason=error.message)
         raise DataError(found or message) from None
+    except (tf.errors.ResourceExhaustedError, tf.errors.PermissionDeniedError) as error:
+        # A graph's error is a page; the line with the file says "…; No space left on device".
+        reason = next((line for line in error.message.splitlines() if job.model_dir in line), None)
+        if reason is None:
+            raise  # out of memory, for instance
+        message = _(
+            "A checkpoint could not be written: {reason}. Make room there, and training goes on "
+            "from step {step}; or name another model_dir."
+        )
+        step = saved_step(job.model_dir)
+        raise ConfigError(message.format(reason=reason, step=step)) from None
 
 
 class _Task:
@@ -48,11 +59,15 @@ class _Task:
     def run(self) -> None:
         """Runs the task to its end."""
         job, context = self.job, self.context
+        if (seed := job.params.get("seed")) is not None:
+            tf.keras.utils.set_random_seed(seed)  # Keras's initializers heed no other
         if self.config.task.type == EVALUATOR:
             # It works alone: under the strategy, TensorFlow would wait for it as for a worker.
             strategy, replicas = None, len(self.config.tasks)
             os.environ["TF_CONFIG"] = _with_chief(self.config).to_json()
         else:
+            if self.config.task == self.config.chief:  # before its peers can come and read
+                drop_damaged(job.model_dir, context)
             strategy = make_strategy(job.strategy, job.collective)
             replicas = strategy.num_replicas_in_sync
         total_steps = job.steps or self._count_steps(replicas)
@@ -93,8 +108,14 @@ class _Task:
         return tf.estimator.Estimator(job.model_fn, params=dict(job.params), config=config)
 
     def _endless_input_fn(self, mode: str, input_context: tf.distribute.InputContext) -> Any:
-        """The reader's epoch, over and over: no worker runs out before the others."""
-        dataset = self._call_input_fn(mode, input_context).repeat()
+        """The reader's epoch, over and over: no worker runs out before the others.
+
+        A checkpoint holds the weights but not the place in the data. So the batches of the
+        steps before it are skipped: with a seed, training goes on with those that were due.
+        """
+        replicas = input_context.num_replicas_in_sync // input_context.num_input_pipelines
+        done = saved_step(self.job.model_dir) * replicas
+        dataset = self._call_input_fn(mode, input_context).repeat().skip(done)
         # The thread that tunes a pipeline sleeps up to 60 s between two looks, and a session
         # that ends waits until it wakes.
         options = tf.data.Options()
@@ -238,34 +259,6 @@ class EvaluationReporter(tf.estimator.Exporter):
         is_the_final_export: bool,
     ) -> None:
         report_evaluation(self._context, eval_result)
-
-
-class CheckpointWatch:
-    """Lets the chief tell of each new checkpoint in a model_dir.
-
-    TensorFlow allows no CheckpointSaverListener under MultiWorkerMirroredStrategy.
-    """
-
-    def __init__(self, model_dir: str, context: WorkerContext) -> None:
-        self._model_dir = model_dir
-        self._context = context
-        self._state_file = os.path.join(model_dir, "checkpoint")
-        self._seen = self._changed()
-
-    def report(self) -> None:
-        """Reports the newest checkpoint, if it came since the last call."""
-        if (changed := self._changed()) == self._seen:
-            return
-        self._seen = changed
-        path = tf.train.latest_checkpoint(self._model_dir)
-        if path and self._context.config.task == self._context.config.chief:
-            self._context.report("checkpoint", step=int(path.rpartition("-")[2]))
-
-    def _changed(self) -> int:
-        try:
-            return os.stat(self._state_file).st_mtime_ns
-        except FileNotFoundError:
-            return 0
 
 
 def report_evaluation(context: WorkerContext, metrics: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ gives the language of its messages.
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import select
@@ -26,9 +27,11 @@ from typing import Any
 
 from helpers.errors import ConfigError
 from helpers.events import EVENT_FD, EventWriter
-from helpers.i18n import ENGLISH, LANGUAGE, set_language
+from helpers.i18n import ENGLISH, LANGUAGE, _, set_language
+from helpers.isolation import enter_from_env
 from helpers.payload import load
 from helpers.tf_config import TFConfig
+from helpers.tracebacks import split_graph_error
 
 HEARTBEAT_SECONDS = 1.0
 
@@ -65,18 +68,19 @@ class WorkerContext:
 def main(argv: list[str] | None = None) -> int:
     """Runs the work of a payload; returns the exit code of the process."""
     args = _parse(argv)
+    isolated = enter_from_env()
     set_language(os.environ.get(LANGUAGE, ENGLISH))
     supervised = EVENT_FD in os.environ
     report = EventWriter.from_env()
     if supervised:
         _die_with_parent()
-    report("started", pid=os.getpid(), cores=args.cores)
+    report("started", pid=os.getpid(), cores=args.cores, isolated=isolated)
     logging.getLogger("tensorflow").addFilter(_quiet_deprecations)
     threading.Thread(target=_beat, args=(report,), daemon=True).start()
     try:
         context = WorkerContext(TFConfig.from_env(), report)
         print(context.config.explain(), flush=True)
-        value = load(args.payload, args.cores)(context)
+        value = _plain(load(args.payload, args.cores)(context))
     except ConfigError as error:
         report("error", **_describe(error))
         print(f"{error}", file=sys.stderr)
@@ -99,6 +103,18 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         help="CPU cores to pin this process to, as 0,1; all by default",
     )
     return parser.parse_args(argv)
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON can carry it to the notebook: NumPy's and TensorFlow's as Python's."""
+    try:
+        return json.loads(json.dumps(value, default=lambda array: array.tolist()))
+    except (TypeError, ValueError, AttributeError):
+        message = _(
+            "The function returned {value:.80}, which cannot travel to the notebook. Return "
+            "numbers, strings, None, or lists and dicts of them; save larger things to a file."
+        )
+        raise ConfigError(message.format(value=repr(value))) from None
 
 
 def _quiet_deprecations(record: logging.LogRecord) -> bool:
@@ -141,7 +157,8 @@ def _describe(error: BaseException) -> dict[str, Any]:
     """The fields of an "error" event."""
     name = type(error).__name__
     frames = [(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
-    message = str(getattr(error, "message", None) or error)
+    message, made = split_graph_error(str(getattr(error, "message", None) or error))
+    frames += made
     if rewritten := getattr(error, "ag_error_metadata", None):
         # AutoGraph ran a rewritten copy of the function and put a whole traceback into the
         # message; what it keeps beside is where in the original the error was.

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from helpers.keras_2 import select_keras_2
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+select_keras_2()  # before a test module imports tensorflow
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

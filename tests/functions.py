@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from helpers.worker import WorkerContext
+
 
 def tiny_input_fn(mode: str, params: Mapping[str, Any], input_context: Any = None) -> Any:
     """100 examples (x, 2x) of shape [batch, 1]."""
@@ -35,3 +37,38 @@ def tiny_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, An
 
 
 PARAMS: Mapping[str, Any] = {"batch_size": 5}
+
+
+def keras_fit(
+    context: WorkerContext, backup_dir: str, steps: int, backup_every: int
+) -> dict[str, float]:
+    """Learns the 2 in y = 2x with Keras, `backup_every` steps an epoch, up to step `steps`.
+
+    Returns: the steps trained in all attempts, and the weight.
+    """
+    from helpers.keras import ReportSteps
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        model = tf.keras.Sequential(
+            [tf.keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")]
+        )
+        model.compile(tf.keras.optimizers.SGD(0.05), "mse")
+    values = tf.range(100, dtype=tf.float32)[:, None] / 100
+    dataset = tf.data.Dataset.from_tensor_slices((values, 2 * values)).batch(10).repeat()
+    options = tf.data.Options()
+    options.autotune.enabled = False  # its thread may sleep for seconds before `fit` can return
+    dataset = dataset.with_options(options)
+    model.fit(
+        dataset,
+        epochs=steps // backup_every,
+        steps_per_epoch=backup_every,
+        callbacks=[
+            # Kept at the end: else a fault after it would begin again at step 0.
+            tf.keras.callbacks.BackupAndRestore(backup_dir, delete_checkpoint=False),
+            ReportSteps(context, global_batch=10),
+        ],
+        verbose=0,
+    )
+    weight = float(model.layers[0].kernel.numpy()[0, 0])
+    return {"step": int(model.optimizer.iterations.numpy()), "weight": weight}

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from conftest import worker_pids
 from functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 from helpers import LocalCluster, input_fn, model_fn
 from helpers.errors import ConfigError, DataError, UserCodeError
+from helpers.estimator import tf
 from helpers.processes import free_ports
 from helpers.result import TrainingResult
 from helpers.strategy import share_cores

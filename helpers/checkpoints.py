@@ -1,0 +1,99 @@
+"""The checkpoints of a run: told of as they come, and read again only when whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from helpers.errors import ConfigError
+from helpers.estimator import tf
+from helpers.i18n import _
+from helpers.worker import WorkerContext
+
+
+class CheckpointWatch:
+    """Lets the chief tell of each new checkpoint in a model_dir.
+
+    TensorFlow allows no CheckpointSaverListener under MultiWorkerMirroredStrategy.
+    """
+
+    def __init__(self, model_dir: str, context: WorkerContext) -> None:
+        self._model_dir = model_dir
+        self._context = context
+        self._state_file = os.path.join(model_dir, "checkpoint")
+        self._seen = self._changed()
+
+    def report(self) -> None:
+        """Reports the newest checkpoint, if it came since the last call."""
+        if (changed := self._changed()) == self._seen:
+            return
+        self._seen = changed
+        path = tf.train.latest_checkpoint(self._model_dir)
+        if path and self._context.config.task == self._context.config.chief:
+            self._context.report("checkpoint", step=step_of(path))
+
+    def _changed(self) -> int:
+        try:
+            return os.stat(self._state_file).st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+
+def step_of(path: str) -> int:
+    """The global step in a checkpoint's name, as in "model.ckpt-1200"."""
+    return int(path.rpartition("-")[2])
+
+
+def saved_step(model_dir: str) -> int:
+    """The global step that training in `model_dir` goes on from; 0 without a checkpoint."""
+    path = tf.train.latest_checkpoint(model_dir)
+    return step_of(path) if path else 0
+
+
+def drop_damaged(model_dir: str, context: WorkerContext) -> None:
+    """Makes the newest checkpoint that can be read the last one, and says what it left out.
+
+    A checkpoint is damaged when the machine, or the disk, failed while it was written.
+    Every value of it is read, with its checksum.
+
+    Raises:
+      ConfigError: there are checkpoints, and none of them can be read.
+    """
+    state = tf.train.get_checkpoint_state(model_dir)
+    if state is None:
+        return
+    reasons = []
+    for path in reversed(state.all_model_checkpoint_paths):
+        if reason := _damage(path):
+            reasons.append(f"{Path(path).name}: {reason}")
+            continue
+        if reasons:
+            keep = [
+                other
+                for other in state.all_model_checkpoint_paths
+                if step_of(other) <= step_of(path)
+            ]
+            tf.compat.v1.train.update_checkpoint_state(model_dir, path, keep)
+            message = _(
+                "Damaged checkpoints were left out ({reasons}); training goes on from step {step}."
+            )
+            context.report(
+                "notice", message=message.format(reasons="; ".join(reasons), step=step_of(path))
+            )
+        return
+    message = _(
+        "No checkpoint in {model_dir} can be read ({reasons}). Name another model_dir, or delete "
+        "this one to begin at step 0."
+    )
+    raise ConfigError(message.format(model_dir=model_dir, reasons="; ".join(reasons)))
+
+
+def _damage(path: str) -> str | None:
+    """Why a checkpoint cannot be read to its end, or None."""
+    try:
+        reader = tf.train.load_checkpoint(path)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except Exception as error:  # TensorFlow raises many types here, down to a bare IndexError
+        return str(getattr(error, "message", error)).splitlines()[0]
+    return None

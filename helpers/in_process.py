@@ -1,0 +1,29 @@
+"""A parameter-server cluster inside one process: for trying things out, and for tests."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from helpers.estimator import tf
+from helpers.processes import free_ports
+
+
+def in_process_cluster(workers: int, ps: int) -> Any:
+    """Starts the servers of `workers` workers and `ps` parameter servers in this process.
+
+    They are real TensorFlow servers with real connections, on loopback addresses; only the
+    processes are missing. They cannot be stopped before the process ends, so call it once, in a
+    process made for it, as `LocalCluster(workers=1).run` makes one.
+
+    Returns: the `ClusterResolver` that `tf.distribute.ParameterServerStrategy` takes.
+    """
+    os.environ.pop("TF_CONFIG", None)  # it describes another cluster
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(workers + ps)]
+    spec = tf.train.ClusterSpec({"worker": addresses[:workers], "ps": addresses[workers:]})
+    # A worker waits in one thread for what another must compute, so it needs several.
+    config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=4)
+    for job in spec.jobs:
+        for index in range(spec.num_tasks(job)):
+            tf.distribute.Server(spec, job_name=job, task_index=index, config=config)
+    return tf.distribute.cluster_resolver.SimpleClusterResolver(spec, rpc_layer="grpc")
