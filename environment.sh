@@ -1,36 +1,44 @@
 #!/bin/sh
 # Makes .venv with everything the lessons and the tests need, or says in a sentence why it cannot.
 #
-#   ./environment.sh            uses the first Python 3.10 or 3.11 it finds
+#   ./environment.sh            uses the first Python 3.11, 3.10, 3.12 or 3.13 it finds
 #   PYTHON=/path ./environment.sh
+#   PYTHON_VERSIONS=3.12 ./environment.sh    that version, wherever it is found
+#   VENV=.venv312 ./environment.sh    another folder, so that several stand side by side
+#   PIP_CONSTRAINT=file ./environment.sh    the versions that pip must keep to
 set -u
 cd "$(dirname "$0")" || exit 1
+: "${VENV:=.venv}"
 
 say() { printf '%s\n' "$*" >&2; }
-suits() { "$1" -c 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 11))' 2>/dev/null; }
+suits() { "$1" -c 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
 
+# TensorFlow's own tf.estimator ends with Python 3.11, so that one comes first.
 find_python() {
     if [ -n "${PYTHON:-}" ]; then
         suits "$PYTHON" && printf '%s' "$PYTHON"
         return
     fi
-    for candidate in python3.11 python3.10 python3 python \
-        "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.11.*/bin/python \
-        "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.10.*/bin/python; do
-        if suits "$candidate"; then
-            printf '%s' "$candidate"
-            return
-        fi
+    # One that is there already stays with its Python.
+    suits "$VENV/bin/python" && printf '%s' "$VENV/bin/python" && return
+    for version in ${PYTHON_VERSIONS:-3.11 3.10 3.12 3.13 3}; do
+        for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python; do
+            if suits "$candidate"; then
+                printf '%s' "$candidate"
+                return
+            fi
+        done
     done
 }
 
-stamp=.venv/installed-from
-[ -f "$stamp" ] && cmp -s pyproject.toml "$stamp" && [ -x .venv/bin/python ] && exit 0
+installed_from() { cat pyproject.toml ${PIP_CONSTRAINT:+"$PIP_CONSTRAINT"}; }
+stamp=$VENV/installed-from
+[ -f "$stamp" ] && installed_from | cmp -s - "$stamp" && [ -x "$VENV/bin/python" ] && exit 0
 
 python=$(find_python)
 if [ -z "$python" ]; then
-    say "No suitable Python${PYTHON:+ (PYTHON=$PYTHON)}: TensorFlow 2.15.1 needs Python 3.10 or 3.11 with" \
-        "the venv module. Install one and say which: make PYTHON=/path/to/python3.11 run"
+    say "No suitable Python${PYTHON:+ (PYTHON=$PYTHON)}: the lessons need Python 3.10, 3.11, 3.12 or 3.13" \
+        "with the venv module. Install one and say which: make PYTHON=/path/to/python3.11 run"
     exit 1
 fi
 free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1024) }')
@@ -40,13 +48,13 @@ if [ "$free" -lt "${NEEDED_MB:=3500}" ]; then
     exit 1
 fi
 
-say "Making .venv with $("$python" --version) (a few minutes the first time) ..."
+say "Making $VENV with $("$python" --version) (a few minutes the first time) ..."
 log=$(mktemp)
-if ! "$python" -m venv .venv >"$log" 2>&1; then
-    say "Python could not make .venv: $(tail -n 1 "$log") (all of it: $log)"
+if ! "$python" -m venv "$VENV" >"$log" 2>&1; then
+    say "Python could not make $VENV: $(tail -n 1 "$log") (all of it: $log)"
     exit 1
 fi
-pip() { .venv/bin/python -m pip --disable-pip-version-check "$@"; }
+pip() { "$VENV/bin/python" -m pip --disable-pip-version-check "$@"; }
 # The pip that comes with Python 3.10 spends ten minutes on choosing versions; today's, seconds.
 if ! { pip install --upgrade pip && pip install -e '.[test]'; } >"$log" 2>&1; then
     reason=$(grep -E '^ERROR|No space left|error:' "$log" | tail -n 1)
@@ -63,4 +71,4 @@ if ! { pip install --upgrade pip && pip install -e '.[test]'; } >"$log" 2>&1; th
     exit 1
 fi
 rm -f "$log"
-cp pyproject.toml "$stamp"
+installed_from >"$stamp"

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 Event = dict[str, Any]
@@ -66,19 +66,59 @@ class EventWriter:
                 self._fd = None
 
 
-# What each kind must carry, and of which type; a kind that is not here is not one of ours.
-FIELDS: Mapping[str, Mapping[str, Any]] = {
-    "started": {"pid": int, "cores": list, "isolated": bool},
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _integer(value: object) -> bool:
+    return isinstance(value, int) and abs(value) < 2**63
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, float) or _integer(value)
+
+
+def _maybe_number(value: object) -> bool:
+    return value is None or _number(value)
+
+
+def _numbers_by_name(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_number, value.values()))
+
+
+def _integers(value: object) -> bool:
+    return isinstance(value, list) and all(map(_integer, value))
+
+
+def _frames(value: object) -> bool:
+    return isinstance(value, list) and all(map(_frame, value))
+
+
+def _frame(value: object) -> bool:
+    match value:
+        case [str(), number, str()]:
+            return _integer(number)
+    return False
+
+
+def _boolean(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+# What each kind must carry, and how to tell; a kind that is not here is not one of ours.
+FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
+    "started": {"pid": _integer, "cores": _integers, "isolated": _boolean},
     "alive": {},
-    "plan": {"total_steps": int, "global_batch": int},
-    "ready": {"step": int},
-    "step": {"step": int, "loss": float | int, "examples_per_second": float | int | None},
-    "checkpoint": {"step": int},
+    "plan": {"total_steps": _integer, "global_batch": _integer},
+    "ready": {"step": _integer},
+    "step": {"step": _integer, "loss": _number, "examples_per_second": _maybe_number},
+    "checkpoint": {"step": _integer},
     "evaluating": {},
-    "evaluation": {"step": int, "metrics": dict},
-    "notice": {"message": str},
-    "result": {"value": object},
-    "error": {"restartable": bool, "type": str, "message": str, "frames": list},
+    "evaluation": {"step": _integer, "metrics": _numbers_by_name},
+    "notice": {"message": _text},
+    "result": {"value": lambda value: True},
+    "error": {"restartable": _boolean, "type": _text, "message": _text, "frames": _frames},
 }
 
 
@@ -88,10 +128,8 @@ def decode(line: bytes) -> Event | None:
         event = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+    if not isinstance(event, dict) or event.get("event") not in list(FIELDS):
         return None
-    fields = {"time": float | int, **FIELDS.get(event["event"], {"": object})}
-    well_formed = all(
-        name in event and isinstance(event[name], kind) for name, kind in fields.items()
-    )
+    fields = {"time": _number, **FIELDS[event["event"]]}
+    well_formed = all(name in event and check(event[name]) for name, check in fields.items())
     return event if well_formed else None

@@ -14,9 +14,10 @@ from typing import Any
 import ipywidgets as widgets  # type: ignore[import-untyped]
 from IPython.display import display
 
-from helpers import deferred, panel_texts
+from helpers import charts, deferred, panel_texts
 from helpers import panel_pictures as pictures
 from helpers.i18n import _, ngettext, number
+from helpers.panel_cluster import cluster_picture
 from helpers.panel_form import ChoiceForm
 from helpers.panel_run import TRAINING, TaskStatus
 from helpers.panel_state import CHOICES, RUNNING, PanelState
@@ -138,8 +139,9 @@ class Panel(widgets.VBox):
         bundle = {"text/plain": repr(self), WIDGET_MIME: view}
         run = self.state.run
         if run and not self.state.busy:
-            line = panel_texts.headline(run.result, run.batch_size)
-            bundle["image/svg+xml"] = pictures.poster(run.result, run.tasks, line)
+            lines = panel_texts.headline(run.result, run.batch_size)
+            poster = pictures.poster(run.result, run.tasks, lines)
+            bundle["text/html"] = charts.image(poster, " · ".join(lines))
         return bundle
 
     def _finish(self) -> None:
@@ -149,14 +151,17 @@ class Panel(widgets.VBox):
         self.paint()
         if self._handle and not self.state.busy:
             self._handle.update(self._bundle(), raw=True)
+        elif self.state.run:  # a program, where what was shown cannot change
+            print(self)
 
     def _make_widgets(self) -> None:
         self.form = ChoiceForm(self.state, self.paint)
         self.run_button = widgets.Button(icon="play")
         self.stop_button = widgets.Button(icon="stop")
         self.tasks = widgets.VBox()
-        self.code = widgets.Accordion([widgets.HTML()], selected_index=None)
-        names = "title summary message cluster charts runs"
+        self.code_button = widgets.ToggleButton(icon="code")
+        self.code_button.add_class("mwl-quiet")
+        names = "title summary message cluster charts runs code"
         self.html = {name: widgets.HTML() for name in names.split()}
 
     def _parts(self) -> list[widgets.Widget]:
@@ -167,11 +172,13 @@ class Panel(widgets.VBox):
         self.stop_button.add_class("mwl-quiet")
         html = self.html
         upper = [widgets.HTML(STYLE), html["title"], self.form, actions, html["message"]]
-        return [*upper, self.tasks, html["cluster"], html["charts"], html["runs"], self.code]
+        lower = [html["cluster"], html["charts"], html["runs"], self.code_button, html["code"]]
+        return [*upper, self.tasks, *lower]
 
     def _link(self) -> None:
         self.run_button.on_click(lambda _button: self._press_run())
         self.stop_button.on_click(lambda _button: self.stop())
+        self.code_button.observe(lambda _change: self.paint(), "value")
         self.state.observe(self._on_status, "status")
         self.state.observe(lambda _change: self.paint(), list(CHOICES))
 
@@ -230,20 +237,22 @@ class Panel(widgets.VBox):
         result = state.run.result if state.run else None
         tasks = state.tasks
         collective = result.collective if result else state.collective
-        cluster = pictures.cluster_picture(tasks, collective).svg()
+        cluster = cluster_picture(tasks, collective).svg()
         moving = "mwl-moving" if any(task.status == TRAINING for task in tasks) else ""
         self.html["cluster"].value = f'<div class="mwl-cluster {moving}">{cluster}</div>'
-        charts = [pictures.loss_chart(result), pictures.speed_chart(result)]
-        self.html["charts"].value = _side_by_side([chart.svg() for chart in charts])
+        curves = [pictures.loss_chart(result), pictures.speed_chart(result)]
+        self.html["charts"].value = _side_by_side([curve.svg() for curve in curves])
         self._paint_records()
 
     def _paint_records(self) -> None:
         records = self.state.records
         curve = pictures.speed_up_chart(records)
-        charts = _side_by_side([curve.svg()]) if curve else ""
-        self.html["runs"].value = panel_texts.runs_table(records) + charts
-        self.code.set_title(0, _("The same in Python"))
-        self.code.children[0].value = panel_texts.code_block(self.state.code())
+        picture = _side_by_side([curve.svg()]) if curve else ""
+        self.html["runs"].value = panel_texts.runs_table(records) + picture
+        self.code_button.description = _("The same in Python")
+        self.code_button.tooltip = _("Show the code for these choices")
+        code = panel_texts.code_block(self.state.code())
+        self.html["code"].value = code if self.code_button.value else ""
 
 
 def _side_by_side(drawings: list[str]) -> str:

@@ -16,7 +16,8 @@ from helpers.strategy import COLLECTIVES, STRATEGIES
 
 BATCH_SIZES = (16, 32, 64, 128, 256, 512, 1024)
 
-EVEN, UNEVEN = "1fr 1fr 1fr", "1fr 0.8fr 0.6fr 1.6fr"  # the widths of columns
+# The widths of columns; the last one has two phrases in it, of any length.
+EVEN, UNEVEN = "1fr 1fr 1fr", "1fr 0.8fr 0.6fr minmax(max-content, 1.6fr)"
 
 
 class ChoiceForm(widgets.VBox):

@@ -104,11 +104,9 @@ class Run:
             if event["event"] == "restart":
                 self._restart(event["task"])
                 return
-            task = next(task for task in self.tasks if task.name == event["task"])
-            if event["event"] == "started":
-                self._started(task, processes, event["attempt"])
-            else:
-                self._advance(task, event)
+            for task in self.tasks:
+                if task.name == event.get("task"):  # some events are of the group, of no task
+                    self._take(task, event, processes)
 
     def lose(self, name: str) -> None:
         """Marks a task as lost, for a moment."""
@@ -146,15 +144,11 @@ class Run:
                 return status
         return DONE if DONE in statuses else STARTING
 
-    def _started(self, task: TaskStatus, processes: Sequence[TaskProcess], attempt: int) -> None:
-        task.status = RESTARTING if attempt else STARTING
-        for process in processes:
-            if str(process.task) == task.name:
-                task.config = process.config
-                task.chief = process.task == process.config.chief
-
-    def _advance(self, task: TaskStatus, event: Event) -> None:
+    def _take(self, task: TaskStatus, event: Event, processes: Sequence[TaskProcess]) -> None:
         match event["event"]:
+            case "started":
+                task.status = RESTARTING if event["attempt"] else STARTING
+                self._introduce(task, processes)
             case "ready":
                 task.status, task.step = READY, event["step"]
             case "step":
@@ -167,6 +161,12 @@ class Run:
                 task.status, task.step = READY, event["step"]
             case "exit":
                 task.status, task.examples_per_second = DONE, None
+
+    def _introduce(self, task: TaskStatus, processes: Sequence[TaskProcess]) -> None:
+        for process in processes:
+            if str(process.task) == task.name:
+                task.config = process.config
+                task.chief = process.task == process.config.chief
 
     def _restart(self, lost: str) -> None:
         self.lose(lost)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from traitlets import Bool, Enum, Float, HasTraits, Instance, Int, Unicode
+from traitlets import Bool, Enum, Float, HasTraits, Instance, Int, TraitError, Unicode, validate
 
 from helpers import deferred
 from helpers.cluster import LocalCluster
@@ -60,11 +61,11 @@ class PanelState(HasTraits):
     """
 
     strategy = Enum(STRATEGIES, STRATEGIES[0])
-    workers = Int(2, min=1)
+    workers = Int(2, min=1, max=1024)
     collective = Enum(COLLECTIVES, "AUTO")
-    batch_size = Int(64, min=1)
-    learning_rate = Float(0.025, min=1e-6)
-    epochs = Int(1, min=1)
+    batch_size = Int(64, min=1, max=2**31 - 1)
+    learning_rate = Float(0.025, min=1e-6, max=1e6)
+    epochs = Int(1, min=1, max=2**31 - 1)
     evaluator = Bool(False)
     status = Unicode(IDLE)
     error = Instance(BaseException, allow_none=True)
@@ -87,6 +88,13 @@ class PanelState(HasTraits):
         self.choose(**choices)
         stop_all()
         _states.add(self)
+
+    @validate("learning_rate")
+    def _check_number(self, proposal: Any) -> float:
+        """Refuses "not a number", which is neither below a bound nor above one."""
+        if math.isnan(proposal["value"]):
+            raise TraitError(_("it is not a number."))
+        return proposal["value"]
 
     @property
     def busy(self) -> bool:

@@ -28,9 +28,13 @@ STYLE = """<style>
   color: var(--mwl-muted); overflow: visible; margin: 0; flex: none; }
 .mwl-field select, .mwl-field input[type=text], .mwl-field input[type=number] { height: 30px;
   width: 100%; max-width: none; margin: 0; flex: none; }
+.mwl-panel .mwl-field select { background-repeat: no-repeat; background-size: 5px 5px;
+  background-position: right 13px top 12px, right 8px top 12px; background-image:
+  linear-gradient(45deg, transparent 50%, currentColor 50%),
+  linear-gradient(-45deg, transparent 50%, currentColor 50%); }
 .mwl-options { overflow: visible; }
-.mwl-options .widget-toggle-button { flex: 1 1 0; width: auto; min-width: 0; height: 30px;
-  line-height: 30px; margin: 0 -1px 0 0; padding: 0 4px; font-size: 12px;
+.mwl-options .widget-toggle-button { flex: 1 0 auto; width: auto; min-width: 0; height: 30px;
+  line-height: 30px; margin: 0 -1px 0 0; padding: 0 8px; font-size: 12px;
   border: 1px solid var(--mwl-line); background: transparent; color: inherit; box-shadow: none; }
 .mwl-options .widget-toggle-button.mod-active { background: #2f7de1; border-color: #2f7de1;
   color: #fff; }
@@ -85,11 +89,8 @@ STYLE = """<style>
 .mwl-runs th { color: var(--mwl-muted); }
 .mwl-runs th:first-child, .mwl-runs td:first-child { text-align: left; }
 .mwl-runs tbody tr { background: none; }
-.mwl-panel .widget-accordion { margin: 14px 0 0; }
-.mwl-panel .p-Collapse-header, .mwl-panel .jupyter-widget-Collapse-header { background: transparent;
-  border: 0; padding: 4px 0; color: inherit; font-size: 12px; font-weight: 600; }
-.mwl-panel .p-Collapse-contents, .mwl-panel .jupyter-widget-Collapse-contents { border: 0;
-  padding: 0; background: transparent; color: inherit; }
+.mwl-panel > .widget-toggle-button { width: auto; height: 28px; line-height: 26px;
+  align-self: flex-start; flex: none; margin: 14px 0 6px; padding: 0 12px; font-size: 12px; }
 .mwl-code { user-select: all; margin: 2px 0 0; padding: 10px 12px; overflow: auto;
   border-radius: 6px; background: var(--mwl-ground); color: inherit; line-height: 1.5; }
 @media (prefers-reduced-motion: no-preference) {

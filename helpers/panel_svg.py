@@ -11,8 +11,12 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
+from helpers.i18n import number
+
 CHART = 430, 210
+LETTER = 7.0  # a letter's width, at most
 FONT = 'font-family="system-ui, sans-serif" font-size="12"'
+AXIS = ",.7g"  # the numbers on an axis: 12,500, 468, 1.25
 
 
 class Picture(NamedTuple):
@@ -54,7 +58,7 @@ class Axes:
         self.title, self.x_label = title, x_label
         self.x_max, self.y_max = x_max, y_max
         self.width, self.height = CHART
-        self.left, self.right, self.top, self.bottom = 42, 12, 34, 34
+        self.left, self.right, self.top, self.bottom = 54, 12, 34, 34
 
     def x(self, value: float) -> float:
         """The pixel of an abscissa."""
@@ -73,9 +77,9 @@ class Axes:
             opacity = 0.35 if share == 0 else 0.12
             parts.append(rule(self.left, level, self.width - self.right, level, opacity=opacity))
             if share in (0.0, 0.5, 1.0):
-                label = short(share * self.y_max)
+                label = number(share * self.y_max, AXIS)
                 parts.append(text(self.left - 8, level + 4, label, anchor="end", opacity=0.7))
-            place, label = self.x(share * self.x_max), short(share * self.x_max)
+            place, label = self.x(share * self.x_max), number(share * self.x_max, AXIS)
             anchor = {0.0: "start", 1.0: "end"}.get(share, "middle")
             if share in (0.0, 0.5, 1.0):
                 parts.append(text(place, self.height - 18, label, anchor=anchor, opacity=0.7))
@@ -101,11 +105,16 @@ class Axes:
         return "".join(parts)
 
     def legend(self, lines: Sequence[Line]) -> str:
-        """Names of the lines, at the upper right."""
-        names = " ".join(
-            f'<tspan fill="{line.color}" dx="8">● {escape(line.name)}</tspan>' for line in lines
+        """Names of the lines, at the upper right: beside the title, or below where it is long."""
+        common, names = _common_word([line.name for line in lines])
+        spans = " ".join(
+            f'<tspan fill="{line.color}" dx="8">● {escape(name)}</tspan>'
+            for line, name in zip(lines, names, strict=True)
         )
-        return f'<text x="{self.width - self.right}" y="14" text-anchor="end">{names}</text>'
+        letters = len(common) + sum(len(name) + 5 for name in names) + 1.2 * len(self.title)
+        level = 14 if letters * LETTER < self.width else 29
+        place = f'x="{self.width - self.right}" y="{level}" text-anchor="end"'
+        return f"<text {place}>{escape(common)} {spans}</text>"
 
     def picture(self, lines: Sequence[Line], extra: str = "") -> Picture:
         """The finished drawing."""
@@ -140,6 +149,14 @@ def rule(
     )
 
 
+def _common_word(names: Sequence[str]) -> tuple[str, list[str]]:
+    """Many names that begin with one word as that word and what follows it."""
+    words = {name.partition(" ")[0] for name in names}
+    if len(names) < 3 or len(words) > 1:
+        return "", list(names)
+    return words.pop(), [name.partition(" ")[2] for name in names]
+
+
 def nice(value: float) -> float:
     """The next round number from `value` up: 1, 2, 2.5, 4, 5 times a power of ten.
 
@@ -150,12 +167,3 @@ def nice(value: float) -> float:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
     return next(m * power for m in (1, 2, 2.5, 4, 5, 10) if m * power >= value * 0.999)
-
-
-def short(value: float) -> str:
-    """A number for an axis.
-
-    >>> short(12_500), short(468), short(1.25)
-    ('12.5k', '468', '1.25')
-    """
-    return f"{value / 1000:g}k" if value >= 1000 and value % 100 == 0 else f"{value:g}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from helpers.errors import StoppedError
+from helpers.errors import LessonError, StoppedError
 from helpers.i18n import _, ngettext, number
 from helpers.panel_pictures import SERIES
 from helpers.panel_run import RESTARTING, Run, RunRecord, TaskStatus, speed_ups
@@ -73,19 +73,22 @@ def message(run: Run | None, error: BaseException | None, waits: bool) -> str:
         parts.append(f'<div class="mwl-note">{escape(tip)}</div>')
     if run and run.result.restarts:
         parts.append(f'<div class="mwl-note mwl-warn">{escape(_restarts(run))}</div>')
+    for notice in run.result.notices if run else ():
+        parts.append(f'<div class="mwl-note">{escape(notice)}</div>')
     if isinstance(error, StoppedError):
         parts.append(f'<div class="mwl-note">{escape(str(error))}</div>')
     elif error:
-        parts.append(f'<pre class="mwl-error" role="alert">{escape(str(error))}</pre>')
+        said = str(error) if isinstance(error, LessonError) else f"{type(error).__name__}: {error}"
+        parts.append(f'<pre class="mwl-error" role="alert">{escape(said)}</pre>')
     return f'<div class="mwl-message">{"".join(parts)}</div>'
 
 
-def headline(result: TrainingResult, batch_size: int) -> str:
-    """A finished run in a line, for its picture."""
+def headline(result: TrainingResult, batch_size: int) -> tuple[str, str]:
+    """A finished run in two lines, for its picture: what was run, and how it went."""
     workers = ngettext("{count} worker", "{count} workers", result.workers)
     batch = _("batch {size} per worker").format(size=batch_size)
-    parts = [workers.format(count=result.workers), result.collective, batch, *_figures(result)]
-    return " · ".join(parts)
+    group = [workers.format(count=result.workers), result.collective, batch]
+    return " · ".join(group), " · ".join(_figures(result))
 
 
 def choice_notes(reasons: Sequence[str]) -> str:

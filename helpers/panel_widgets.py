@@ -55,7 +55,8 @@ class Options(widgets.VBox):
                 button.description = words.get(value, str(value))
                 button.value = value == chosen
                 button.disabled = off or bool(reason)
-                button.tooltip = reason or f"{name}: {button.description}"
+                said = _("{name}: {value}, chosen") if button.value else "{name}: {value}"
+                button.tooltip = reason or said.format(name=name, value=button.description)
                 (button.add_class if reason else button.remove_class)("mwl-blocked")
         finally:
             self._painting = False

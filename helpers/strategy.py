@@ -6,6 +6,7 @@ inside a worker: its constructor starts a server that cannot be stopped again.
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
 from typing import Any
@@ -14,6 +15,7 @@ from helpers.errors import ConfigError, unknown_choice
 from helpers.i18n import _, ngettext
 
 COLLECTIVES = ("AUTO", "RING", "NCCL")
+HEARTBEAT_MILLISECONDS = 24 * 3600 * 1000  # as good as none
 STRATEGIES = ("MultiWorkerMirroredStrategy",)
 
 
@@ -44,6 +46,21 @@ def make_strategy(name: str, collective: str = "AUTO") -> Any:
         implementation=tf.distribute.experimental.CommunicationImplementation[collective]
     )
     return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+
+
+def leave_watching_to_us() -> None:
+    """Keeps TensorFlow's own heartbeat from ending a group that a supervisor watches.
+
+    Call it in a worker, before a strategy is made. By default a worker whose heartbeat is late by
+    some seconds ends the collectives of all, and a machine that slept, or is busy, looks like that.
+    TensorFlow has no public name for this timeout (coordination_config.proto has the field).
+    """
+    from tensorflow.python.eager import context
+
+    configure = context.context().configure_coordination_service
+    context.context().configure_coordination_service = functools.partial(
+        configure, heartbeat_timeout_in_ms=HEARTBEAT_MILLISECONDS
+    )
 
 
 def share_cores(workers: int) -> list[list[int]]:

@@ -164,7 +164,7 @@ class Group:
             if kind in PROGRESS:
                 self._progress = self._clock.now
                 self._waiting.discard(process.task)
-            if kind == "step":
+            if kind in ("ready", "step"):
                 self._step = max(self._step, event["step"])
             if kind == "error":
                 self._errors[str(process.task)] = event

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sysconfig
 import traceback
 from pathlib import Path
 
@@ -9,10 +11,27 @@ from helpers.events import Event
 from helpers.i18n import _
 
 _OURS = str(Path(__file__).parent)
+_STANDARD = sysconfig.get_path("stdlib")
+
+Frame = tuple[str, int, str]
+"""File, line, function."""
+
+
+def split_graph_error(message: str) -> tuple[str, list[Frame]]:
+    """The reason in TensorFlow's page on an operation that failed while a graph ran, and the
+    frames in which that operation was made; any other message stays as it is.
+    """
+    if not message.startswith("Graph execution error:"):
+        return message, []
+    frames = list(re.finditer(r'^ *File "(.+)", line (\d+), in (.+)$', message, re.MULTILINE))
+    rest = message[frames[-1].end() :] if frames else message.rpartition("unavailable>")[2]
+    rest = re.sub(r"^(Node: '.*'|From /job:.*:|\s*)\n", "", rest, flags=re.MULTILINE)
+    reason = rest.partition("\n\t [[")[0].strip()
+    return reason or message, [(found[1], int(found[2]), found[3]) for found in frames]
 
 
 def readers_traceback(error: Event) -> str:
-    """Formats an "error" event with the frames that are neither TensorFlow's nor ours.
+    """Formats an "error" event with the frames that are neither TensorFlow's, Python's nor ours.
 
     Without such a frame, with all of them.
     """
@@ -26,4 +45,4 @@ def readers_traceback(error: Event) -> str:
 def _is_readers(filename: str) -> bool:
     installed = "site-packages" in filename or "dist-packages" in filename
     generated = filename.startswith("<") or "__autograph_generated_file" in filename
-    return not (installed or generated or filename.startswith(_OURS))
+    return not (installed or generated or filename.startswith((_OURS, _STANDARD)))

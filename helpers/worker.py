@@ -30,6 +30,7 @@ from helpers.events import EVENT_FD, EventWriter
 from helpers.i18n import ENGLISH, LANGUAGE, _, set_language
 from helpers.isolation import enter_from_env
 from helpers.payload import load
+from helpers.strategy import leave_watching_to_us
 from helpers.tf_config import TFConfig
 from helpers.tracebacks import split_graph_error
 
@@ -80,7 +81,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         context = WorkerContext(TFConfig.from_env(), report)
         print(context.config.explain(), flush=True)
-        value = _plain(load(args.payload, args.cores)(context))
+        work = load(args.payload, args.cores)
+        if supervised:
+            leave_watching_to_us()
+        value = _plain(work(context))
     except ConfigError as error:
         report("error", **_describe(error))
         print(f"{error}", file=sys.stderr)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from locales import badges, catalogue, markdown, notebook
 from locales.catalogue import LessonCatalogue
 from locales.notebook import Json
-from locales.project import PANEL, SOURCE, Project
+from locales.project import PANEL, SOURCE, Project, read_text
 
 NAMED_LANGUAGE = re.compile(
     r"""(\b(?:lang|language)\s*=\s*|\bset_language\(\s*)(["'])en\2""", re.IGNORECASE
@@ -45,7 +45,7 @@ def build(
     in the cell tagged ``l10n-lang``. Outputs come from the file that is there, if its code
     is the same. English is built in place: only its badges can change.
     """
-    text = project.notebook(domain).read_text("utf-8")
+    text = read_text(project.notebook(domain))
     result = notebook.parse(text, str(project.notebook(domain)))
     before = notebook.dumps(result)
     built = Built(text)

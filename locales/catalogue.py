@@ -16,7 +16,7 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import PoFileError, denormalize, normalize, read_po
 
-from locales.project import LocalisationError
+from locales.project import LocalisationError, read_text
 
 LOCALES = {"zh": "zh_CN"}  # where a folder's name says less than gettext wants to know
 PREVIOUS = "| "  # what Babel leaves of "#| " at the beginning of a comment
@@ -96,7 +96,7 @@ def read(path: Path, lang: str) -> LessonCatalogue:
     """
     if not path.exists():
         return of([], lang)
-    lines = io.StringIO(path.read_text("utf-8"))
+    lines = io.StringIO(read_text(path))
     try:
         raw = read_po(lines, locale=locale_of(lang), abort_invalid=True)
     except (PoFileError, ValueError, IndexError, AttributeError) as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from locales.project import LocalisationError
+from locales.project import LocalisationError, read_text
 
 Json = dict[str, Any]  # a notebook, or one of its cells
 
@@ -23,12 +23,18 @@ def parse(text: str, name: str) -> Json:
     """
     try:
         notebook = json.loads(text)
-        cells = notebook["cells"]
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise LocalisationError(
-            f"{name} is not a notebook: {error!r}. Restore it from git, or save it with Jupyter."
-        ) from None
+    except (ValueError, RecursionError) as error:
+        raise _no_notebook(name, str(error)) from None
+    match notebook:
+        case {"cells": [*cells], "metadata": {**metadata}} if isinstance(
+            metadata.get("language_info", {}), dict
+        ):
+            pass
+        case _:
+            raise _no_notebook(name, "it has no list of cells, or wrong metadata")
     for number, cell in enumerate(cells, 1):
+        if not _is_cell(cell):
+            raise _no_notebook(name, f"cell {number} lacks a field, or has a wrong one")
         if not cell.get("id"):
             raise LocalisationError(
                 f"{name}: cell {number} has no id. Translations are filed by cell id: "
@@ -37,9 +43,38 @@ def parse(text: str, name: str) -> Json:
     return notebook
 
 
+def _no_notebook(name: str, why: str) -> LocalisationError:
+    return LocalisationError(
+        f"{name} is not a notebook: {why}. Restore it from git, or save it with Jupyter."
+    )
+
+
+def _is_cell(cell: Any) -> bool:
+    """Whether it has what the builder needs, in the types of nbformat 4.5."""
+    match cell:
+        case {"cell_type": "code", "outputs": list(), "execution_count": int() | None}:
+            pass
+        case {"cell_type": "markdown" | "raw"}:
+            pass
+        case _:
+            return False
+    lines = cell.get("source")
+    tagged = cell.get("metadata", {})
+    return (
+        isinstance(cell.get("id", ""), str)
+        and (isinstance(lines, str) or _are_strings(lines))
+        and isinstance(tagged, dict)
+        and _are_strings(tagged.get("tags", []))
+    )
+
+
+def _are_strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
 def read(path: Path) -> Json:
     """Reads a notebook file."""
-    return parse(path.read_text("utf-8"), str(path))
+    return parse(read_text(path), str(path))
 
 
 def dumps(notebook: Json) -> str:

@@ -20,6 +20,21 @@ class LocalisationError(Exception):
     """Something the builder cannot work with; the message says what and what to do."""
 
 
+def read_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+      LocalisationError: if it is not UTF-8.
+    """
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise LocalisationError(
+            f"{path} is not UTF-8 text: {error.reason} at byte {error.start}. Restore it from git, "
+            "or save it as UTF-8."
+        ) from None
+
+
 @dataclass(frozen=True)
 class Project:
     """A repository of lessons.

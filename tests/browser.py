@@ -1,7 +1,8 @@
-"""A real JupyterLab and a real Voila on loopback, and a real Chromium that looks at them."""
+"""A real JupyterLab, Notebook and Voila on loopback, and a real Chromium that looks at them."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -11,12 +12,17 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import ipywidgets  # type: ignore[import-untyped]
 import nbformat
+import pytest
+from IPython.core.inputtransformer2 import TransformerManager
+
+sync_playwright = pytest.importorskip("playwright.sync_api").sync_playwright
 
 # Extensions that may be on the machine, and fail to load outside JupyterLab 4.6.
 LAB_ONLY = ("@jupyter/nbgrader", "@jupyter-notebook/lab-extension", "jupyterlab_pygments")
@@ -31,7 +37,11 @@ FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
 ]
+# Errors of others, without consequence: Notebook 7.6 as it opens any notebook; and ipywidgets 7
+# as it looks for a MathJax 2, to typeset a description with.
+KNOWN = ["(reading 'schema')"] + ["(reading 'Queue')"] * ipywidgets.__version__.startswith("7.")
 SECONDS = 60
+AS_IT_IS = "from helpers.i18n", "WORKERS"  # how the cells of a lesson begin that set something up
 RUN_ALL = """async () => {
     const app = window.jupyterapp;
     await app.restored;
@@ -48,24 +58,54 @@ def chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+MARKS = [
+    pytest.mark.browser,
+    pytest.mark.skipif(chromium() is None, reason="Chromium is not installed"),
+]
+
+
+@contextmanager
+def running_chromium() -> Iterator[Any]:
+    """A browser without a window, for `page`."""
+    with sync_playwright() as driver:
+        program = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield program
+        program.close()
+
+
 def write_notebook(path: Path, *cells: str) -> None:
     """A notebook of code cells."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    _write(path, [nbformat.v4.new_code_cell(cell) for cell in cells])
+
+
+def write_stored_notebook(path: Path, outputs: Sequence[Mapping[str, Any]]) -> None:
+    """A notebook that was run on another machine: cells with these outputs."""
+    v4 = nbformat.v4
+    cells = [
+        v4.new_code_cell("...", execution_count=k, outputs=[v4.new_output("display_data", output)])
+        for k, output in enumerate(outputs, 1)
+    ]
+    _write(path, cells)
+
+
+def _write(path: Path, cells: list[Any]) -> None:
+    notebook = nbformat.v4.new_notebook(cells=cells)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     nbformat.write(notebook, path)
 
 
 @contextmanager
 def jupyterlab(folder: Path) -> Iterator[str]:
-    """Serves `folder`; gives the address, to which a workspace and a notebook are added."""
-    options = ["--LabApp.expose_app_in_browser=True", f"--ServerApp.root_dir={folder}"]
-    options += ["--IdentityProvider.token=", "--ServerApp.ip=127.0.0.1", "--allow-root"]
-    for name, values in SETTINGS.items():
-        file = folder / "jupyter" / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(values))
-    with _server(["jupyterlab", *options], folder) as address:
-        yield f"{address}/lab/workspaces"
+    """Serves `folder` in JupyterLab; gives the address, for `open_notebook`."""
+    with _jupyter("jupyterlab", "LabApp", folder) as address:
+        yield f"{address}/lab/workspaces/{{workspace}}/tree/"
+
+
+@contextmanager
+def notebook7(folder: Path) -> Iterator[str]:
+    """Serves `folder` in Notebook; gives the address, for `open_notebook`."""
+    with _jupyter("notebook", "JupyterNotebookApp", folder) as address:
+        yield f"{address}/notebooks/"
 
 
 @contextmanager
@@ -80,6 +120,11 @@ def voila(notebook: Path, folder: Path) -> Iterator[str]:
 @contextmanager
 def page(browser: Any, problems: list[str], *, dark: bool = False) -> Iterator[Any]:
     """A fresh page without internet, that adds errors of its console to `problems`."""
+
+    def note(text: str) -> None:
+        if not any(known in text for known in KNOWN):
+            problems.append(text)
+
     scheme = "dark" if dark else "light"
     context = browser.new_context(
         viewport={"width": 1280, "height": 1400}, color_scheme=scheme, reduced_motion="reduce"
@@ -88,8 +133,8 @@ def page(browser: Any, problems: list[str], *, dark: bool = False) -> Iterator[A
     with closing(context):
         context.route(lambda url: "127.0.0.1" not in url, lambda route: route.fulfill(body=""))
         tab = context.new_page()
-        tab.on("console", lambda line: problems.extend([line.text] * (line.type == "error")))
-        tab.on("pageerror", lambda error: problems.append(str(error)))
+        tab.on("console", lambda line: note(line.text) if line.type == "error" else None)
+        tab.on("pageerror", lambda error: note(error.stack or str(error)))
         try:
             yield tab
         except BaseException:
@@ -97,15 +142,35 @@ def page(browser: Any, problems: list[str], *, dark: bool = False) -> Iterator[A
             raise
 
 
-def open_notebook(tab: Any, lab: str, notebook: str) -> None:
-    """Opens a notebook in JupyterLab, alone on the page."""
-    tab.goto(f"{lab}/{uuid.uuid4().hex}/tree/{notebook}")
+def shorten(lesson: Path, path: Path) -> None:
+    """Copies a lesson down to its panel, without the code that trains before it."""
+    notebook = nbformat.read(lesson, as_version=4)
+    last = next(k for k, cell in enumerate(notebook.cells) if "Panel(" in cell.source)
+    notebook.cells = notebook.cells[: last + 1]
+    for cell in notebook.cells[:-1]:
+        if cell.cell_type == "code" and not cell.source.startswith(AS_IT_IS):
+            cell.source, cell.outputs = _preparation(cell.source), []
+    notebook.cells = [cell for cell in notebook.cells if cell.source]
+    nbformat.write(notebook, path)
+
+
+def _preparation(source: str) -> str:
+    """The imports and functions of a cell."""
+    source = TransformerManager().transform_cell(source)  # a line that begins with % is no Python
+    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef)
+    kept = [node for node in ast.parse(source).body if isinstance(node, kinds)]
+    return "\n".join(ast.get_source_segment(source, node) or "" for node in kept)
+
+
+def open_notebook(tab: Any, server: str, notebook: str) -> None:
+    """Opens a notebook, alone on the page."""
+    tab.goto(server.format(workspace=uuid.uuid4().hex) + notebook)
     tab.wait_for_function("window.jupyterapp?.shell?.currentWidget?.context")
 
 
-def open_and_run(tab: Any, lab: str, notebook: str) -> None:
-    """Opens a notebook in JupyterLab and runs all its cells."""
-    open_notebook(tab, lab, notebook)
+def open_and_run(tab: Any, server: str, notebook: str) -> None:
+    """Opens a notebook and runs all its cells."""
+    open_notebook(tab, server, notebook)
     tab.evaluate(RUN_ALL)
 
 
@@ -123,6 +188,18 @@ def save_shot(tab: Any, name: str) -> None:
     """Keeps a picture of the page."""
     SHOTS.mkdir(exist_ok=True)
     tab.screenshot(path=SHOTS / f"{name}.png")
+
+
+@contextmanager
+def _jupyter(module: str, app: str, folder: Path) -> Iterator[str]:
+    options = [f"--{app}.expose_app_in_browser=True", f"--ServerApp.root_dir={folder}"]
+    options += ["--IdentityProvider.token=", "--ServerApp.ip=127.0.0.1", "--allow-root"]
+    for name, values in SETTINGS.items():
+        file = folder / "jupyter" / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(values))
+    with _server([module, *options], folder) as address:
+        yield address
 
 
 @contextmanager
@@ -160,7 +237,8 @@ def _environment(folder: Path) -> dict[str, str]:
     names = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
     own = {f"JUPYTER_{name}": str(folder / "jupyter" / name.lower()) for name in names}
     own["JUPYTERLAB_SETTINGS_DIR"] = str(folder / "jupyter" / "settings")
-    return {**os.environ, **own, "IPYTHONDIR": str(folder / "ipython"), "PYTHONPATH": str(ROOT)}
+    own["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT)]))
+    return {**os.environ, **own, "IPYTHONDIR": str(folder / "ipython")}
 
 
 def _free_port() -> int:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import stat
 import subprocess
 import sys
 import textwrap
@@ -208,24 +207,6 @@ def test_proxy_variables_do_not_reach_the_workers(monkeypatch: pytest.MonkeyPatc
             tiny_model_fn, tiny_input_fn, steps=20, params=PARAMS, progress=False
         )
     assert result.steps == 20
-
-
-def test_only_the_owner_can_read_what_goes_to_the_workers() -> None:
-    seen: list[int] = []
-
-    def look(event: Any) -> None:
-        folder = cluster.processes[0].log.parents[1]
-        seen.append(stat.S_IMODE((folder / "payload.pkl").stat().st_mode))
-        seen.append(stat.S_IMODE(folder.parent.stat().st_mode))
-
-    with LocalCluster(workers=1) as cluster:
-        cluster.train(
-            tiny_model_fn, tiny_input_fn, steps=5, params=PARAMS, progress=False, on_event=look
-        )
-        folder = cluster.processes[0].log.parents[2]
-        assert folder.exists()
-    assert set(seen) == {0o600, 0o700}
-    assert not folder.exists()
 
 
 def endless_input_fn(mode: str, params: Any, input_context: Any = None) -> Any:

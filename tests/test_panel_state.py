@@ -211,7 +211,7 @@ def test_a_run_follows_its_events() -> None:
     run = Run(TrainingResult(2, "RING", "", 0.0), planned_tasks(2, evaluator=False), 64)
     moments = []
     for kind, fields in (
-        ("started", {}),
+        ("started", {"isolated": True}),
         ("ready", {"step": 0}),
         ("step", {"step": 1, "loss": 2.3, "examples_per_second": 100.0}),
         ("evaluating", {}),

@@ -61,15 +61,15 @@ def test_a_notebook_gets_the_sentence_and_a_program_the_numbers() -> None:
 
 
 def test_the_picture_is_svg_with_text_as_text() -> None:
-    svg = a_run().plot()._repr_svg_()
+    svg = a_run().plot().svg()
     root = ElementTree.fromstring(svg)
     texts = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
     assert {"step", "loss", "examples/s", "worker 0"} <= texts
-    assert svg == a_run().plot()._repr_svg_()
+    assert svg == a_run().plot().svg()
 
 
 def test_a_run_without_a_single_report_can_be_drawn() -> None:
-    assert TrainingResult(2, "AUTO", "", 0.0).plot()._repr_svg_()
+    assert TrainingResult(2, "AUTO", "", 0.0).plot().svg()
 
 
 def test_the_status_line_says_where_the_run_stands() -> None:

@@ -7,9 +7,8 @@ add up.
 
 from __future__ import annotations
 
-import tensorflow as tf
-
 from contenders.report import Arguments, Report, StepClock, own_peaks, wait_for_peers
+from helpers.estimator import tf
 from helpers.model import make_network
 from helpers.strategy import share_cores, use_cores
 

@@ -6,6 +6,7 @@ python -m contenders.dump_mnist FILE
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -15,7 +16,7 @@ from helpers.data import load
 
 def main() -> None:
     """Dumps both splits: images uint8 [examples, 28, 28, 1], labels int64 [examples]."""
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for split in ("train", "test"):
         pairs = list(tfds.as_numpy(load(split)))
         arrays[f"{split}_images"] = np.stack([image for image, _ in pairs])

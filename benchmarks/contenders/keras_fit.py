@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import tensorflow as tf
-
 from contenders.report import Arguments, Report, StepClock, own_peaks
 from helpers import input_fn
+from helpers.estimator import tf
 from helpers.model import learning_rate, make_network
 
 

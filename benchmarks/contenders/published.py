@@ -15,11 +15,11 @@ import os
 import time
 from typing import Any
 
-import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from contenders.report import Arguments, Report, StepClock, own_peaks
 from helpers.data import BUNDLED
+from helpers.estimator import tf
 
 BUFFER_SIZE = 10_000
 BATCH_SIZE = 64

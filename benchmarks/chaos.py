@@ -1,0 +1,275 @@
+"""Trains while a seeded program kills, freezes and blocks workers at random.
+
+    python benchmarks/chaos.py            # 10 faults on each of three seeds
+    python benchmarks/chaos.py --short    # 3 faults on one seed
+
+Each seed is trained twice to the same step: undisturbed, and through the faults. The variables of
+the two last checkpoints must be equal bit by bit; no run may outlast its limit, and no attempt may
+begin before the last checkpoint. Anything else makes the exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from machine import describe
+
+from helpers import LocalCluster, input_fn, model_fn
+from helpers.errors import ClusterError, StoppedError
+from helpers.estimator import tf
+from helpers.events import Event
+
+RESULTS = Path(__file__).parent / "results"
+SAVE = 50
+STEP_TIMEOUT = 8.0
+LIMIT_SECONDS = 900.0  # of one run; one that lasts longer hangs
+Array = np.ndarray[Any, Any]
+KINDS = ("kill", "kill at start", "freeze", "block")
+
+
+@dataclass
+class Fault:
+    """One deed, to be done at `step`, or at the next start, to worker `task`; times in seconds.
+
+    Attributes:
+      kind: "kill", "freeze": at a step; "kill at start", "block" (it never starts): at a start.
+      noticed: from the deed to the decision to restart.
+      recovered: from there to the next step, if no other fault came between.
+    """
+
+    kind: str
+    task: int
+    step: int
+    noticed: float | None = None
+    recovered: float | None = None
+
+
+@dataclass
+class Outcome:
+    """What one seed showed."""
+
+    seed: int
+    workers: int
+    steps: int
+    faults: list[Fault]
+    restarts: list[str] = field(default_factory=list)
+    hangs: int = 0
+    lost_checkpoints: int = 0
+    equal: bool = False
+    seconds: float = 0.0
+    undisturbed_seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing hung, nothing was lost, and every planned fault was done."""
+        done = all(fault.noticed is not None for fault in self.faults)
+        return done and self.equal and not self.hangs and not self.lost_checkpoints
+
+
+class Chaos:
+    """Does the planned faults one after another, and follows what comes of them."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self._left = list(faults)
+        self._done: tuple[Fault, float] | None = None  # not yet noticed
+        self._noticed: tuple[Fault, float] | None = None  # not yet recovered
+        self._saved = 0
+        self.lost_checkpoints = 0
+
+    def on_event(self, event: Event, pids: list[int]) -> None:
+        """Takes in one event; may do the next fault."""
+        match event["event"]:
+            case "restart":
+                self._notice(event["time"])
+            case "checkpoint":
+                self._saved = max(self._saved, event["step"])
+            case "ready" if event["step"] < self._saved:
+                self.lost_checkpoints += 1
+            case "started":
+                self._do_at_start(event)
+            case "step":
+                self._recover(event["time"])
+                self._do_at_step(event["step"], pids)
+
+    def _notice(self, now: float) -> None:
+        if self._done:
+            fault, since = self._done
+            fault.noticed = now - since
+            self._done, self._noticed = None, (fault, now)
+
+    def _recover(self, now: float) -> None:
+        if self._noticed and not self._done:
+            fault, since = self._noticed
+            fault.recovered = now - since
+            self._noticed = None
+
+    def _do_at_start(self, event: Event) -> None:
+        fault = self._next("kill at start", "block")
+        if fault and event["task"] == f"worker {fault.task}":
+            self._do(fault, event["pid"])
+
+    def _do_at_step(self, step: int, pids: list[int]) -> None:
+        fault = self._next("kill", "freeze")
+        if fault and step >= fault.step:
+            self._do(fault, pids[fault.task])
+
+    def _next(self, *kinds: str) -> Fault | None:
+        due = self._left and not self._done and self._left[0].kind in kinds
+        return self._left[0] if due else None
+
+    def _do(self, fault: Fault, pid: int) -> None:
+        self._left.remove(fault)
+        self._done, self._noticed = (fault, time.time()), None
+        os.kill(pid, signal.SIGKILL if fault.kind.startswith("kill") else signal.SIGSTOP)
+
+
+def plan(seed: int, count: int, workers: int, steps: int) -> list[Fault]:
+    """Faults drawn from a seed, spread over the training; each kind at least once in four."""
+    random = Random(seed)
+    kinds = [KINDS[i % len(KINDS)] for i in range(count)]
+    random.shuffle(kinds)
+    at = sorted(random.randrange(1, int(steps * 0.8)) for _ in kinds)
+    # Where no fault at a step comes before it, a fault at a start is done at the very first.
+    return [
+        Fault(kind, random.randrange(workers), step) for kind, step in zip(kinds, at, strict=True)
+    ]
+
+
+def train(outcome: Outcome, folder: Path, faults: list[Fault]) -> tuple[float, list[str]]:
+    """One run through `faults`; its seconds, and why it was restarted."""
+    chaos = Chaos(faults)
+    # One deed can cost one restart; a loaded machine may add some of its own.
+    cluster = LocalCluster(
+        outcome.workers,
+        collective="RING",
+        max_restarts=3 * len(faults) + 3,
+        step_timeout=STEP_TIMEOUT,
+    )
+    limit = threading.Timer(LIMIT_SECONDS, cluster.stop)
+    limit.start()
+    began = time.monotonic()
+    restarts: list[str] = []
+
+    def on_event(event: Event) -> None:
+        chaos.on_event(event, [process.pid for process in cluster.processes])
+        if event["event"] == "restart":
+            restarts.append(event["reason"])
+
+    try:
+        with cluster:
+            cluster.train(
+                model_fn,
+                input_fn,
+                steps=outcome.steps,
+                params={"seed": outcome.seed},
+                model_dir=folder,
+                save_checkpoints_steps=SAVE,
+                evaluate=None,
+                on_event=on_event,
+                progress=False,
+            )
+    except StoppedError:
+        outcome.hangs += 1
+    finally:
+        limit.cancel()
+    outcome.lost_checkpoints += chaos.lost_checkpoints
+    return time.monotonic() - began, restarts
+
+
+def variables(folder: Path) -> dict[str, Array]:
+    """All variables of the last checkpoint, by name."""
+    reader = tf.train.load_checkpoint(str(folder))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def same(one: dict[str, Array], other: dict[str, Array]) -> bool:
+    """Whether the names and every bit of the values are the same."""
+    return one.keys() == other.keys() and all(
+        one[name].tobytes() == other[name].tobytes() for name in one
+    )
+
+
+def try_seed(seed: int, count: int, workers: int, steps: int) -> Outcome:
+    """Trains one seed undisturbed and disturbed, and compares."""
+    outcome = Outcome(seed, workers, steps, plan(seed, count, workers, steps))
+    with tempfile.TemporaryDirectory() as folder:
+        calm, wild = Path(folder, "calm"), Path(folder, "wild")
+        outcome.undisturbed_seconds, _restarts = train(outcome, calm, [])
+        outcome.seconds, outcome.restarts = train(outcome, wild, outcome.faults)
+        outcome.equal = same(variables(calm), variables(wild))
+    return outcome
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """The outcomes as Markdown: a row for each seed, and the medians."""
+    lines = [
+        "| seed | workers | steps | faults | restarts | hangs | lost checkpoints | equal weights "
+        "| seconds | undisturbed |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for o in outcomes:
+        lines.append(
+            f"| {o.seed} | {o.workers} | {o.steps} | {len(o.faults)} | {len(o.restarts)} "
+            f"| {o.hangs} | {o.lost_checkpoints} | {'yes' if o.equal else 'NO'} "
+            f"| {o.seconds:.0f} | {o.undisturbed_seconds:.0f} |"
+        )
+    lines += [
+        "",
+        "| fault | times | noticed after, median (most) | next step after |",
+        "|---|---|---|---|",
+    ]
+    for kind in KINDS:
+        faults = [fault for o in outcomes for fault in o.faults if fault.kind == kind]
+        noticed = [fault.noticed for fault in faults if fault.noticed is not None]
+        recovered = [fault.recovered for fault in faults if fault.recovered is not None]
+        lines.append(f"| {kind} | {len(faults)} | {spread(noticed)} | {spread(recovered)} |")
+    return "\n".join(lines) + "\n"
+
+
+def spread(seconds: list[float]) -> str:
+    """Median and most, or a dash."""
+    return f"{statistics.median(seconds):.2f} s ({max(seconds):.2f} s)" if seconds else "—"
+
+
+def main() -> int:
+    """Runs the seeds and writes chaos.json and chaos.md; 0 if all passed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--faults", type=int, default=10, help="for each seed")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--short", action="store_true", help="3 faults on one seed, 200 steps")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    if args.short:
+        args.seeds, args.faults, args.steps = [1], 3, 200
+    outcomes = []
+    for seed in args.seeds:
+        try:
+            outcomes.append(try_seed(seed, args.faults, args.workers, args.steps))
+        except ClusterError as error:
+            print(f"seed {seed}: {error}", file=sys.stderr)
+            return 1
+        print(table(outcomes[-1:]), flush=True)
+    report = {"machine": describe(None), "outcomes": [asdict(o) for o in outcomes]}
+    args.output.mkdir(parents=True, exist_ok=True)
+    (args.output / "chaos.json").write_text(json.dumps(report, indent=2) + "\n")
+    (args.output / "chaos.md").write_text(table(outcomes))
+    return 0 if all(o.passed for o in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""A rehearsal of Colab: its Python and packages, a lesson alone in an empty folder, nothing else.
+
+`make test-colab` runs it. What Colab fetches from the package index comes from a wheel built here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+pytestmark = pytest.mark.colab
+
+ROOT = Path(__file__).parents[1]
+LESSONS = sorted(ROOT.glob("notebooks/en/[0-9][0-9]_*.ipynb"))
+RUNTIME = {  # of January 2026
+    "tensorflow": "2.19.0",
+    "numpy": "2.0.2",
+    "ipywidgets": "7.7.1",
+    "ipykernel": "6.17.1",
+    # Colab has these too; the versions are ones that fit those above.
+    "protobuf": "5.29.5",
+    "tensorflow-datasets": "4.9.9",
+    "tensorflow-metadata": "1.17.2",
+    "matplotlib": "3.10.0",
+}
+INSTALL_SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a new environment like Colab's; our package is not in it."""
+    if sys.version_info[:2] != (3, 12):
+        pytest.skip("Colab has Python 3.12; run make test-colab")
+    folder = tmp_path_factory.mktemp("colab")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = folder / "bin/python"
+    pip(python, "install", "--upgrade", "pip")
+    pip(python, "install", *(f"{name}=={version}" for name, version in RUNTIME.items()))
+    return python
+
+
+@pytest.fixture(scope="module")
+def kernel(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Jupyter folder with one kernel, "colab", whose pip finds our wheel."""
+    wheels = tmp_path_factory.mktemp("wheels")
+    source = wheels / "source"
+    ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, source, ignore=ignored)
+    pip(Path(sys.executable), "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, source)
+    shutil.rmtree(source)
+    links = f"{wheels} {os.environ.get('PIP_FIND_LINKS', '')}"
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    spec = {
+        "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "Colab",
+        "language": "python",
+        "env": {"PIP_FIND_LINKS": links, "PIP_CONSTRAINT": "", "PATH": path},
+    }
+    share = tmp_path_factory.mktemp("share")
+    (share / "kernels/colab").mkdir(parents=True)
+    (share / "kernels/colab/kernel.json").write_text(json.dumps(spec))
+    return share
+
+
+def pip(python: Path, *arguments: object) -> str:
+    command = [str(python), "-m", "pip", "--disable-pip-version-check", *map(str, arguments)]
+    environ = {**os.environ, "PIP_CONSTRAINT": ""}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def versions(python: Path) -> dict[str, str]:
+    packages = json.loads(pip(python, "list", "--format=json"))
+    return {package["name"].lower(): package["version"] for package in packages}
+
+
+def execute(path: Path, folder: Path, kernel: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The lesson, run as the only file of `folder`."""
+    monkeypatch.setenv("JUPYTER_PATH", str(kernel))
+    for name in ("TF_USE_LEGACY_KERAS", "PYTHONPATH", "TF_CPP_MIN_LOG_LEVEL"):
+        monkeypatch.delenv(name, raising=False)
+    notebook = nbformat.read(shutil.copy(path, folder), as_version=4)
+    client = NotebookClient(
+        notebook,
+        kernel_name="colab",
+        timeout=600,
+        record_timing=True,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    return client.execute()
+
+
+def seconds(cell: Any) -> float:
+    """How long a cell ran."""
+    times = cell["metadata"]["execution"]
+    start, end = (times[f"iopub.status.{state}"] for state in ("busy", "idle"))
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem[:2])
+def test_a_lesson_alone_installs_what_it_needs_and_runs(
+    path: Path, tmp_path: Path, python: Path, kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = versions(python)
+    fresh = "multiworker-lessons" not in before
+    assert {name: before[name] for name in RUNTIME} == RUNTIME
+
+    notebook = execute(path, tmp_path, kernel, monkeypatch)  # a cell that fails raises
+
+    after = versions(python)
+    assert "multiworker-lessons" in after
+    assert {name: after[name] for name in before} == before, "a package was replaced"
+    install = next(cell for cell in notebook.cells if cell["id"] == "install")
+    print(f"{path.name}: install cell {seconds(install):.1f} s, installed before: {not fresh}")
+    assert seconds(install) < INSTALL_SECONDS
+    if not fresh:
+        assert not install["outputs"]
+
+
+def test_where_widgets_do_not_appear_the_panel_leaves_a_picture(
+    tmp_path: Path, python: Path, kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stored outputs are what GitHub, and a page without Colab's widget manager, show."""
+    cells = [
+        "from helpers.panel import Panel",
+        "Panel().run(workers=2, collective='RING', epochs=1, batch_size=256)",
+    ]
+    path = tmp_path / "panel.ipynb"
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, cells))), path
+    )
+    (tmp_path / "empty").mkdir()
+    notebook = execute(path, tmp_path / "empty", kernel, monkeypatch)
+    shown = [o["data"] for o in notebook.cells[1]["outputs"] if o["output_type"] == "display_data"]
+    pictures = [data["text/html"] for data in shown if "Panel(2 workers" in data["text/plain"]]
+    assert ["<img" in picture and "117" in picture for picture in pictures] == [True]

@@ -1,0 +1,90 @@
+"""The panel in a real kernel that no page is connected to, and in a program without a kernel."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+IMAGE = 'src="data:image/svg+xml;base64,'
+FEW_STEPS = "batch_size=1024"
+
+REPAINT = """
+import time
+
+from helpers.panel import Panel
+from helpers.panel_run import Run, planned_tasks
+from helpers.result import TrainingResult
+
+panel = Panel(workers=4, collective="RING")
+tasks = planned_tasks(4, evaluator=False)
+run = Run(TrainingResult(4, "RING", "", 0.0, total_steps=9000, global_batch=256), tasks, 64)
+panel.state.run = run
+
+
+def report(step):
+    numbers = {"step": step, "loss": 2.3 / step, "examples_per_second": 20_000.0 + step}
+    for task in tasks:
+        about = {"event": "step", "task": task.name, "attempt": 0, "time": step / 10}
+        run.add(about | numbers, [])
+
+
+for step in range(1, 3000):  # five minutes
+    report(step)
+costs = []
+for step in range(3000, 3100):
+    start = time.process_time()
+    report(step)
+    panel.paint()
+    costs.append(time.process_time() - start)
+print(sorted(costs)[len(costs) // 2])
+"""
+
+
+def execute(*cells: str) -> Any:
+    """The notebook of these cells after a kernel has run them."""
+    v4 = nbformat.v4
+    notebook = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    return notebook
+
+
+def test_run_ends_in_a_sentence_and_a_picture_where_there_are_no_widgets() -> None:
+    train = f"result = panel.run(workers=2, {FEW_STEPS})"
+    notebook = execute("from helpers.panel import Panel\npanel = Panel()", train, "result.accuracy")
+    shown, value = notebook.cells[1].outputs, notebook.cells[2].outputs
+    assert [output.output_type for output in shown] == ["display_data"]
+    data = shown[0].data
+    assert data["text/plain"].startswith("Panel(2 workers, AUTO, done: accuracy 0.")
+    svg = base64.b64decode(data["text/html"].partition(IMAGE)[2].rstrip('">'))
+    assert ET.fromstring(svg).get("aria-label", "").startswith("2 workers")
+    assert VIEW in data and float(value[0].data["text/plain"]) > 0.5
+
+
+def test_a_second_run_in_a_cell_of_its_own_leaves_the_first_picture_as_it_is() -> None:
+    first, second = (f"panel.run(workers={n}, {FEW_STEPS})" for n in (1, 2))
+    notebook = execute(
+        "from helpers.panel import Panel\npanel = Panel()", first + ";", second + ";"
+    )
+    texts = [cell.outputs[0].data["text/plain"] for cell in notebook.cells[1:]]
+    assert [text.partition(",")[0] for text in texts] == ["Panel(1 worker", "Panel(2 workers"]
+
+
+def test_a_program_is_told_how_its_run_ended() -> None:
+    program = f"from helpers.panel import Panel\nPanel().run(workers=2, {FEW_STEPS})"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.splitlines()[-1].startswith("Panel(2 workers, AUTO, done: accuracy 0.")
+
+
+def test_a_repaint_late_in_a_run_of_four_workers_costs_under_two_percent_of_a_core() -> None:
+    """Four times a second, messages to the page included: 5 ms of processor time for each."""
+    printed = execute(REPAINT).cells[0].outputs[0].text
+    assert 0 < float(printed) < 0.005

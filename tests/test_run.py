@@ -1,0 +1,116 @@
+"""`LocalCluster.run`: any function, in every worker or in a coordinator."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from helpers import LocalCluster
+from helpers.errors import ClusterError, ConfigError, UserCodeError
+
+
+def test_a_function_runs_in_every_worker_and_its_values_come_back_in_order() -> None:
+    def where(context: Any) -> dict[str, Any]:
+        import numpy as np
+
+        return {"task": str(context.config.task), "array": np.arange(3), "nothing": None}
+
+    with LocalCluster(workers=2) as cluster:
+        values = cluster.run(where)
+    assert [value["task"] for value in values] == ["worker 0", "worker 1"]
+    assert values[0] == {"task": "worker 0", "array": [0, 1, 2], "nothing": None}
+
+
+def test_a_function_without_an_argument_finds_its_peers_through_tf_config() -> None:
+    def add_up() -> float:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        values = strategy.run(lambda: tf.constant(1.5))
+        return float(strategy.reduce("SUM", values, axis=None))
+
+    with LocalCluster(workers=3) as cluster:
+        assert cluster.run(add_up) == [4.5, 4.5, 4.5]
+
+
+def test_a_coordinator_schedules_steps_on_real_workers() -> None:
+    def schedule() -> list[Any]:
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        strategy = tf.distribute.ParameterServerStrategy(resolver)
+        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        with strategy.scope():
+            total = tf.Variable(0)
+        step = tf.function(lambda: total.assign_add(1))
+        for _ in range(10):
+            coordinator.schedule(step)
+        coordinator.join()
+        return [int(total.numpy()), total.device]
+
+    tasks = set()
+    with LocalCluster(workers=2, ps=1) as cluster:
+        values = cluster.run(schedule, on_event=lambda event: tasks.add(event.get("task")))
+    assert values == [[10, "/job:ps/replica:0/task:0/device:CPU:0"]]
+    assert tasks == {"chief 0", "worker 0", "worker 1", "ps 0"}
+
+
+def test_an_evaluator_works_beside_the_others(tmp_path: Path) -> None:
+    def write(context: Any) -> str:
+        (tmp_path / str(context.config.task.index)).touch()
+        return "trained"
+
+    def wait(context: Any) -> str:
+        while len(list(tmp_path.iterdir())) < 2:
+            context.report("evaluating")
+        return str(context.config.task)
+
+    with LocalCluster(workers=2) as cluster:
+        assert cluster.run(write, beside=wait) == ["trained", "trained", "evaluator 0"]
+
+
+def test_after_a_restart_only_the_new_values_count(tmp_path: Path) -> None:
+    def die_once(context: Any) -> int:
+        if context.config.task.index == 1 and not (tmp_path / "died").exists():
+            (tmp_path / "died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return len(list(tmp_path.iterdir()))
+
+    with LocalCluster(workers=2) as cluster:
+        assert cluster.run(die_once)[1] == 1
+
+
+def test_a_function_that_never_returns_is_ended_at_its_timeout() -> None:
+    def wait_for_ever() -> None:
+        while True:
+            signal.pause()
+
+    with (
+        LocalCluster(workers=1, max_restarts=0) as cluster,
+        pytest.raises(ClusterError, match="made no step for 2 s"),
+    ):
+        cluster.run(wait_for_ever, timeout=2)
+
+
+def test_a_value_that_cannot_travel_is_refused_with_a_remedy() -> None:
+    def make_object() -> object:
+        return object()
+
+    with LocalCluster(workers=1) as cluster, pytest.raises(ConfigError, match="save larger things"):
+        cluster.run(make_object)
+
+
+def test_an_error_in_the_function_is_the_readers_own_traceback() -> None:
+    def divide() -> float:
+        return 1 / 0
+
+    with LocalCluster(workers=2) as cluster, pytest.raises(UserCodeError) as caught:
+        cluster.run(divide)
+    assert "return 1 / 0" in str(caught.value)
+    assert "helpers" not in caught.value.traceback
+
+
+def test_train_has_no_use_for_parameter_servers() -> None:
+    with LocalCluster(ps=1) as cluster, pytest.raises(ConfigError, match="ps=1"):
+        cluster.train(lambda: None, lambda: None)
