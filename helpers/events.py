@@ -66,7 +66,6 @@ class EventWriter:
                 self._fd = None
 
 
-
 def _text(value: object) -> bool:
     return isinstance(value, str)
 

@@ -7,10 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from helpers.keras_2 import select_keras_2
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# A slow minute of the machine is no fault of an example.
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("here")
 select_keras_2()  # before a test module imports tensorflow
 
 

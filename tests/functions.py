@@ -51,7 +51,7 @@ def keras_fit(
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
         model = tf.keras.Sequential(
-            [tf.keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")]
+            [tf.keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=[1])]
         )
         model.compile(tf.keras.optimizers.SGD(0.05), "mse")
     values = tf.range(100, dtype=tf.float32)[:, None] / 100

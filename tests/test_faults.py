@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from faults import (
@@ -22,7 +21,7 @@ from faults import (
     freeze,
     kill,
     matrix,
-    note_times,
+    show_times,
 )
 from functions import PARAMS, tiny_input_fn, tiny_model_fn
 
@@ -39,32 +38,32 @@ RECOVERY_SECONDS = 30
 
 @matrix(KERAS, 2)
 def test_a_killed_chief_restarts_the_group_from_the_checkpoint(
-    engine: Engine, workers: int, tmp_path: Path, record_property: Any
+    engine: Engine, workers: int, tmp_path: Path
 ) -> None:
-    kill_at_a_step(engine, workers, 0, tmp_path, record_property)
+    kill_at_a_step(engine, workers, 0, tmp_path)
 
 
 @matrix(ESTIMATOR, 4)
 def test_a_killed_worker_restarts_the_group_from_the_checkpoint(
-    engine: Engine, workers: int, tmp_path: Path, record_property: Any
+    engine: Engine, workers: int, tmp_path: Path
 ) -> None:
-    kill_at_a_step(engine, workers, workers - 1, tmp_path, record_property)
+    kill_at_a_step(engine, workers, workers - 1, tmp_path)
 
 
-def kill_at_a_step(engine: Engine, workers: int, task: int, folder: Path, record: Any) -> None:
+def kill_at_a_step(engine: Engine, workers: int, task: int, folder: Path) -> None:
     with LocalCluster(workers, collective="RING") as cluster:
         saboteur = Saboteur(cluster, engine.harm_at, kill(task))
         result = engine.train(cluster, folder, saboteur)
     assert f"worker {task} ended with signal 9 (SIGKILL)" in result.restarts[0]
     assert len(result.restarts) == 1
     assert_little_lost(engine, result)
-    note_times(saboteur, record)
+    show_times(saboteur)
     assert saboteur.detection < 0.5
     assert saboteur.recovery < RECOVERY_SECONDS
 
 
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
-def test_a_killed_evaluator_restarts_the_group(workers: int, record_property: Any) -> None:
+def test_a_killed_evaluator_restarts_the_group(workers: int) -> None:
     with LocalCluster(workers) as cluster:
         saboteur = Saboteur(cluster, ESTIMATOR.harm_at, kill(workers))  # it comes last
         result = cluster.train(
@@ -81,13 +80,13 @@ def test_a_killed_evaluator_restarts_the_group(workers: int, record_property: An
     assert "evaluator 0 ended with signal 9" in result.restarts[0]
     assert result.evaluations[-1].step == ESTIMATOR.steps
     assert_little_lost(ESTIMATOR, result)
-    note_times(saboteur, record_property)
+    show_times(saboteur)
     assert saboteur.detection < 0.5
 
 
 @matrix(ESTIMATOR, 2)
 def test_a_frozen_worker_is_known_within_the_deadline(
-    engine: Engine, workers: int, tmp_path: Path, record_property: Any
+    engine: Engine, workers: int, tmp_path: Path
 ) -> None:
     with LocalCluster(workers, step_timeout=5) as cluster:
         saboteur = Saboteur(cluster, engine.harm_at, freeze(1))
@@ -95,7 +94,7 @@ def test_a_frozen_worker_is_known_within_the_deadline(
     assert len(result.restarts) == 1
     assert "worker 1 gave no sign of life for 5 s" in result.restarts[0]
     assert_little_lost(engine, result)
-    note_times(saboteur, record_property)
+    show_times(saboteur)
     assert 3.9 < saboteur.detection < 6  # it was last heard of at most a second before
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import wait_until, worker_pids
@@ -120,13 +119,10 @@ def cpu_share() -> Iterator[Callable[[], float]]:
 @pytest.mark.parametrize(
     ("workers", "steps"), [(4, 1500), pytest.param(16, 30, marks=pytest.mark.long)]
 )
-def test_the_notebooks_process_uses_less_than_a_tenth_of_a_core(
-    workers: int, steps: int, record_property: Any
-) -> None:
+def test_the_notebooks_process_uses_less_than_a_tenth_of_a_core(workers: int, steps: int) -> None:
     with LocalCluster(workers, step_timeout=120) as cluster, cpu_share() as share:
         result = train(cluster, steps)
         used = share()
-    record_property("parent_cpu_share", round(used, 4))
     print(f"{workers} workers: {used:.1%} of a core, {result.seconds:.0f} s")
     assert result.steps == steps
     assert not result.restarts

@@ -109,7 +109,7 @@ def test_events_arrive_as_they_were_sent() -> None:
 
     reader, writer = os.pipe()
     try:
-        events.EventWriter(writer)("step", step=3, loss=0.5)
+        events.EventWriter(writer)("step", step=3, loss=0.5, examples_per_second=None)
         got = events.decode(os.read(reader, 4096))
     finally:
         os.close(reader)
