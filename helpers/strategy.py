@@ -55,8 +55,11 @@ def leave_watching_to_us() -> None:
     some seconds ends the collectives of all, and a machine that slept, or is busy, looks like that.
     TensorFlow has no public name for this timeout (coordination_config.proto has the field).
     """
-    from tensorflow.python.eager import context
+    import importlib
 
+    from helpers import estimator  # noqa: F401  (before any part of TensorFlow)
+
+    context = importlib.import_module("tensorflow.python.eager.context")
     configure = context.context().configure_coordination_service
     context.context().configure_coordination_service = functools.partial(
         configure, heartbeat_timeout_in_ms=HEARTBEAT_MILLISECONDS
