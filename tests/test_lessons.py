@@ -34,6 +34,7 @@ def test_the_lesson_runs_and_prints_what_is_stored(path: Path) -> None:
     done = subprocess.run(
         [
             *[sys.executable, "-m", "pytest", "--nbval", "--nbval-cell-timeout", "300"],
+            *["--nbval-sanitize-with", str(ROOT / "tests" / "nbval.cfg")],
             *["-p", "no:cacheprovider", "-q", "--rootdir", str(path.parent), str(path)],
         ],
         cwd=path.parent,
