@@ -13,7 +13,7 @@ from launch import BenchmarkError, run, run_helper
 from lineup import GOAL_ACCURACY, Contender
 from measure import Row, first_epoch_throughput, throughput
 
-from helpers.cluster import DEFAULT_PARAMS
+from helpers.job import DEFAULT_PARAMS
 
 
 @dataclass(frozen=True)

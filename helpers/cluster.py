@@ -18,7 +18,7 @@ from helpers.errors import ClusterError, ConfigError, check_count, unknown_choic
 from helpers.events import Event
 from helpers.i18n import _, ngettext
 from helpers.isolation import Network
-from helpers.job import EstimatorJob, FunctionJob
+from helpers.job import FunctionJob, estimator_job
 from helpers.launcher import Launcher, check_writable, default_start_timeout
 from helpers.processes import TaskProcess
 from helpers.progress import show_progress
@@ -28,14 +28,6 @@ from helpers.supervisor import Deadlines, Supervisor
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-DEFAULT_PARAMS: Mapping[str, Any] = {
-    "batch_size": 64,
-    "learning_rate": 0.025,
-    "momentum": 0.9,
-    "seed": 1,
-}
-EVALUATE = ("after", "beside", None)
 
 
 class LocalCluster:
@@ -138,34 +130,21 @@ class LocalCluster:
             message = _("train() has no use for ps={ps}: call run() with a function of your own.")
             raise ConfigError(message.format(ps=self.ps))
         result = TrainingResult(self.workers, self.collective, "", time.time())
-        if evaluate not in EVALUATE:
-            raise unknown_choice("evaluate", evaluate, EVALUATE)
-        counts = {
-            "epochs": epochs,
-            "steps": steps,
-            "save_checkpoints_steps": save_checkpoints_steps,
-        }
-        for name, value in counts.items():
-            if value is not None:
-                check_count(name, value)
-        if epochs is not None and steps is not None:
-            message = _("epochs={epochs} and steps={steps} exclude each other: give one.")
-            raise ConfigError(message.format(epochs=epochs, steps=steps))
         run_folder = self._new_folder()
         result.model_dir = str(Path(model_dir or run_folder / "model").absolute())
-        check_writable(result.model_dir)
-        job = EstimatorJob(
-            model_fn=model_fn,
-            input_fn=input_fn,
-            params={**DEFAULT_PARAMS, **(params or {})},
+        job = estimator_job(
+            model_fn,
+            input_fn,
             model_dir=result.model_dir,
             strategy=self.strategy,
             collective=self.collective,
-            steps=steps,
             epochs=epochs,
+            steps=steps,
+            params=params,
             save_checkpoints_steps=save_checkpoints_steps,
             evaluate=evaluate,
         )
+        check_writable(result.model_dir)
         with show_progress(result, enabled=progress) as show:
             for event in self._run(job, run_folder, evaluator=evaluate == "beside"):
                 result.add(event)

@@ -7,16 +7,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from helpers.errors import ConfigError, check_count, unknown_choice
+from helpers.i18n import _
 from helpers.tf_config import EVALUATOR
 
 if TYPE_CHECKING:
     from helpers.worker import WorkerContext
 
+DEFAULT_PARAMS: Mapping[str, Any] = {
+    "batch_size": 64,
+    "learning_rate": 0.025,
+    "momentum": 0.9,
+    "seed": 1,
+}
+EVALUATE = ("after", "beside", None)
+
 
 @dataclass(frozen=True)
 class EstimatorJob:
-    """One Estimator training, the same in every task; the fields are those of
-    `LocalCluster.train`. Calling it does the work: that imports TensorFlow, making it does not.
+    """One Estimator training, the same in every task. Calling it does the work: that imports
+    TensorFlow, making it does not. `estimator_job` makes one, and says what the fields are.
     """
 
     model_fn: Callable[..., Any]
@@ -35,6 +45,49 @@ class EstimatorJob:
         from helpers.training import train
 
         train(self, context)
+
+
+def estimator_job(
+    model_fn: Callable[..., Any],
+    input_fn: Callable[..., Any],
+    *,
+    model_dir: str,
+    strategy: str = "MultiWorkerMirroredStrategy",
+    collective: str = "AUTO",
+    epochs: int | None = None,
+    steps: int | None = None,
+    params: Mapping[str, Any] | None = None,
+    save_checkpoints_steps: int = 200,
+    evaluate: str | None = "after",
+) -> EstimatorJob:
+    """Checks what is asked for, and makes the job of it.
+
+    Args: as `LocalCluster` and `LocalCluster.train` take them. Every task must reach `model_dir`.
+
+    Raises:
+      ConfigError: a value that cannot be, or two that exclude each other.
+    """
+    if evaluate not in EVALUATE:
+        raise unknown_choice("evaluate", evaluate, EVALUATE)
+    counts = {"epochs": epochs, "steps": steps, "save_checkpoints_steps": save_checkpoints_steps}
+    for name, value in counts.items():
+        if value is not None:
+            check_count(name, value)
+    if epochs is not None and steps is not None:
+        message = _("epochs={epochs} and steps={steps} exclude each other: give one.")
+        raise ConfigError(message.format(epochs=epochs, steps=steps))
+    return EstimatorJob(
+        model_fn=model_fn,
+        input_fn=input_fn,
+        params={**DEFAULT_PARAMS, **(params or {})},
+        model_dir=model_dir,
+        strategy=strategy,
+        collective=collective,
+        steps=steps,
+        epochs=epochs,
+        save_checkpoints_steps=save_checkpoints_steps,
+        evaluate=evaluate,
+    )
 
 
 @dataclass(frozen=True)
