@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-import time
 import weakref
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
@@ -14,16 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers import payload
-from helpers.errors import ClusterError, ConfigError, check_count, unknown_choice
+from helpers.errors import ClusterError, check_count
 from helpers.events import Event
 from helpers.i18n import _, ngettext
-from helpers.isolation import Network
-from helpers.job import FunctionJob, estimator_job
+from helpers.isolation import Network, check_bandwidth
+from helpers.job import EstimatorJob, FunctionJob, estimator_job
 from helpers.launcher import Launcher, check_writable, default_start_timeout
 from helpers.processes import TaskProcess
-from helpers.progress import show_progress
+from helpers.progress import follow
 from helpers.result import TrainingResult
-from helpers.strategy import STRATEGIES, check_collective
+from helpers.strategy import (
+    MIRRORED,
+    MULTI_WORKER,
+    ONE_PROCESS,
+    PARAMETER_SERVER,
+    check_collective,
+    check_strategy,
+)
 from helpers.supervisor import Deadlines, Supervisor
 
 if TYPE_CHECKING:
@@ -37,19 +43,24 @@ class LocalCluster:
             result = cluster.train(model_fn, input_fn, epochs=3)
 
     Args:
-      workers: how many worker processes; worker 0 is the chief.
-      ps: how many parameter servers. With any, there is also a coordinator, which stands in
-        `TF_CONFIG` as the chief, and `run` calls the function there.
-      strategy: the `tf.distribute` strategy by name.
+      workers: how many worker processes; worker 0 is the chief. Under MirroredStrategy, which
+        has one process, how many replicas.
+      ps: how many parameter servers; by default one under ParameterServerStrategy, else none.
+        With any, there is also a `chief`: for `run` the coordinator, which calls the function;
+        for `train` one more task that trains.
+      strategy: the `tf.distribute` strategy by name, for `train`; by default
+        ParameterServerStrategy where there is a ps, else MultiWorkerMirroredStrategy.
       collective: how gradients are summed: "AUTO", "RING" (gRPC) or "NCCL" (NVIDIA GPUs).
       max_restarts: how many faults are answered by starting the group again from its last
-        checkpoint.
+        checkpoint; or, for a worker that serves a coordinator, by starting that worker again.
       start_timeout: seconds until every worker must be ready to train; by default 60, and more
         where many workers share few cores.
       step_timeout: seconds without a step, or without a sign of life from one worker, after
         which the group counts as failed.
       isolated: whether the workers get a network of their own, where the machine permits one
         (see SECURITY.md). Say False if your functions need the network.
+      bandwidth: bits per second that the workers' own network carries, all of them together;
+        as many as it can by default.
 
     Raises:
       ConfigError: a choice this machine cannot run.
@@ -59,26 +70,30 @@ class LocalCluster:
         self,
         workers: int = 2,
         *,
-        ps: int = 0,
-        strategy: str = "MultiWorkerMirroredStrategy",
+        ps: int | None = None,
+        strategy: str | None = None,
         collective: str = "AUTO",
         max_restarts: int = 3,
         start_timeout: float | None = None,
         step_timeout: float = 30.0,
         isolated: bool = True,
+        bandwidth: float | None = None,
     ) -> None:
         check_count("workers", workers)
         if ps:
             check_count("ps", ps)
-        if strategy not in STRATEGIES:
-            raise unknown_choice("strategy", strategy, STRATEGIES)
+        if strategy is None:
+            strategy = PARAMETER_SERVER if ps else MULTI_WORKER
+        check_strategy(strategy, workers, ps)
         check_collective(collective, workers)
+        check_bandwidth(bandwidth, isolated=isolated)
         self.workers = workers
-        self.ps = ps
+        self.ps = int(strategy == PARAMETER_SERVER) if ps is None else ps
         self.strategy = strategy
         self.collective = collective
         self.max_restarts = max_restarts
         self.isolated = isolated
+        self.bandwidth = bandwidth
         start = start_timeout or default_start_timeout(workers)
         self.deadlines = Deadlines(start, silence=step_timeout, progress=step_timeout)
         self.processes: list[TaskProcess] = []
@@ -126,10 +141,7 @@ class LocalCluster:
           ClusterError: faults came more than `max_restarts` times.
           StoppedError: `stop` was called from another thread.
         """
-        if self.ps:
-            message = _("train() has no use for ps={ps}: call run() with a function of your own.")
-            raise ConfigError(message.format(ps=self.ps))
-        result = TrainingResult(self.workers, self.collective, "", time.time())
+        result = TrainingResult.begun(self.strategy, self.workers, self.collective)
         run_folder = self._new_folder()
         result.model_dir = str(Path(model_dir or run_folder / "model").absolute())
         job = estimator_job(
@@ -143,14 +155,11 @@ class LocalCluster:
             params=params,
             save_checkpoints_steps=save_checkpoints_steps,
             evaluate=evaluate,
+            replicas=self.workers if self.strategy == MIRRORED else 1,
         )
         check_writable(result.model_dir)
-        with show_progress(result, enabled=progress) as show:
-            for event in self._run(job, run_folder, evaluator=evaluate == "beside"):
-                result.add(event)
-                show(event)
-                if on_event:
-                    on_event(event)
+        with closing(self._run(job, run_folder, evaluator=evaluate == "beside")) as events:
+            follow(events, result, on_event=on_event, progress=progress)
         return result
 
     def run(
@@ -164,7 +173,8 @@ class LocalCluster:
         """Calls any function in every worker and waits for the end.
 
         With parameter servers, it is called in the coordinator alone: workers and parameter
-        servers run a `tf.distribute.Server`, until the coordinator has finished.
+        servers run a `tf.distribute.Server`, until the coordinator has finished. A worker of
+        theirs that dies or freezes is replaced, and the others go on meanwhile.
 
         The function makes its own strategy; `TF_CONFIG` is set. If it takes an argument, it is
         given the `helpers.worker.WorkerContext`. When a process dies or freezes, all of them
@@ -228,7 +238,7 @@ class LocalCluster:
 
     def _run(
         self,
-        work: Callable[[Any], Any],
+        work: EstimatorJob | FunctionJob,
         folder: Path,
         *,
         evaluator: bool = False,
@@ -237,14 +247,18 @@ class LocalCluster:
         """Runs `work` in every task, under supervision."""
         payload_file = folder / "payload.pkl"
         payload.save(work, payload_file)
-        network = Network.create() if self.isolated else None
-        launcher = Launcher(self.workers, self.ps, evaluator, payload_file, folder, network)
+        network = Network.create(self.bandwidth) if self.isolated else None
+        processes = 1 if self.strategy in ONE_PROCESS else self.workers
+        launcher = Launcher(
+            processes, self.ps, evaluator, work.serves, payload_file, folder, network
+        )
 
         def launch(attempt: int) -> list[TaskProcess]:
             self.processes = launcher.launch(attempt)
             return self.processes
 
-        supervisor = Supervisor(launch, deadlines or self.deadlines, self.max_restarts)
+        deadlines = deadlines or self.deadlines
+        supervisor = Supervisor(launch, launcher.replace, deadlines, self.max_restarts)
         with self._lock:
             if self._supervisor:
                 supervisor.close()

@@ -28,6 +28,8 @@ restart).
 | result       | the work returned a value            | value                                   |
 | error        | the work raised                      | restartable, type, message, frames      |
 | exit         | the process ended (by its watcher)   | code                                    |
+| replaced     | a new process took its place (same)  | reason                                  |
+| restart      | a new attempt begins (same)          | reason                                  |
 """
 
 EVENT_FD = "LESSON_EVENT_FD"

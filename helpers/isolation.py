@@ -2,7 +2,8 @@
 
 TensorFlow's server listens on every interface, whatever address it is given, asks for no
 password, and executes any graph it is sent. Inside a network namespace (see network_namespaces(7))
-there is one interface, loopback, and only processes of that namespace can reach it.
+there is one interface, loopback, and only processes of that namespace can reach it. Its speed can
+be limited, to see what a slow network does to a training.
 
 Run as a program, this file is the short-lived child that makes a namespace, or tries one; a
 process that has threads, as a notebook's has, could not enter a user namespace itself.
@@ -25,6 +26,17 @@ CLONE_NEWUSER = 0x10000000
 SIOCSIFFLAGS = 0x8914  # <linux/sockios.h>
 IFF_UP = 0x1  # <linux/if.h>
 
+# <linux/netlink.h>, <linux/rtnetlink.h>, <linux/pkt_sched.h>
+NEW_QUEUE = 36, 0x1 | 0x4 | 0x100 | 0x400  # RTM_NEWQDISC; REQUEST, ACK, REPLACE, CREATE
+TC_H_ROOT = 0xFFFFFFFF
+TCA_KIND, TCA_OPTIONS = 1, 2
+TCA_TBF_PARMS, TCA_TBF_BURST = 1, 6
+ETHERNET = 1  # TC_LINKLAYER_ETHERNET: the kernel then needs no table of rates
+BURST = 70_000  # bytes; room for a packet of loopback, which has up to 65,549
+QUEUE = 1 << 24  # bytes that may wait: more than TCP keeps under way, so that none is dropped
+TICK = 64e-9  # seconds; the unit of time in the kernel's packet scheduler
+SLOWEST, FASTEST = 1e4, 3e10  # bits per second that fit into the fields
+
 NAMESPACES = "LESSON_NAMESPACES"  # names the descriptors that a worker enters, as "4,5"
 SECONDS = 5.0
 
@@ -41,14 +53,60 @@ class Network:
         self.descriptors = descriptors
 
     @classmethod
-    def create(cls) -> Network | None:
-        """A new namespace, or None where this machine does not permit one."""
-        return cls(_create()) if is_permitted() else None
+    def create(cls, bandwidth: float | None = None) -> Network | None:
+        """A new namespace, or None where this machine does not permit one.
+
+        Args:
+          bandwidth: bits per second that its loopback carries, all connections and both
+            directions together; None for as many as it can.
+
+        Raises:
+          ConfigError: the bandwidth cannot be limited here.
+        """
+        if bandwidth is None:
+            return cls(_create()) if is_permitted() else None
+        check_bandwidth(bandwidth)
+        try:
+            return cls(_create(bandwidth))
+        except (OSError, subprocess.SubprocessError):  # a kernel without this queue
+            raise _no_limit(bandwidth) from None
 
     def close(self) -> None:
         """Lets go of the namespace; it ends with its last process."""
         while self.descriptors:
             os.close(self.descriptors.pop())
+
+
+def check_bandwidth(bandwidth: float | None, *, isolated: bool = True) -> None:
+    """Raises ConfigError if the network of a cluster cannot have this bandwidth."""
+    # Imported here: the child that runs this file has no package.
+    from helpers.errors import ConfigError
+    from helpers.i18n import _
+
+    if bandwidth is None:
+        return
+    if not SLOWEST <= bandwidth <= FASTEST:
+        message = _("bandwidth={value!r} must be bits per second, from {slowest:g} to {fastest:g}.")
+        raise ConfigError(message.format(value=bandwidth, slowest=SLOWEST, fastest=FASTEST))
+    if not isolated:
+        message = _(
+            "bandwidth={value:g} limits the network of an isolated cluster, and isolated=False "
+            "leaves it on the machine's. Give one or the other."
+        )
+        raise ConfigError(message.format(value=bandwidth))
+    if not is_permitted():
+        raise _no_limit(bandwidth)
+
+
+def _no_limit(bandwidth: float) -> Exception:
+    from helpers.errors import ConfigError
+    from helpers.i18n import _
+
+    message = _(
+        "bandwidth={value:g} cannot be had: this machine forbids network namespaces, or its "
+        "kernel has no token bucket filter. Leave bandwidth out, or use another machine."
+    )
+    return ConfigError(message.format(value=bandwidth))
 
 
 @functools.cache
@@ -90,9 +148,10 @@ def enter_from_env() -> bool:
     return bool(names)
 
 
-def _create() -> list[int]:
+def _create(bandwidth: float | None = None) -> list[int]:
     """Has a child make the namespaces, and opens them before it ends."""
-    with _child([], "make") as child:
+    limit = [] if bandwidth is None else [int(bandwidth)]
+    with _child([], "make", *limit) as child:
         assert child.stdin and child.stdout
         names = child.stdout.readline().split()
         if not names:
@@ -103,9 +162,9 @@ def _create() -> list[int]:
             child.stdin.close()
 
 
-def _child(descriptors: list[int], action: str) -> subprocess.Popen[str]:
+def _child(descriptors: list[int], action: str, *numbers: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", __file__, action, *map(str, descriptors)],
+        [sys.executable, "-I", "-S", __file__, action, *map(str, [*descriptors, *numbers])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -115,7 +174,7 @@ def _child(descriptors: list[int], action: str) -> subprocess.Popen[str]:
     )
 
 
-def _make() -> None:
+def _make(bandwidth: int | None = None) -> None:
     """In the child: new namespaces, told on standard output, held until standard input ends."""
     user, group = os.getuid(), os.getgid()
     try:
@@ -129,8 +188,36 @@ def _make() -> None:
         names = "user net"
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
+    if bandwidth is not None:
+        _limit(bandwidth)
     print(names, flush=True)
     sys.stdin.read()
+
+
+def _limit(bandwidth: int) -> None:
+    """Gives loopback a token bucket filter, tc-tbf(8), of so many bits per second.
+
+    By a message to the kernel: the program `tc` may be missing, and an unprivileged user's
+    rights in a namespace would not pass to a program.
+    """
+    rate = bandwidth // 8
+    spec = struct.pack("=BBHhHI", 0, ETHERNET, 0, 0, 0, rate)  # struct tc_ratespec
+    ticks = int(BURST / rate / TICK)
+    parameters = spec + bytes(12) + struct.pack("=III", QUEUE, ticks, 0)  # struct tc_tbf_qopt
+    options = _attribute(TCA_TBF_PARMS, parameters)
+    options += _attribute(TCA_TBF_BURST, struct.pack("=I", BURST))
+    head = struct.pack("=BxxxiIII", 0, socket.if_nametoindex("lo"), 0, TC_H_ROOT, 0)
+    body = head + _attribute(TCA_KIND, b"tbf\0") + _attribute(TCA_OPTIONS, options)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as kernel:
+        kernel.send(struct.pack("=IHHII", 16 + len(body), *NEW_QUEUE, 1, 0) + body)
+        (error,) = struct.unpack_from("=i", kernel.recv(4096), 16)  # struct nlmsgerr
+    if error:
+        raise OSError(-error, os.strerror(-error))
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    """A netlink attribute: its length, its kind, its value, up to a multiple of four bytes."""
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
 def _try(descriptors: list[int]) -> None:
@@ -153,4 +240,5 @@ def _check(code: int) -> None:
 
 if __name__ == "__main__":
     action, *rest = sys.argv[1:]
-    _make() if action == "make" else _try([int(name) for name in rest])
+    numbers = [int(number) for number in rest]
+    _make(*numbers) if action == "make" else _try(numbers)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.errors import ConfigError, check_count, unknown_choice
 from helpers.i18n import _
-from helpers.tf_config import EVALUATOR
+from helpers.tf_config import EVALUATOR, PS, TFConfig
 
 if TYPE_CHECKING:
     from helpers.worker import WorkerContext
@@ -39,6 +39,11 @@ class EstimatorJob:
     epochs: int | None
     save_checkpoints_steps: int
     evaluate: str | None
+    replicas: int = 1
+
+    def serves(self, config: TFConfig) -> bool:
+        """Whether a task only serves: it never ends by itself. Parameter servers do."""
+        return config.task.type == PS
 
     def __call__(self, context: WorkerContext) -> None:
         """Does the part of the task that `context` names."""
@@ -59,10 +64,12 @@ def estimator_job(
     params: Mapping[str, Any] | None = None,
     save_checkpoints_steps: int = 200,
     evaluate: str | None = "after",
+    replicas: int = 1,
 ) -> EstimatorJob:
     """Checks what is asked for, and makes the job of it.
 
-    Args: as `LocalCluster` and `LocalCluster.train` take them. Every task must reach `model_dir`.
+    Args: as `LocalCluster` and `LocalCluster.train` take them; `replicas` is that of each
+      process. Every task must reach `model_dir`.
 
     Raises:
       ConfigError: a value that cannot be, or two that exclude each other.
@@ -87,6 +94,7 @@ def estimator_job(
         epochs=epochs,
         save_checkpoints_steps=save_checkpoints_steps,
         evaluate=evaluate,
+        replicas=replicas,
     )
 
 
@@ -103,9 +111,13 @@ class FunctionJob:
     function: Callable[..., Any]
     beside: Callable[..., Any] | None = None
 
+    def serves(self, config: TFConfig) -> bool:
+        """Whether a task only serves: workers and parameter servers of a coordinator do."""
+        return config.is_server
+
     def __call__(self, context: WorkerContext) -> Any:
         """Calls the function; what it returns goes to the notebook."""
-        if context.config.is_server:
+        if self.serves(context.config):
             from helpers.server import serve
 
             serve(context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ class Launcher:
       workers: how many worker processes.
       ps: how many parameter servers; with any, there is a chief besides, the coordinator.
       evaluator: whether an evaluator runs beside them.
+      serves: whether the task of a `TF_CONFIG` only serves.
       payload: the file with the work.
       folder: where each attempt gets a folder for logs and temporary files.
       network: the workers' own network, or None for the machine's.
@@ -32,6 +33,7 @@ class Launcher:
     workers: int
     ps: int
     evaluator: bool
+    serves: Callable[[TFConfig], bool]
     payload: Path
     folder: Path
     network: Network | None
@@ -55,12 +57,20 @@ class Launcher:
                 alone = config.task.type == EVALUATOR or self.ps > 0
                 cores = [] if alone else shares[index]
                 log = folder / f"{config.task.type}-{config.task.index}.log"
-                started.append(TaskProcess(config, self.payload, log, cores, self.network))
+                started.append(self._process(config, log, cores))
         except BaseException:
             for process in started:
                 process.close()
             raise
         return started
+
+    def replace(self, lost: TaskProcess) -> TaskProcess:
+        """Starts the successor of a process at its address, where its peers look for it."""
+        return self._process(lost.config, lost.log, [])
+
+    def _process(self, config: TFConfig, log: Path, cores: Sequence[int]) -> TaskProcess:
+        serves = self.serves(config)
+        return TaskProcess(config, self.payload, log, cores, self.network, serves=serves)
 
 
 def default_start_timeout(workers: int) -> float:

@@ -26,6 +26,7 @@ from helpers.panel_widgets import TaskRow
 from helpers.panel_words import status_word
 from helpers.progress import in_notebook
 from helpers.result import TrainingResult
+from helpers.strategy import way_of_exchange
 
 REPAINT_SECONDS = 0.25
 LOG_LINES = 40
@@ -123,7 +124,8 @@ class Panel(widgets.VBox):
     def __repr__(self) -> str:
         state = self.state
         count = ngettext("{count} worker", "{count} workers", state.workers)
-        words = [count.format(count=state.workers), state.collective, status_word(state.status)]
+        way = way_of_exchange(state.strategy, state.collective)
+        words = [count.format(count=state.workers), way, status_word(state.status)]
         text = f"Panel({', '.join(words)}"
         if not state.busy and state.result and state.result.accuracy is not None:
             share = number(state.result.accuracy, ".2f")
@@ -236,8 +238,8 @@ class Panel(widgets.VBox):
         state = self.state
         result = state.run.result if state.run else None
         tasks = state.tasks
-        collective = result.collective if result else state.collective
-        cluster = cluster_picture(tasks, collective).svg()
+        way = way_of_exchange(state.strategy, state.collective)
+        cluster = cluster_picture(tasks, result.collective if result else way).svg()
         moving = "mwl-moving" if any(task.status == TRAINING for task in tasks) else ""
         self.html["cluster"].value = f'<div class="mwl-cluster {moving}">{cluster}</div>'
         curves = [pictures.loss_chart(result), pictures.speed_chart(result)]

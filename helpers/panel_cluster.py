@@ -10,7 +10,7 @@ from helpers.i18n import _, ngettext
 from helpers.panel_run import TaskStatus
 from helpers.panel_svg import Picture, rule, text
 from helpers.panel_words import COLORS, status_word
-from helpers.tf_config import EVALUATOR
+from helpers.tf_config import EVALUATOR, PS
 
 WIDTH = 880
 BOX_WIDTH, BOX_HEIGHT, MARGIN = 220, 70, 8  # of one task; below it there is room for an arrow
@@ -46,12 +46,16 @@ class _Grid:
 
 def cluster_picture(tasks: Sequence[TaskStatus], collective: str) -> Picture:
     """The group: who is chief, who listens where, who talks to whom, and how each fares."""
-    workers = [task for task in tasks if not task.name.startswith(EVALUATOR)]
-    others = [task for task in tasks if task.name.startswith(EVALUATOR)]
+    others = [task for task in tasks if task.name.startswith((PS, EVALUATOR))]
+    workers = [task for task in tasks if task not in others]
     grid = _Grid(len(workers), len(others))
-    parts = [_ring(grid), _ring_name(grid, collective)] if len(workers) > 1 else []
+    parts = []
+    if servers := [task for task in others if task.name.startswith(PS)]:
+        parts += [_bus(grid, len(servers)), _way_name(grid, collective)]
+    elif len(workers) > 1:
+        parts += [_ring(grid), _way_name(grid, f"all-reduce · {collective}")]
     parts += [_box(grid, k, task) for k, task in enumerate([*workers, *others])]
-    parts += [_link(grid, k) for k in range(len(workers), len(tasks))]
+    parts += [_link(grid, k) for k in range(len(workers) + len(servers), len(tasks))]
     count = ngettext("{count} worker", "{count} workers", len(workers)).format(count=len(workers))
     states = ", ".join(f"{task.name} {status_word(task.shown_status)}" for task in tasks)
     label = _("The cluster: {count}, {collective}; {states}")
@@ -119,12 +123,25 @@ def _way_back(grid: _Grid, last: Point, first: Point) -> str:
     return _arrow((last[0], level), (target[0], level), target)
 
 
-def _ring_name(grid: _Grid, collective: str) -> str:
-    """What goes around, below the ring of one row or within that of two."""
+def _bus(grid: _Grid, servers: int) -> str:
+    """The ways between each worker and the parameter servers, which all meet."""
+    level = MARGIN + BOX_HEIGHT + (19 if grid.rows == 1 else (ROW - BOX_HEIGHT) / 2)
+    feet = []
+    for task in range(grid.workers + servers):
+        x, y = grid.corner(task)
+        end = y + BOX_HEIGHT if y < level else y
+        feet.append((x + grid.width / 2, end))
+    ends = [x for x, _y in feet]
+    across = rule(min(ends), level, max(ends), level)
+    return across + "".join(_arrow((x, level), (x, y)) for x, y in feet)
+
+
+def _way_name(grid: _Grid, name: str) -> str:
+    """What goes around, below the way of one row or within that of two."""
     first, last = grid.corner(0)[0], grid.corner(grid.columns - 1)[0]
     level = MARGIN + (ROW + BOX_HEIGHT) / 2 + 4 if grid.rows == 2 else grid.height + 27
     middle = (first + last + grid.width) / 2
-    return text(middle, level, f"all-reduce · {collective}", anchor="middle", opacity=0.7)
+    return text(middle, level, name, anchor="middle", opacity=0.7)
 
 
 def _arrow(*points: Point) -> str:

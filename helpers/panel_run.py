@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from helpers.events import Event
 from helpers.result import TrainingResult
-from helpers.tf_config import EVALUATOR, TFConfig
+from helpers.strategy import MULTI_WORKER, PARAMETER_SERVER, training_tasks
+from helpers.tf_config import EVALUATOR, PS, TFConfig
 
 if TYPE_CHECKING:
     from helpers.processes import TaskProcess
@@ -57,7 +58,9 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A finished run, one row of the panel's table; units as in `TrainingResult`."""
+    """A finished run, one row of the panel's table; `workers` are the replicas that trained,
+    `collective` and the units are as in `TrainingResult`.
+    """
 
     workers: int
     collective: str
@@ -69,10 +72,14 @@ class RunRecord:
     restarts: int
 
 
-def planned_tasks(workers: int, *, evaluator: bool) -> list[TaskStatus]:
-    """The tasks of a group that has not been started."""
-    tasks = [TaskStatus(f"worker {index}", chief=index == 0) for index in range(workers)]
-    return tasks + [TaskStatus(f"{EVALUATOR} 0")] * evaluator
+def planned_tasks(
+    workers: int, *, evaluator: bool, strategy: str = MULTI_WORKER
+) -> list[TaskStatus]:
+    """The tasks of a group that has not been started, those that train first."""
+    names = training_tasks(strategy, workers)
+    tasks = [TaskStatus(name, chief=name == names[0]) for name in names]
+    others = [PS] * (strategy == PARAMETER_SERVER) + [EVALUATOR] * evaluator
+    return tasks + [TaskStatus(f"{job} 0") for job in others]
 
 
 @dataclass
@@ -81,7 +88,7 @@ class Run:
 
     Attributes:
       result: the run's numbers and history, growing event by event.
-      tasks: one entry for each process, workers first.
+      tasks: one entry for each process, those that train first.
       batch_size: examples per step and worker.
       stopping: whether a stop was asked for.
     """
@@ -96,6 +103,11 @@ class Run:
     def evaluator(self) -> bool:
         """Whether an evaluator runs beside the workers."""
         return any(task.name.startswith(EVALUATOR) for task in self.tasks)
+
+    @property
+    def replicas(self) -> int:
+        """How many train; under MirroredStrategy, more than there are processes."""
+        return max(self.result.workers, self.result.global_batch // self.batch_size)
 
     def add(self, event: Event, processes: Sequence[TaskProcess]) -> None:
         """Takes in one event; `processes` are those of the present attempt."""
@@ -125,7 +137,7 @@ class Run:
                     task.status = status
         result = self.result
         return RunRecord(
-            result.workers,
+            self.replicas,
             result.collective,
             self.batch_size,
             self.evaluator,
@@ -146,6 +158,9 @@ class Run:
 
     def _take(self, task: TaskStatus, event: Event, processes: Sequence[TaskProcess]) -> None:
         match event["event"]:
+            case "replaced":
+                self.lose(task.name)
+                task.status, task.examples_per_second = RESTARTING, None
             case "started":
                 task.status = RESTARTING if event["attempt"] else STARTING
                 self._introduce(task, processes)

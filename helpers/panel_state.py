@@ -5,13 +5,23 @@ from __future__ import annotations
 import math
 import signal
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from traitlets import Bool, Enum, Float, HasTraits, Instance, Int, TraitError, Unicode, validate
+from traitlets import (
+    Bool,
+    Enum,
+    Float,
+    HasTraits,
+    Instance,
+    Int,
+    TraitError,
+    Unicode,
+    observe,
+    validate,
+)
 
 from helpers import deferred
 from helpers.cluster import LocalCluster
@@ -24,7 +34,13 @@ from helpers.panel_code import training_code
 from helpers.panel_run import DONE, FAILED, STOPPED, Run, RunRecord, TaskStatus, planned_tasks
 from helpers.processes import TaskProcess
 from helpers.result import TrainingResult
-from helpers.strategy import COLLECTIVES, STRATEGIES, nvidia_gpus
+from helpers.strategy import (
+    COLLECTIVES,
+    MULTI_WORKER,
+    ONE_DEVICE,
+    STRATEGIES,
+    nvidia_gpus,
+)
 
 IDLE, RUNNING, STOPPING = "idle", "running", "stopping"
 CHOICES = (
@@ -96,6 +112,14 @@ class PanelState(HasTraits):
             raise TraitError(_("it is not a number."))
         return proposal["value"]
 
+    @observe("strategy")
+    def _fit_the_strategy(self, change: Any) -> None:
+        """Takes back what the new strategy cannot have."""
+        if self.why_not("collective", self.collective):
+            self.collective = "AUTO"
+        if self.strategy == ONE_DEVICE:
+            self.workers = 1
+
     @property
     def busy(self) -> bool:
         """Whether a training runs or is being stopped."""
@@ -106,7 +130,7 @@ class PanelState(HasTraits):
         """The tasks of the present or last run, or those that the choices would give."""
         if self.run:
             return self.run.tasks
-        return planned_tasks(self.workers, evaluator=self.evaluator)
+        return self._planned(self.workers)
 
     def choose(self, **choices: Any) -> None:
         """Sets several choices.
@@ -129,8 +153,12 @@ class PanelState(HasTraits):
             return _("NCCL needs an NVIDIA GPU for each worker; GPUs found: {count}.").format(
                 count=gpus
             )
+        if name == "collective" and value != "AUTO" and self.strategy != MULTI_WORKER:
+            return _("{strategy} has no collective to choose.").format(strategy=self.strategy)
         if name == "workers" and value > 1:
-            free, need = free_memory(), (value + self.evaluator) * WORKER_BYTES
+            if self.strategy == ONE_DEVICE:
+                return _("OneDeviceStrategy trains on one device.")
+            free, need = free_memory(), len(self._planned(value)) * WORKER_BYTES
             if free is not None and free < need:
                 return _(
                     "{value} workers need about {need} GB of memory; {free} GB are free."
@@ -153,7 +181,11 @@ class PanelState(HasTraits):
 
     def code(self) -> str:
         """Python code that trains with the same choices, and runs as it stands."""
-        group = {"workers": self.workers, "collective": self.collective}
+        group: dict[str, Any] = {"workers": self.workers}
+        if self.strategy == MULTI_WORKER:
+            group["collective"] = self.collective
+        else:
+            group["strategy"] = self.strategy
         return training_code(group, self._train_options(), self.model_fn, self.input_fn)
 
     def start(self, **choices: Any) -> None:
@@ -170,9 +202,8 @@ class PanelState(HasTraits):
                     raise ConfigError(reason)
             self._forget()
             cluster = LocalCluster(self.workers, strategy=self.strategy, collective=self.collective)
-            result = TrainingResult(self.workers, self.collective, "", time.time())
-            tasks = planned_tasks(self.workers, evaluator=self.evaluator)
-            run = Run(result, tasks, self.batch_size)
+            result = TrainingResult.begun(self.strategy, self.workers, self.collective)
+            run = Run(result, self._planned(self.workers), self.batch_size)
             self._cluster, self.run = cluster, run
             self.status = RUNNING
             self._ended.clear()
@@ -245,6 +276,9 @@ class PanelState(HasTraits):
         if self._ended.wait(seconds) and self._thread:
             self._thread.join()
         return self._ended.is_set()
+
+    def _planned(self, workers: int) -> list[TaskStatus]:
+        return planned_tasks(workers, evaluator=self.evaluator, strategy=self.strategy)
 
     def _forget(self) -> None:
         """Deletes what the last run has left on disk."""

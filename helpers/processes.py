@@ -25,6 +25,11 @@ class TaskProcess:
 
     It dies with this process: the kernel kills it when the pipe to its standard input,
     whose other end only we hold, closes.
+
+    Attributes:
+      config: its `TF_CONFIG`.
+      log: the file it prints to.
+      serves: whether it waits to be asked and never ends by itself.
     """
 
     def __init__(
@@ -34,9 +39,12 @@ class TaskProcess:
         log: Path,
         cores: Sequence[int],
         network: Network | None = None,
+        *,
+        serves: bool = False,
     ) -> None:
         self.config = config
         self.log = log
+        self.serves = serves
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         command = [sys.executable, "-u", "-m", "helpers.worker", str(payload)]

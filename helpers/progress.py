@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,6 +39,22 @@ def show_progress(
         yield show
     finally:
         bar.close()
+
+
+def follow(
+    events: Iterable[Event],
+    result: TrainingResult,
+    *,
+    on_event: Callable[[Event], None] | None = None,
+    progress: bool = True,
+) -> None:
+    """Puts the events of a run into `result`, on the progress bar and into `on_event`."""
+    with show_progress(result, enabled=progress) as show:
+        for event in events:
+            result.add(event)
+            show(event)
+            if on_event:
+                on_event(event)
 
 
 def in_notebook() -> bool:

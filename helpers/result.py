@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from helpers.events import Event
 from helpers.i18n import _, ngettext, number
+from helpers.strategy import training_tasks, way_of_exchange
 
 if TYPE_CHECKING:
     from helpers.charts import Picture
@@ -47,14 +49,14 @@ class TrainingResult:
     """A run, filled event by event while it lasts.
 
     Attributes:
-      workers: how many workers trained.
-      collective: AUTO, RING or NCCL, as asked for.
+      workers: how many processes trained.
+      collective: AUTO, RING or NCCL, as asked for; of a strategy that has none, its name.
       model_dir: where the checkpoints are.
       started: when `train` was called, in seconds since the epoch.
       seconds: from that call to the end of the last process.
       total_steps: global steps asked for; None until the workers know.
       global_batch: examples per step of all workers together.
-      history: the reports of each worker, by its name.
+      history: the reports of each process that trained, by its name, chief first.
       evaluations: every evaluation, in order of time.
       checkpoints: the global steps at which the chief saved.
       restarts: for each restart, what had happened.
@@ -77,8 +79,15 @@ class TrainingResult:
     notices: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for worker in range(self.workers):  # in their order, whoever reports first
-            self.history.setdefault(f"worker {worker}", [])
+        if not self.history:  # in their order, whoever reports first
+            self.history = {f"worker {worker}": [] for worker in range(self.workers)}
+
+    @classmethod
+    def begun(cls, strategy: str, workers: int, collective: str) -> TrainingResult:
+        """That of a run which begins now; the arguments are those of `LocalCluster`."""
+        tasks = training_tasks(strategy, workers)
+        way = way_of_exchange(strategy, collective)
+        return cls(len(tasks), way, "", time.time(), history={task: [] for task in tasks})
 
     def add(self, event: Event) -> None:
         """Takes in one event of the supervisor."""
@@ -91,8 +100,9 @@ class TrainingResult:
             case "plan":
                 self.total_steps = event["total_steps"]
                 self.global_batch = event["global_batch"]
-            case "ready":
-                self.resumed_at[event["attempt"]] = event["step"]
+            case "ready" if event["task"] in self.history:  # not a server, which has no step
+                attempt, step = event["attempt"], event["step"]  # of which others may be ahead
+                self.resumed_at[attempt] = min(step, self.resumed_at.get(attempt, step))
             case "step":
                 point = Point(
                     self.seconds,
@@ -106,6 +116,9 @@ class TrainingResult:
                 self.checkpoints.append(event["step"])
             case "evaluation":
                 self.evaluations.append(Evaluation(event["step"], event["metrics"]))
+            case "replaced":
+                message = _("{reason}; it was started again, and the others went on.")
+                self._notice(message.format(reason=event["reason"]))
             case "restart":
                 self.restarts.append(event["reason"])
 

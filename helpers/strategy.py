@@ -16,7 +16,13 @@ from helpers.i18n import _, ngettext
 
 COLLECTIVES = ("AUTO", "RING", "NCCL")
 HEARTBEAT_MILLISECONDS = 24 * 3600 * 1000  # as good as none
-STRATEGIES = ("MultiWorkerMirroredStrategy",)
+MULTI_WORKER, MIRRORED, ONE_DEVICE, PARAMETER_SERVER = STRATEGIES = (
+    "MultiWorkerMirroredStrategy",
+    "MirroredStrategy",
+    "OneDeviceStrategy",
+    "ParameterServerStrategy",
+)
+ONE_PROCESS = (MIRRORED, ONE_DEVICE)  # their replicas are devices of one process
 
 
 def check_collective(name: str, workers: int) -> None:
@@ -27,25 +33,76 @@ def check_collective(name: str, workers: int) -> None:
         raise _too_few_gpus(workers, gpus)
 
 
+def check_strategy(name: str, workers: int, ps: int | None) -> None:
+    """Raises ConfigError if strategy `name` is unknown, or cannot have so many workers and ps."""
+    if name not in STRATEGIES:
+        raise unknown_choice("strategy", name, STRATEGIES)
+    if name == ONE_DEVICE and workers > 1:
+        message = _(
+            "OneDeviceStrategy trains on one device, so workers={workers} cannot be. Say "
+            "workers=1, or choose MirroredStrategy."
+        )
+        raise ConfigError(message.format(workers=workers))
+    if (name == PARAMETER_SERVER) != bool(ps) and ps is not None:
+        message = _(
+            "strategy={strategy!r} and ps={ps} exclude each other: parameter servers belong to "
+            "ParameterServerStrategy, which needs at least one."
+        )
+        raise ConfigError(message.format(strategy=name, ps=ps))
+
+
+def training_tasks(name: str, workers: int) -> list[str]:
+    """The names of the processes that train an Estimator under strategy `name`, chief first."""
+    if name in ONE_PROCESS:
+        return ["worker 0"]
+    return ["chief 0"] * (name == PARAMETER_SERVER) + [f"worker {k}" for k in range(workers)]
+
+
+def way_of_exchange(name: str, collective: str) -> str:
+    """What joins the replicas of strategy `name`: the collective, or it has a way of its own."""
+    return collective if name == MULTI_WORKER else name
+
+
 def nvidia_gpus() -> int:
     """How many NVIDIA devices the driver shows, without loading TensorFlow."""
     return len(glob.glob("/dev/nvidia[0-9]*"))
 
 
-def make_strategy(name: str, collective: str = "AUTO") -> Any:
-    """The `tf.distribute` strategy of that name.
+def make_strategy(name: str, collective: str = "AUTO", replicas: int = 1) -> Any:
+    """The `tf.distribute` strategy of that name, as an Estimator takes it.
 
     Call it once, in a worker, before any other TensorFlow operation: for
     MultiWorkerMirroredStrategy it returns when every worker of `TF_CONFIG` has come.
+
+    Args:
+      name: one of `STRATEGIES`.
+      collective: for MultiWorkerMirroredStrategy.
+      replicas: how many logical CPU devices MirroredStrategy gets.
     """
     from helpers.estimator import tf
 
-    if name != "MultiWorkerMirroredStrategy":
+    if name == MIRRORED:
+        return tf.distribute.MirroredStrategy(_logical_cpus(replicas))
+    if name == ONE_DEVICE:
+        return tf.distribute.OneDeviceStrategy("/cpu:0")
+    if name == PARAMETER_SERVER:  # that of tf.distribute has a coordinator, and no Estimator
+        return tf.compat.v1.distribute.experimental.ParameterServerStrategy()
+    if name != MULTI_WORKER:
         raise unknown_choice("strategy", name, STRATEGIES)
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation[collective]
     )
     return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+
+
+def _logical_cpus(count: int) -> list[str]:
+    """Divides the CPU into devices, before TensorFlow uses it."""
+    from helpers.estimator import tf
+
+    [cpu] = tf.config.list_physical_devices("CPU")
+    parts = [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
+    tf.config.set_logical_device_configuration(cpu, parts)
+    return [f"/cpu:{index}" for index in range(count)]
 
 
 def leave_watching_to_us() -> None:

@@ -2,7 +2,8 @@
 
 The group is the unit, as in torchrun: TensorFlow's collectives do not survive the loss of one
 member, nor take in a new one, so one fault ends all processes and a new group, on new ports,
-goes on from the last checkpoint.
+goes on from the last checkpoint. The exception is a worker beside parameter servers: it holds
+no state, and nobody waits for it, so it gets a successor at its address.
 """
 
 from __future__ import annotations
@@ -64,17 +65,21 @@ class Supervisor:
 
     Args:
       launch: starts the processes of an attempt, given its number from 0.
+      replace: starts the successor of a lost worker beside parameter servers.
       deadlines: when a silence counts as a fault.
-      max_restarts: how many faults are answered with a new group.
+      max_restarts: how many faults are answered with a new group, or, in each attempt, with a
+        new worker.
     """
 
     def __init__(
         self,
         launch: Callable[[int], list[TaskProcess]],
+        replace: Callable[[TaskProcess], TaskProcess],
         deadlines: Deadlines,
         max_restarts: int,
     ) -> None:
         self._launch = launch
+        self._replace = replace
         self._deadlines = deadlines
         self._max_restarts = max_restarts
         self._woken, self._wake = os.pipe()
@@ -97,7 +102,8 @@ class Supervisor:
           StoppedError: `stop` was called.
         """
         for attempt in itertools.count():
-            group = Group(self._launch(attempt), self._deadlines)
+            replacements = Replacements(self._replace, self._max_restarts)
+            group = Group(self._launch(attempt), self._deadlines, replacements)
             try:
                 with closing(group):
                     for event in group.watch(self._woken):
@@ -105,18 +111,48 @@ class Supervisor:
                 return
             except Fault as fault:
                 if fault.error and not fault.error["restartable"]:
-                    raise _final_error(fault.process.task, fault.error) from None
+                    raise final_error(str(fault.process.task), fault.error) from None
                 if attempt >= self._max_restarts:
                     raise _exhausted(fault, attempt) from None
                 yield _restart_event(fault, attempt)
 
 
+class Replacements:
+    """Gives lost workers beside parameter servers a successor, but not for ever.
+
+    Args:
+      start: starts the successor of a lost process.
+      most: how many, in one attempt.
+    """
+
+    def __init__(self, start: Callable[[TaskProcess], TaskProcess], most: int) -> None:
+        self._start = start
+        self._left = most
+
+    def replace(self, fault: Fault) -> TaskProcess:
+        """The successor of the process that failed.
+
+        Raises:
+          Fault: the one given, where the whole group has to begin anew.
+        """
+        lost = fault.process
+        if fault.error or not lost.config.is_replaceable or not self._left:
+            raise fault
+        self._left -= 1
+        lost.signal(signal.SIGKILL)  # if it is frozen, and not dead
+        lost.wait()
+        return self._start(lost)
+
+
 class Group:
     """The processes of one attempt. Closing it kills those that still run."""
 
-    def __init__(self, processes: Sequence[TaskProcess], deadlines: Deadlines) -> None:
+    def __init__(
+        self, processes: list[TaskProcess], deadlines: Deadlines, replacements: Replacements
+    ) -> None:
         self._processes = processes
         self._deadlines = deadlines
+        self._replacements = replacements
         self._clock = WatchClock()
         self._heard = {process.task: 0.0 for process in processes}
         self._progress = 0.0
@@ -145,17 +181,31 @@ class Group:
             selector.register(woken, selectors.EVENT_READ)
             for process in self._processes:
                 selector.register(process.fileno(), selectors.EVENT_READ, process)
-            working = [p for p in self._processes if not p.config.is_server]
-            while not all(process.at_end for process in working):
-                for key, _mask in selector.select(POLL_SECONDS):
-                    if key.data is None:
-                        raise StoppedError(_("The run was stopped."))
-                    yield from self._read(key.data)
-                    if key.data.at_end:
-                        selector.unregister(key.fd)
-                        yield self._ended(key.data)
-                self._clock.tick()
-                self._check_deadlines()
+            while any(not (process.at_end or process.serves) for process in self._processes):
+                try:
+                    for key, _mask in selector.select(POLL_SECONDS):
+                        if key.data is None:
+                            raise StoppedError(_("The run was stopped."))
+                        yield from self._read(key.data)
+                        if key.data.at_end:
+                            selector.unregister(key.fd)
+                            yield self._ended(key.data)
+                    self._clock.tick()
+                    self._check_deadlines()
+                except Fault as fault:
+                    yield self._replaced(fault, selector)
+
+    def _replaced(self, fault: Fault, selector: selectors.BaseSelector) -> Event:
+        """Puts a successor in the place of the lost process, or raises the fault."""
+        lost, index = fault.process, self._processes.index(fault.process)
+        new = self._replacements.replace(fault)
+        if not lost.at_end:
+            selector.unregister(lost.fileno())
+        lost.close()
+        self._processes[index] = new
+        selector.register(new.fileno(), selectors.EVENT_READ, new)
+        self._heard[new.task] = self._clock.now
+        return _event("replaced", new.task, reason=str(fault))
 
     def _read(self, process: TaskProcess) -> Iterator[Event]:
         for event in process.read_events():
@@ -175,7 +225,7 @@ class Group:
         self._waiting.discard(process.task)
         if code != 0:
             raise Fault(process, self._obituary(process, code), self._errors.get(str(process.task)))
-        return {"event": "exit", "time": time.time(), "task": str(process.task), "code": code}
+        return _event("exit", process.task, code=code)
 
     def _obituary(self, process: TaskProcess, code: int) -> str:
         values: dict[str, Any] = {"task": process.task, "step": self._step}
@@ -246,7 +296,7 @@ class WatchClock:
         self._last = time_now
 
 
-def _final_error(task: Task, error: Event) -> LessonError:
+def final_error(task: str, error: Event) -> LessonError:
     """What to raise in the notebook for an "error" event that no restart would mend."""
     known = {"ConfigError": ConfigError, "DataError": DataError}.get(error["type"])
     if known:
@@ -254,7 +304,7 @@ def _final_error(task: Task, error: Event) -> LessonError:
     text = readers_traceback(error)
     message = _("{task} raised {error}; a restart would not help, so there was none.")
     message = message.format(task=task, error=error["type"])
-    return UserCodeError(f"{message}\n{text}", task=str(task), traceback=text)
+    return UserCodeError(f"{message}\n{text}", task=task, traceback=text)
 
 
 def _exhausted(fault: Fault, restarts: int) -> ClusterError:
@@ -270,10 +320,8 @@ def _exhausted(fault: Fault, restarts: int) -> ClusterError:
 
 
 def _restart_event(fault: Fault, attempt: int) -> Event:
-    return {
-        "event": "restart",
-        "time": time.time(),
-        "task": str(fault.process.task),
-        "attempt": attempt + 1,
-        "reason": str(fault),
-    }
+    return _event("restart", fault.process.task, attempt=attempt + 1, reason=str(fault))
+
+
+def _event(kind: str, task: Task, **fields: Any) -> Event:
+    return {"event": kind, "time": time.time(), "task": str(task), **fields}

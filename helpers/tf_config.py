@@ -105,6 +105,16 @@ class TFConfig:
         return PS in self.cluster and CHIEF in self.cluster and self.task != self.chief
 
     @property
+    def is_asynchronous(self) -> bool:
+        """Whether there are parameter servers: nobody waits for the step of another."""
+        return PS in self.cluster
+
+    @property
+    def is_replaceable(self) -> bool:
+        """Whether the others go on without it, and take a successor in: a worker beside a ps."""
+        return self.is_asynchronous and self.task.type == WORKER
+
+    @property
     def address(self) -> str | None:
         """Where this task listens; None for an evaluator and for a process alone."""
         addresses = self.cluster.get(self.task.type, ())

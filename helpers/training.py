@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import inspect
 import os
-import time
-from collections.abc import Mapping
+from fractions import Fraction
+from functools import partialmethod
 from typing import Any
 
 from helpers.checkpoints import CheckpointWatch, drop_damaged, saved_step
 from helpers.data import find_damaged_file
 from helpers.errors import ConfigError, DataError
 from helpers.estimator import tf
+from helpers.hooks import EvaluationHook, EvaluationReporter, ProgressHook, report_evaluation
 from helpers.i18n import _
 from helpers.job import EstimatorJob
-from helpers.strategy import make_strategy
-from helpers.tf_config import EVALUATOR, TFConfig
-from helpers.worker import PeerLost, WorkerContext
-
-REPORT_SECONDS = 0.1
+from helpers.strategy import ONE_PROCESS, make_strategy
+from helpers.tf_config import CHIEF, EVALUATOR, PS, TFConfig
+from helpers.worker import WorkerContext
 
 
 def train(job: EstimatorJob, context: WorkerContext) -> None:
@@ -63,13 +62,19 @@ class _Task:
             tf.keras.utils.set_random_seed(seed)  # Keras's initializers heed no other
         if self.config.task.type == EVALUATOR:
             # It works alone: under the strategy, TensorFlow would wait for it as for a worker.
-            strategy, replicas = None, len(self.config.tasks)
+            strategy, replicas = None, 1 if self.config.is_asynchronous else self.pipelines
             os.environ["TF_CONFIG"] = _with_chief(self.config).to_json()
         else:
             if self.config.task == self.config.chief:  # before its peers can come and read
                 drop_damaged(job.model_dir, context)
-            strategy = make_strategy(job.strategy, job.collective)
+            if job.strategy in ONE_PROCESS:
+                os.environ.pop("TF_CONFIG", None)  # TensorFlow would look for its devices there
+            strategy = make_strategy(job.strategy, job.collective, job.replicas)
             replicas = strategy.num_replicas_in_sync
+        if self.config.is_asynchronous:
+            _look_every_second_for_the_chief()
+        if job.serves(self.config):
+            context.report("ready", step=0)
         total_steps = job.steps or self._count_steps(replicas)
         global_batch = job.params["batch_size"] * replicas
         context.report("plan", total_steps=total_steps, global_batch=global_batch)
@@ -88,7 +93,10 @@ class _Task:
             throttle_secs=0,
         )
         estimator = self._estimator(train_distribute=strategy)
-        tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
+        if strategy and job.strategy in ONE_PROCESS:  # else it would evaluate every checkpoint
+            estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=total_steps)
+        else:
+            tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
         self.checkpoints.report()
 
         if job.evaluate == "after" and self.config.task == self.config.chief:
@@ -103,6 +111,11 @@ class _Task:
             model_dir=job.model_dir,
             tf_random_seed=job.params.get("seed"),
             save_checkpoints_steps=job.save_checkpoints_steps,
+            # A session does not see the logical devices of the process unless it is told.
+            session_config=tf.compat.v1.ConfigProto(device_count={"CPU": job.replicas})
+            if job.replicas > 1
+            else None,
+            experimental_max_worker_delay_secs=0,  # 5 s for each worker beside a ps
             **distribution,
         )
         return tf.estimator.Estimator(job.model_fn, params=dict(job.params), config=config)
@@ -113,9 +126,9 @@ class _Task:
         A checkpoint holds the weights but not the place in the data. So the batches of the
         steps before it are skipped: with a seed, training goes on with those that were due.
         """
-        replicas = input_context.num_replicas_in_sync // input_context.num_input_pipelines
-        done = saved_step(self.job.model_dir) * replicas
-        dataset = self._call_input_fn(mode, input_context).repeat().skip(done)
+        replicas = input_context.num_replicas_in_sync
+        done = saved_step(self.job.model_dir) / self._steps_per_batch(replicas)
+        dataset = self._call_input_fn(mode, input_context).repeat().skip(int(done))
         # The thread that tunes a pipeline sleeps up to 60 s between two looks, and a session
         # that ends waits until it wakes.
         options = tf.data.Options()
@@ -141,16 +154,31 @@ class _Task:
         return dataset
 
     def _count_steps(self, replicas: int) -> int:
-        """Steps in all epochs, by the worker with the fewest batches."""
-        pipelines = len(self.config.tasks)
-        last = tf.distribute.InputContext(pipelines, pipelines - 1, replicas)
+        """Steps in all epochs, by the task with the fewest batches."""
+        last = tf.distribute.InputContext(self.pipelines, self.pipelines - 1, replicas)
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             batches = session.run(self._call_input_fn("train", last).cardinality())
         if batches < 0:
             raise _unknown_length(endless=batches == tf.data.INFINITE_CARDINALITY)
-        if batches == 0:
-            raise _no_batch(pipelines, self.job.params["batch_size"])
-        return int(batches) * (self.job.epochs or 1)
+        steps = int(int(batches) * self._steps_per_batch(replicas))
+        if steps == 0:
+            raise _no_batch(self.pipelines, self.job.params["batch_size"])
+        return steps * (self.job.epochs or 1)
+
+    @property
+    def pipelines(self) -> int:
+        """How many tasks read data."""
+        return sum(task.type != PS for task in self.config.tasks) or 1
+
+    def _steps_per_batch(self, replicas: int) -> Fraction:
+        """Global steps for one batch of each task that reads.
+
+        Synchronous, all replicas take a batch for a step. Asynchronous, a step is one batch of
+        one task.
+        """
+        if self.config.is_asynchronous:
+            return Fraction(self.pipelines)
+        return Fraction(self.pipelines, replicas)
 
 
 def _unknown_length(*, endless: bool) -> ConfigError:
@@ -179,89 +207,14 @@ def _no_batch(workers: int, batch_size: int) -> ConfigError:
 
 def _with_chief(config: TFConfig) -> TFConfig:
     """The same cluster with worker 0 called chief, as RunConfig without a strategy demands."""
+    if CHIEF in config.cluster or not config.cluster:
+        return config
     first, *rest = (config.address_of(task) for task in config.tasks)
     cluster = {"chief": (first,), "worker": tuple(rest)} if rest else {"chief": (first,)}
     return TFConfig(cluster, config.task)
 
 
-class ProgressHook(tf.estimator.SessionRunHook):
-    """Reports steps, loss and speed, and ends a worker whose peers have gone.
-
-    When a peer dies, Estimator makes a new session every 0.6 s, for ever, without a step. The
-    second session is therefore an error.
-    """
-
-    def __init__(
-        self, context: WorkerContext, checkpoints: CheckpointWatch, global_batch: int, steps: int
-    ) -> None:
-        self._report = context.report
-        self._checkpoints = checkpoints
-        self._global_batch = global_batch
-        self._total_steps = steps
-        self._sessions = 0
-        self._step = 0
-        self._last = 0.0, 0  # when the last report was sent, and at which step
-
-    def begin(self) -> None:
-        graph = tf.compat.v1.get_default_graph()
-        # The last loss is the one Estimator added: the sum over replicas of their shares.
-        loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
-        self._loss = tf.estimator.SessionRunArgs(loss)
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        self._sessions += 1
-        if self._sessions > 1:
-            raise PeerLost(_("TensorFlow lost its connection to a peer and began a new session."))
-        self._step = int(session.run(tf.compat.v1.train.get_global_step()))
-        self._report("ready", step=self._step)
-
-    def before_run(self, run_context: Any) -> Any:
-        # Counted here: a fetched global step may be that before or after the update.
-        self._step += 1
-        due = time.perf_counter() - self._last[0] >= REPORT_SECONDS
-        return self._loss if due or self._step == self._total_steps else None
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        if run_values.results is None:
-            return
-        now, (then, since) = time.perf_counter(), self._last
-        speed = (self._step - since) * self._global_batch / (now - then) if then else None
-        loss = float(run_values.results)
-        self._report("step", step=self._step, loss=loss, examples_per_second=speed)
-        self._last = now, self._step
-        self._checkpoints.report()
-
-
-class EvaluationHook(tf.estimator.SessionRunHook):
-    """Reports that an evaluation goes on."""
-
-    def __init__(self, context: WorkerContext) -> None:
-        self._report = context.report
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        self._report("evaluating")
-
-
-class EvaluationReporter(tf.estimator.Exporter):
-    """Reports what the evaluator task found; `train_and_evaluate` tells nobody else."""
-
-    name = "report"
-
-    def __init__(self, context: WorkerContext) -> None:
-        self._context = context
-
-    def export(
-        self,
-        estimator: Any,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Mapping[str, Any],
-        is_the_final_export: bool,
-    ) -> None:
-        report_evaluation(self._context, eval_result)
-
-
-def report_evaluation(context: WorkerContext, metrics: Mapping[str, Any]) -> None:
-    """Reports the metrics of one evaluation, and the step whose checkpoint was evaluated."""
-    numbers = {name: float(value) for name, value in metrics.items() if name != "global_step"}
-    context.report("evaluation", step=int(metrics["global_step"]), metrics=numbers)
+def _look_every_second_for_the_chief() -> None:
+    """Else a worker beside parameter servers that finds the variables not yet there sleeps 30 s."""
+    manager = tf.compat.v1.train.SessionManager
+    manager.__init__ = partialmethod(manager.__init__, recovery_wait_secs=1)

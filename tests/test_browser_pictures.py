@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations, cycle
+from itertools import combinations, cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from helpers import charts, i18n, panel_pictures, panel_texts
 from helpers.i18n import set_language
 from helpers.panel_run import EVALUATING, RESTARTING, WAITING, Run, planned_tasks
 from helpers.result import Evaluation, Point, TrainingResult
+from helpers.strategy import MULTI_WORKER, PARAMETER_SERVER
 from helpers.tf_config import build
 
 pytestmark = b.MARKS
@@ -64,8 +65,9 @@ def test_pictures_of_a_notebook_that_was_just_cloned_are_drawn(
 def test_no_label_of_a_picture_runs_into_another(browser: Any, language: str) -> None:
     set_language(language)
     with b.page(browser, []) as tab:
-        for workers, evaluator in [(1, True), (2, False), (4, True), (5, False), (8, True)]:
-            run = finished_run(workers, evaluator=evaluator)
+        shapes = [(1, True), (2, False), (4, True), (5, False), (8, True)]
+        for (workers, evaluator), strategy in product(shapes, (MULTI_WORKER, PARAMETER_SERVER)):
+            run = finished_run(workers, evaluator=evaluator, strategy=strategy)
             lines = panel_texts.headline(run.result, run.batch_size)
             tab.set_content(panel_pictures.poster(run.result, run.tasks, lines))
             *labels, frame = tab.locator("text, svg").evaluate_all(BOXES)[::-1]
@@ -74,14 +76,16 @@ def test_no_label_of_a_picture_runs_into_another(browser: Any, language: str) ->
             assert not [pair for pair in combinations(labels, 2) if overlap(*pair)]
 
 
-def finished_run(workers: int, *, evaluator: bool) -> Run:
+def finished_run(workers: int, *, evaluator: bool, strategy: str = MULTI_WORKER) -> Run:
     """A run as it looks after the events of a real one."""
-    result = TrainingResult(workers, "RING", "", 0.0, total_steps=2808, global_batch=128)
+    result = TrainingResult.begun(strategy, workers, "RING")
+    result.total_steps, result.global_batch = 2808, 128
     for points in result.history.values():
         points += [Point(k / 10, 7 * k, 2.3 / k, 18_000.0, 0) for k in range(1, 402)]
     accuracies = {2600: 0.97, 2700: 0.98, 2808: 0.981}
     result.evaluations += [Evaluation(step, {"accuracy": a}) for step, a in accuracies.items()]
-    run = Run(result, planned_tasks(workers, evaluator=evaluator), 64)
+    tasks = planned_tasks(workers, evaluator=evaluator, strategy=strategy)
+    run = Run(result, tasks, 64)
     for task, status in zip(run.tasks, cycle([RESTARTING, EVALUATING, WAITING]), strict=False):
         task.status = status
         task.config = build(["127.0.0.1:40000"])[0]

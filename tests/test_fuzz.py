@@ -20,7 +20,7 @@ from helpers.events import FIELDS, Event, decode
 from helpers.panel_run import Run, planned_tasks
 from helpers.panel_state import CHOICES, PanelState
 from helpers.result import TrainingResult
-from helpers.supervisor import Deadlines, Group
+from helpers.supervisor import Deadlines, Group, Replacements
 from helpers.tf_config import Task
 from helpers.tracebacks import readers_traceback
 from locales import build, catalogue
@@ -73,7 +73,7 @@ class Talker:
 @given(st.lists(LINES, max_size=5))
 def test_whatever_a_worker_sends_the_watching_and_the_result_go_on(lines: list[bytes]) -> None:
     talker: Any = Talker(lines)
-    group = Group([talker], Deadlines(60, 60, 60))
+    group = Group([talker], Deadlines(60, 60, 60), Replacements(lambda lost: lost, most=0))
     result = TrainingResult(1, "RING", "", time.time())
     run = Run(TrainingResult(1, "RING", "", time.time()), planned_tasks(1, evaluator=False), 64)
     for received in group._read(talker):

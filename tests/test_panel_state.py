@@ -57,6 +57,43 @@ def test_a_killed_worker_is_seen_lost_and_the_group_comes_back(state: PanelState
     assert state.records[-1].restarts == 1
 
 
+@pytest.mark.parametrize(
+    ("strategy", "tasks"),
+    [
+        ("MirroredStrategy", ["worker 0"]),
+        ("OneDeviceStrategy", ["worker 0"]),
+        ("ParameterServerStrategy", ["chief 0", "worker 0", "worker 1", "ps 0"]),
+    ],
+)
+def test_every_strategy_trains(state: PanelState, strategy: str, tasks: list[str]) -> None:
+    state.choose(strategy=strategy)
+    assert state.collective == "AUTO"
+    assert [task.name for task in state.tasks] == tasks
+    state.start(batch_size=FEW_STEPS)
+    result = state.wait(120)
+    assert result.accuracy is not None and result.collective == strategy
+    assert f'strategy="{strategy}"' in state.code()
+    replicas = {"MirroredStrategy": 2, "OneDeviceStrategy": 1, "ParameterServerStrategy": 3}
+    assert [record.workers for record in state.records] == [replicas[strategy]]
+
+
+def test_a_worker_killed_beside_a_parameter_server_comes_back_alone(state: PanelState) -> None:
+    state.start(strategy="ParameterServerStrategy", epochs=20)
+    assert wait_until(lambda: reached(state, 100), 60)
+    state.kill("worker 1")
+    run = state.run
+    assert run and wait_until(lambda: run.result.notices != [], 30)
+    assert wait_until(lambda: run.tasks[2].status == "training", 60)
+    assert run.result.restarts == []
+
+
+def test_what_a_strategy_cannot_have_is_refused(state: PanelState) -> None:
+    with pytest.raises(ConfigError, match="one device"):
+        state.start(strategy="OneDeviceStrategy", workers=2)
+    with pytest.raises(ConfigError, match="no collective"):
+        state.start(strategy="MirroredStrategy", collective="RING")
+
+
 @pytest.mark.parametrize("seconds", [0, 0.05, 1.5, 6])
 def test_stop_works_within_a_second_at_any_time(state: PanelState, seconds: float) -> None:
     state.start(epochs=20)

@@ -1,0 +1,105 @@
+"""What an Estimator training tells the notebook, and the hooks that tell it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from helpers.checkpoints import CheckpointWatch
+from helpers.estimator import tf
+from helpers.i18n import _
+from helpers.worker import PeerLost, WorkerContext
+
+REPORT_SECONDS = 0.1
+
+
+class ProgressHook(tf.estimator.SessionRunHook):
+    """Reports steps, loss and speed, and ends a worker whose peers have gone.
+
+    When a peer dies, Estimator makes a new session every 0.6 s, for ever, without a step. The
+    second session is therefore an error.
+    """
+
+    def __init__(
+        self, context: WorkerContext, checkpoints: CheckpointWatch, global_batch: int, steps: int
+    ) -> None:
+        self._report = context.report
+        self._checkpoints = checkpoints
+        self._global_batch = global_batch
+        self._total_steps = steps
+        self._asynchronous = context.config.is_asynchronous
+        self._sessions = 0
+        self._step = 0
+        self._last = 0.0, 0  # when the last report was sent, and at which step
+
+    def begin(self) -> None:
+        graph = tf.compat.v1.get_default_graph()
+        # The last loss is the one Estimator added: the sum over replicas of their shares.
+        loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
+        self._fetches = {"loss": loss, "step": tf.compat.v1.train.get_global_step()}
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._sessions += 1
+        if self._sessions > 1:
+            raise PeerLost(_("TensorFlow lost its connection to a peer and began a new session."))
+        self._step = int(session.run(tf.compat.v1.train.get_global_step()))
+        self._report("ready", step=self._step)
+
+    def before_run(self, run_context: Any) -> Any:
+        wanted = []
+        if self._asynchronous:
+            wanted.append("step")  # others count too
+        else:
+            self._step += 1  # a fetched global step may be that before or after the update
+        due = time.perf_counter() - self._last[0] >= REPORT_SECONDS
+        if due or self._step == self._total_steps:
+            wanted.append("loss")
+        return tf.estimator.SessionRunArgs({name: self._fetches[name] for name in wanted})
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        found = run_values.results
+        self._step = int(found.get("step", self._step))
+        if "loss" not in found:
+            return
+        now, (then, since) = time.perf_counter(), self._last
+        speed = (self._step - since) * self._global_batch / (now - then) if then else None
+        loss = float(found["loss"])
+        self._report("step", step=self._step, loss=loss, examples_per_second=speed)
+        self._last = now, self._step
+        self._checkpoints.report()
+
+
+class EvaluationHook(tf.estimator.SessionRunHook):
+    """Reports that an evaluation goes on."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._report = context.report
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._report("evaluating")
+
+
+class EvaluationReporter(tf.estimator.Exporter):
+    """Reports what the evaluator task found; `train_and_evaluate` tells nobody else."""
+
+    name = "report"
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any],
+        is_the_final_export: bool,
+    ) -> None:
+        report_evaluation(self._context, eval_result)
+
+
+def report_evaluation(context: WorkerContext, metrics: Mapping[str, Any]) -> None:
+    """Reports the metrics of one evaluation, and the step whose checkpoint was evaluated."""
+    numbers = {name: float(value) for name, value in metrics.items() if name != "global_step"}
+    context.report("evaluation", step=int(metrics["global_step"]), metrics=numbers)
