@@ -17,7 +17,7 @@ from helpers.i18n import _
 from helpers.keras_2 import select_keras_2
 
 
-def save(work: Callable[..., Any], path: Path) -> None:
+def save(work: Callable[..., Any], path: str | Path) -> None:
     """Writes `work` to `path`, readable by its owner alone.
 
     A function defined in a notebook or in `__main__` travels by value, with the globals it

@@ -1,12 +1,17 @@
 """The program that every process of a cluster runs, whatever its task.
 
-    python -m helpers.worker PAYLOAD [--cores 0,1]
+    python -m helpers.worker PAYLOAD [--cores 0,1] [--step-timeout 120]
 
 PAYLOAD is a file written by `helpers.payload.save`: the work, a function of one
-`WorkerContext`. Who this process is stands in `TF_CONFIG`. A supervisor that wants to
-hear from it passes a pipe in LESSON_EVENT_FD and holds the other end of its standard input:
-when that end closes, however the supervisor died, the process is killed. LESSON_LANGUAGE
-gives the language of its messages.
+`WorkerContext`. Who this process is stands in `TF_CONFIG` or, without one, in the variables of
+Slurm's `srun`. LESSON_LANGUAGE gives the language of its messages.
+
+A supervisor that wants to hear from it passes a pipe in LESSON_EVENT_FD and holds the other
+end of its standard input: when that end closes, however the supervisor died, the process is
+killed. Without a supervisor it prints what happens, and ends itself when it stands still.
+
+Exit codes: 0, the work is done; 1, it would fail again; 138, started again together with its
+peers it may well go on (`helpers.by_hand.AGAIN` has the source of this number).
 """
 
 from __future__ import annotations
@@ -21,15 +26,18 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from helpers.by_hand import AGAIN, EventPrinter, StepWatch
 from helpers.errors import ConfigError
 from helpers.events import EVENT_FD, EventWriter
 from helpers.i18n import ENGLISH, LANGUAGE, _, set_language
 from helpers.isolation import enter_from_env
 from helpers.payload import load
+from helpers.slurm import config_from_slurm
 from helpers.strategy import leave_watching_to_us
 from helpers.tf_config import TFConfig
 from helpers.tracebacks import split_graph_error
@@ -63,7 +71,7 @@ class WorkerContext:
     """
 
     config: TFConfig
-    report: EventWriter
+    report: Callable[..., None]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -72,27 +80,28 @@ def main(argv: list[str] | None = None) -> int:
     isolated = enter_from_env()
     set_language(os.environ.get(LANGUAGE, ENGLISH))
     supervised = EVENT_FD in os.environ
-    report = EventWriter.from_env()
-    if supervised:
-        _die_with_parent()
+    report = _supervised() if supervised else _by_hand(args.step_timeout)
     report("started", pid=os.getpid(), cores=args.cores, isolated=isolated)
-    logging.getLogger("tensorflow").addFilter(_quiet_deprecations)
+    logging.getLogger("tensorflow").addFilter(quiet_deprecations)
     threading.Thread(target=_beat, args=(report,), daemon=True).start()
     try:
-        context = WorkerContext(TFConfig.from_env(), report)
+        context = WorkerContext(_config(), report)
         print(context.config.explain(), flush=True)
         work = load(args.payload, args.cores)
         if supervised:
             leave_watching_to_us()
         value = _plain(work(context))
     except ConfigError as error:
-        report("error", **_describe(error))
+        report("error", **describe(error))
         print(f"{error}", file=sys.stderr)
         return 1
     except Exception as error:
-        report("error", **_describe(error))
+        described = describe(error)
+        report("error", **described)
         traceback.print_exc()
-        return 1
+        return AGAIN if described["restartable"] else 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     report("result", value=value)
     return 0
 
@@ -106,7 +115,33 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         default=[],
         help="CPU cores to pin this process to, as 0,1; all by default",
     )
+    parser.add_argument(
+        "--step-timeout",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="without a supervisor: end with 138 when no step comes for so long (120)",
+    )
     return parser.parse_args(argv)
+
+
+def _supervised() -> Callable[..., None]:
+    report = EventWriter.from_env()
+    _die_with_parent()
+    return report
+
+
+def _by_hand(step_timeout: float) -> Callable[..., None]:
+    watch = StepWatch(EventPrinter(), step_timeout)
+    threading.Thread(target=watch.watch, daemon=True).start()
+    return watch
+
+
+def _config() -> TFConfig:
+    """Who this process is. TensorFlow looks into `TF_CONFIG` too, so Slurm's answer goes there."""
+    if "TF_CONFIG" not in os.environ and (config := config_from_slurm(os.environ)):
+        os.environ["TF_CONFIG"] = config.to_json()
+    return TFConfig.from_env()
 
 
 def _plain(value: Any) -> Any:
@@ -121,7 +156,7 @@ def _plain(value: Any) -> Any:
         raise ConfigError(message.format(value=repr(value))) from None
 
 
-def _quiet_deprecations(record: logging.LogRecord) -> bool:
+def quiet_deprecations(record: logging.LogRecord) -> bool:
     """Estimator's own calls of deprecated functions would fill the log; nobody can act on them."""
     return "is deprecated and will be removed" not in record.getMessage()
 
@@ -151,13 +186,13 @@ def _die_with_parent() -> None:
         threading.Thread(target=wait, daemon=True).start()
 
 
-def _beat(report: EventWriter) -> None:
+def _beat(report: Callable[..., None]) -> None:
     while True:
         time.sleep(HEARTBEAT_SECONDS)
         report("alive")
 
 
-def _describe(error: BaseException) -> dict[str, Any]:
+def describe(error: BaseException) -> dict[str, Any]:
     """The fields of an "error" event."""
     name = type(error).__name__
     frames = [(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
