@@ -6,9 +6,10 @@
 #   PYTHON_VERSIONS=3.12 ./environment.sh    that version, wherever it is found
 #   VENV=.venv312 ./environment.sh    another folder, so that several stand side by side
 #   PIP_CONSTRAINT=file ./environment.sh    the versions that pip must keep to
+#   EXTRAS=test,ray ./environment.sh    which of pyproject.toml's optional dependencies; else test
 set -u
 cd "$(dirname "$0")" || exit 1
-: "${VENV:=.venv}"
+: "${VENV:=.venv}" "${EXTRAS:=test}"
 
 say() { printf '%s\n' "$*" >&2; }
 suits() { "$1" -c 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
@@ -31,7 +32,10 @@ find_python() {
     done
 }
 
-installed_from() { cat pyproject.toml ${PIP_CONSTRAINT:+"$PIP_CONSTRAINT"}; }
+installed_from() {
+    cat pyproject.toml ${PIP_CONSTRAINT:+"$PIP_CONSTRAINT"}
+    [ "$EXTRAS" = test ] || echo "$EXTRAS"
+}
 stamp=$VENV/installed-from
 [ -f "$stamp" ] && installed_from | cmp -s - "$stamp" && [ -x "$VENV/bin/python" ] && exit 0
 
@@ -56,7 +60,7 @@ if ! "$python" -m venv "$VENV" >"$log" 2>&1; then
 fi
 pip() { "$VENV/bin/python" -m pip --disable-pip-version-check "$@"; }
 # The pip that comes with Python 3.10 spends ten minutes on choosing versions; today's, seconds.
-if ! { pip install --upgrade pip && pip install -e '.[test]'; } >"$log" 2>&1; then
+if ! { pip install --upgrade pip && pip install -e ".[$EXTRAS]"; } >"$log" 2>&1; then
     reason=$(grep -E '^ERROR|No space left|error:' "$log" | tail -n 1)
     if grep -qE 'NewConnectionError|from versions: none|Temporary failure in name|Network is unreachable|ConnectTimeout|Connection refused|ProxyError' "$log"; then
         say "The packages cannot be fetched: no package index answers. Connect this machine to the" \
