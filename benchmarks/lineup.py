@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-OURS, PUBLISHED, KERAS, DDP, CEILING = (
+OURS, PUBLISHED, KERAS, KERAS_OURS, DDP, CEILING = (
     "this package",
     "published tutorial",
     "Keras fit",
+    "Keras fit in LocalCluster",
     "PyTorch DDP",
     "ceiling",
 )
@@ -62,6 +63,11 @@ def keras(workers: int) -> Contender:
     return Contender(KERAS, "keras_fit", workers, 64, workers)
 
 
+def keras_ours(workers: int) -> Contender:
+    """Keras `fit` with this package's threads and input."""
+    return Contender(KERAS_OURS, "keras_ours", workers, 64, processes=1)
+
+
 def ddp(workers: int) -> Contender:
     """PyTorch."""
     return Contender(DDP, "torch_ddp", workers, 64, workers, needs_torch=True)
@@ -80,6 +86,7 @@ FULL = (  # what is compared stands side by side: the machine changes from minut
     ddp(1),
     published(2),
     keras(2),
+    keras_ours(2),
     ddp(2),
     ours(2, 64),
     ceiling(64),
@@ -93,6 +100,7 @@ FULL = (  # what is compared stands side by side: the machine changes from minut
 COMPARISONS: tuple[tuple[Key, Key, float | None], ...] = (
     ((OURS, 2, 64), (PUBLISHED, 2, 64), 1.7),
     ((OURS, 2, 64), (KERAS, 2, 64), None),
+    ((KERAS_OURS, 2, 64), (KERAS, 2, 64), 1.5),
     ((OURS, 2, 64), (DDP, 2, 64), 2.0),
     ((OURS, 2, 64), (CEILING, 2, 64), 0.65),
     ((OURS, 2, 256), (CEILING, 2, 256), 0.85),

@@ -20,16 +20,18 @@ class ReportSteps(tf.keras.callbacks.Callback):
       global_batch: examples in one step of all replicas together.
     """
 
+    _supports_tf_logs = True  # else Keras would fetch the loss after every step
+
     def __init__(self, context: WorkerContext, global_batch: int) -> None:
         super().__init__()
         self._report = context.report
         self._global_batch = global_batch
         self._last = 0.0, 0  # when the last report was sent, and at which step
-        self._loss = float("nan")
+        self._loss: Any = float("nan")
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Reports, at most ten times a second."""
-        self._loss = float((logs or {}).get("loss", float("nan")))
+        self._loss = (logs or {}).get("loss", self._loss)
         if time.perf_counter() - self._last[0] >= REPORT_SECONDS:
             self._send()
 
@@ -42,5 +44,5 @@ class ReportSteps(tf.keras.callbacks.Callback):
         step, now = int(self.model.optimizer.iterations.numpy()), time.perf_counter()
         then, since = self._last
         speed = (step - since) * self._global_batch / (now - then) if then else None
-        self._report("step", step=step, loss=self._loss, examples_per_second=speed)
+        self._report("step", step=step, loss=float(self._loss), examples_per_second=speed)
         self._last = now, step

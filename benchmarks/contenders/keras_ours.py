@@ -1,0 +1,43 @@
+"""The same Keras `fit` with this package's threads and input: `LocalCluster(...).run(function)`."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from contenders.keras_fit import compiled_network, evaluate, length
+from contenders.ours import Watch
+from contenders.report import Arguments, Report
+from helpers import LocalCluster, input_fn
+from helpers.estimator import tf
+from helpers.keras import ReportSteps
+from helpers.worker import WorkerContext
+
+
+def train(args: Arguments, context: WorkerContext) -> float | None:
+    """Trains in every worker; the chief returns the accuracy."""
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    params = {"batch_size": args.batch_size}
+    dataset = strategy.distribute_datasets_from_function(
+        lambda input_context: input_fn("train", params, input_context).repeat()
+    )
+    with strategy.scope():
+        network = compiled_network(args)
+    report = ReportSteps(context, args.global_batch)
+    network.fit(dataset, verbose=0, callbacks=[report], **length(args))
+    chief = context.config.task == context.config.chief
+    return evaluate(network.get_weights()) if chief else None
+
+
+def main() -> None:
+    """Trains, and reports what the events told."""
+    args = Arguments.parse()
+    with LocalCluster(workers=args.workers, max_restarts=0) as cluster:
+        watch = Watch(cluster)
+        accuracy, *_others = cluster.run(partial(train, args), on_event=watch)
+    report = Report(args.global_batch, watch.marks, watch.peaks, accuracy, evaluated=time.time())
+    report.save(args.folder, args.rank)
+
+
+if __name__ == "__main__":
+    main()
