@@ -6,6 +6,7 @@ VENV ?= .venv
 export IN WORKERS VENV
 
 PY := $(VENV)/bin/python
+QUICK := not browser and not long and not colab and not ray
 .PHONY: run test test-browser test-long test-colab test-newest test-ray lab app lint environment extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
@@ -13,7 +14,7 @@ run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
 
 test: environment lint  ## everything that must hold, but for what needs a browser
 	@$(PY) -m locales check
-	@$(PY) -m pytest -m "not browser and not long and not colab and not ray"
+	@$(PY) -m pytest -n 2 -m "$(QUICK)"
 
 test-browser: environment  ## the panel in a real Chromium, in JupyterLab and Voila
 	@$(PY) -m pytest -m "browser and not long"
@@ -23,19 +24,20 @@ test-long: environment  ## every fault, chaos, leaks and load, for half an hour
 
 # What else is tested, each in an environment of its own beside .venv.
 ENGLISH := tests/test_lessons.py::test_the_lesson_runs_and_prints_what_is_stored
+ENGLISH_K := en-
 HELPERS := $(filter-out tests/test_l10n_% tests/test_benchmarks.py tests/test_colab.py \
 	tests/test_lessons.py tests/test_readme.py, $(wildcard tests/test_*.py))
 
 test-colab:  ## Python 3.12, TensorFlow 2.19 and the widgets of Colab: lessons, panel, rehearsal
 	@PYTHON_VERSIONS=3.12 PIP_CONSTRAINT=tests/colab.txt VENV=.venv-colab ./environment.sh
-	@.venv-colab/bin/python -m pytest -m "not long and not browser and not ray" -k "en- or test_estimator" \
+	@.venv-colab/bin/python -m pytest -n 2 -m "$(QUICK)" -k "$(ENGLISH_K) or test_estimator" \
 		$(ENGLISH) tests/test_estimator.py
-	@.venv-colab/bin/python -m pytest -m "browser and not long"
+	@.venv-colab/bin/python -m pytest -m "browser and not long" $(BROWSER)
 	@.venv-colab/bin/python -m pytest -m colab
 
 test-newest:  ## Python 3.13 and the newest TensorFlow: lesson 1 and the helpers
 	@PYTHON_VERSIONS=3.13 VENV=.venv-newest ./environment.sh
-	@.venv-newest/bin/python -m pytest -m "not long and not browser and not ray" "$(ENGLISH)[en-01]" $(HELPERS)
+	@.venv-newest/bin/python -m pytest -n 2 -m "$(QUICK)" "$(ENGLISH)[en-01]" $(HELPERS)
 
 test-ray:  ## Ray on Python 3.11: one machine, and two hosts of which one is lost (as root)
 	@PYTHON_VERSIONS=3.11 EXTRAS=test,ray VENV=.venv-ray ./environment.sh

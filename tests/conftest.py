@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 
@@ -15,6 +16,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # A slow minute of the machine is no fault of an example.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
+# A shell's background jobs inherit an ignored SIGINT, and so would what the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 select_keras_2()  # before a test module imports tensorflow
 
 
