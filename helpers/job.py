@@ -124,4 +124,13 @@ class FunctionJob:
         context.report("ready", step=0)
         evaluates = context.config.task.type == EVALUATOR
         function = self.beside if evaluates and self.beside else self.function
-        return function(context) if inspect.signature(function).parameters else function()
+        return function(context) if _asks_for_an_argument(function) else function()
+
+
+def _asks_for_an_argument(function: Callable[..., Any]) -> bool:
+    """Whether it has a parameter that must be given, in its place."""
+    return any(
+        parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        for parameter in inspect.signature(function).parameters.values()
+    )

@@ -146,10 +146,13 @@ def _key(name: str) -> tuple[str, list[int]]:
 
 def _missing(path: str, fit: _Fit, saved: Shapes) -> ConfigError:
     message = _(
-        "{path} does not have as many variables like {names} as the model. It has {found}. Build "
-        "the network that the Estimator trained, with layers of the same names."
+        "{path} does not have as many variables like {names} as the model has. Those that could be "
+        "meant: {found}. Build the network that the Estimator trained, with layers of the same "
+        "names."
     )
-    names, found = ", ".join(fit.missing), ", ".join(sorted(saved))
+    endings = {name.rpartition("/")[2] for name in fit.missing}
+    alike = sorted(name for name in saved if name.rpartition("/")[2] in endings)
+    names, found = ", ".join(fit.missing), ", ".join(alike) or _("none")
     return ConfigError(message.format(path=path, names=names, found=found))
 
 
