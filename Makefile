@@ -33,7 +33,7 @@ test-colab:  ## Python 3.12, TensorFlow 2.19 and the widgets of Colab: lessons, 
 	@.venv-colab/bin/python -m pytest -n 2 -m "$(QUICK)" -k "$(ENGLISH_K) or test_estimator" \
 		$(ENGLISH) tests/test_estimator.py
 	@.venv-colab/bin/python -m pytest -m "browser and not long" $(BROWSER)
-	@.venv-colab/bin/python -m pytest -m colab
+	@.venv-colab/bin/python -m pytest -m colab $(REHEARSAL)
 
 test-newest:  ## Python 3.13 and the newest TensorFlow: lesson 1 and the helpers
 	@PYTHON_VERSIONS=3.13 VENV=.venv-newest ./environment.sh

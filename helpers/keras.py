@@ -29,6 +29,12 @@ class ReportSteps(tf.keras.callbacks.Callback):
         self._last = 0.0, 0  # when the last report was sent, and at which step
         self._loss: Any = float("nan")
 
+    def set_model(self, model: Any) -> None:
+        """Has Keras log the mean over the workers: under MultiWorkerMirroredStrategy it adds up,
+        for this callback, what is a mean already."""
+        super().set_model(model)
+        model.distribute_reduction_method = "first"
+
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Reports, at most ten times a second."""
         self._loss = (logs or {}).get("loss", self._loss)

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from functions import PARAMS, tiny_input_fn, tiny_model_fn
 from helpers import LocalCluster, input_fn, model_fn
 from helpers.errors import ConfigError, DataError, UserCodeError
 from helpers.estimator import tf
+from helpers.events import Event
 from helpers.processes import free_ports
 from helpers.result import TrainingResult
 from helpers.strategy import share_cores
+from helpers.worker import WorkerContext
 
 
 def test_two_workers_reach_98_percent_on_mnist(tmp_path: Path) -> None:
@@ -283,3 +286,37 @@ def test_a_cluster_and_its_result_read_as_sentences() -> None:
         assert repr(cluster) == "LocalCluster(2 workers, RING, idle)"
     result = TrainingResult(2, "RING", "/tmp/x", 0.0)
     assert repr(result).startswith("TrainingResult(2 workers, RING: 0 steps in 0.0 s")
+
+
+def fit_what_cannot_be_learned(context: WorkerContext) -> None:
+    """Every example has the loss 9, on every worker."""
+    from helpers.keras import ReportSteps
+
+    with tf.distribute.MultiWorkerMirroredStrategy().scope():
+        layer = tf.keras.layers.Dense(1, input_shape=(1,), kernel_initializer="zeros")
+        model = tf.keras.Sequential([layer])
+        model.compile(tf.keras.optimizers.legacy.SGD(0.0), loss="mse")
+    inputs = tf.ones([64, 1])
+    dataset = tf.data.Dataset.from_tensor_slices((inputs, 3 * inputs)).batch(8).repeat()
+    model.fit(dataset, steps_per_epoch=20, verbose=0, callbacks=[ReportSteps(context, 8)])
+
+
+def test_keras_steps_report_the_mean_loss_and_not_the_sum_over_the_workers() -> None:
+    events: list[Event] = []
+    with LocalCluster(workers=2) as cluster:
+        cluster.run(fit_what_cannot_be_learned, on_event=events.append)
+    assert {event["loss"] for event in events if event["event"] == "step"} == {9.0}
+
+
+def test_a_function_is_given_the_context_only_if_it_asks_for_an_argument() -> None:
+    with LocalCluster(workers=1) as cluster:
+        assert cluster.run(partial(greet, name="you")) == ["hello you"]
+        assert cluster.run(role) == ["worker 0"]
+
+
+def greet(*, name: str) -> str:
+    return f"hello {name}"
+
+
+def role(context: WorkerContext) -> str:
+    return str(context.config.task)

@@ -1,0 +1,151 @@
+"""What a training step costs in each layer, from the bare graph to two workers that exchange.
+
+    python benchmarks/step_cost.py [--batch-size 64] [--rounds 3] [--output FOLDER]
+
+Two processes train at the same time, with one pinned core and one thread each, on the same cached
+input. Each layer adds something to the one before; only the last one has a peer. Wall clock and
+processor time of a step are taken over STEPS steps, the best of several rounds; what the operations
+of the last layer take comes from TensorFlow's own trace. Writes `step_cost.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from helpers import LocalCluster, input_fn, model_fn
+from helpers.estimator import tf
+from helpers.strategy import make_strategy
+from helpers.timeline import exclusive_times, trace_step
+
+STEPS, WARM_UP = 500, 300
+PARAMS = {"learning_rate": 0.025, "momentum": 0.9, "seed": 1}
+Cost = tuple[float, float]
+"""Milliseconds of a step: by the clock on the wall, and of the processor."""
+
+
+class CostHook(tf.estimator.SessionRunHook):
+    """Notes both clocks after WARM_UP steps, and STEPS later."""
+
+    def __init__(self) -> None:
+        self._step = 0
+        self._marks: list[Cost] = []
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Counts a step."""
+        self._step += 1
+        if self._step in (WARM_UP, WARM_UP + STEPS):
+            self._marks.append((time.perf_counter(), time.process_time()))
+
+    @property
+    def cost(self) -> Cost:
+        """What a step took, between the two marks."""
+        (wall, cpu), (wall_end, cpu_end) = self._marks
+        return 1000 * (wall_end - wall) / STEPS, 1000 * (cpu_end - cpu) / STEPS
+
+
+def endless(mode: str, params: Any, input_context: Any = None) -> Any:
+    """One batch after the other, decoded once."""
+    return input_fn(mode, params, input_context).take(20).cache().repeat()
+
+
+def bare(params: dict[str, Any]) -> Cost:
+    """The graph in a session, and nothing around it."""
+    os.environ.pop("TF_CONFIG")
+    hook = CostHook()
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        iterator = tf.compat.v1.data.make_initializable_iterator(endless("train", params))
+        images, labels = iterator.get_next()
+        spec = model_fn(images, labels, "train", params)
+        session.run([tf.compat.v1.global_variables_initializer(), iterator.initializer])
+        for _ in range(WARM_UP + STEPS):
+            session.run([spec.train_op, spec.loss])
+            hook.after_run(None, None)
+    return hook.cost
+
+
+def estimator(params: dict[str, Any], *, strategy: bool, peer: bool) -> Cost:
+    """An Estimator: by itself, under the strategy, and with a peer."""
+    if not peer:
+        os.environ.pop("TF_CONFIG")
+    distribution = make_strategy("MultiWorkerMirroredStrategy", "RING") if strategy else None
+    config = tf.estimator.RunConfig(train_distribute=distribution, save_checkpoints_steps=10**6)
+    hook = CostHook()
+    tf.estimator.train_and_evaluate(
+        tf.estimator.Estimator(model_fn, params=params, config=config),
+        tf.estimator.TrainSpec(endless, max_steps=WARM_UP + STEPS + 1, hooks=[hook]),
+        tf.estimator.EvalSpec(input_fn, steps=1),
+    )
+    return hook.cost
+
+
+LAYERS: dict[str, Callable[..., Cost]] = {
+    "the graph in a session": bare,
+    "+ Estimator": partial(estimator, strategy=False, peer=False),
+    "+ MultiWorkerMirroredStrategy, alone": partial(estimator, strategy=True, peer=False),
+    "+ a peer, all-reduce by RING": partial(estimator, strategy=True, peer=True),
+}
+
+
+def measure(batch_size: int, rounds: int) -> dict[str, Cost]:
+    """The cheapest round of each layer, round by round through all layers."""
+    params = {**PARAMS, "batch_size": batch_size}
+    found = defaultdict(list)
+    for _ in range(rounds):
+        for name, layer in LAYERS.items():
+            with LocalCluster(workers=2, max_restarts=0) as cluster:
+                first, _second = cluster.run(partial(layer, params))
+            found[name].append(tuple(first))
+            print(f"{name}: {first[0]:.2f} ms, {first[1]:.2f} ms of the processor", flush=True)
+    return {name: min(costs) for name, costs in found.items()}
+
+
+def trace(batch_size: int) -> dict[str, float]:
+    """Milliseconds of one step of two workers by kind of operation, of the first worker."""
+    params = {**PARAMS, "batch_size": batch_size}
+    with LocalCluster(workers=2, collective="RING", max_restarts=0) as cluster:
+        spans, _second = cluster.run(partial(trace_step, model_fn, input_fn, params, step=200))
+    return exclusive_times([tuple(span) for span in spans])
+
+
+def report(batch_size: int, costs: dict[str, Cost], traced: dict[str, float]) -> str:
+    """The tables, in Markdown."""
+    lines = [
+        f"# A step of {batch_size} examples, layer by layer\n",
+        "| | ms a step | ms of the processor | more than the layer before |",
+        "|---|---|---|---|",
+    ]
+    before = None
+    for name, (wall, cpu) in costs.items():
+        more = "" if before is None else f"{wall - before:+.2f} ms"
+        lines.append(f"| {name} | {wall:.2f} | {cpu:.2f} | {more} |")
+        before = wall
+    lines += ["", "Operations of one step with a peer, by TensorFlow's trace (which slows it):", ""]
+    lines += [", ".join(f"{name} {ms:.2f} ms" for name, ms in traced.items()) + ".", ""]
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measures and writes."""
+    parser = argparse.ArgumentParser(prog="python benchmarks/step_cost.py")
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    args = parser.parse_args(argv)
+    costs = measure(args.batch_size, args.rounds)
+    text = report(args.batch_size, costs, trace(args.batch_size))
+    args.output.mkdir(parents=True, exist_ok=True)
+    (args.output / "step_cost.md").write_text(text, "utf-8")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
