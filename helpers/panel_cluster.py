@@ -10,7 +10,7 @@ from helpers.i18n import _, ngettext
 from helpers.panel_run import TaskStatus
 from helpers.panel_svg import Picture, rule, text
 from helpers.panel_words import COLORS, status_word
-from helpers.tf_config import EVALUATOR, PS
+from helpers.tf_config import CHIEF, EVALUATOR, PS
 
 WIDTH = 880
 BOX_WIDTH, BOX_HEIGHT, MARGIN = 220, 70, 8  # of one task; below it there is room for an arrow
@@ -21,13 +21,13 @@ Point = tuple[float, float]
 
 
 class _Grid:
-    """Where each task stands: the workers in a ring of one row or two, the evaluator beside."""
+    """Where each task stands: those that train in one row or two, the others beside them."""
 
     def __init__(self, workers: int, others: int) -> None:
         self.workers = workers
         self.rows = 1 if workers + others <= ONE_ROW else 2
         self.columns = math.ceil(workers / self.rows)
-        count = self.columns + others
+        count = self.columns + math.ceil(others / self.rows)
         self.pitch = WIDTH / max(count, 2)
         self.width = min(self.pitch - 28, BOX_WIDTH)
         self._left = (WIDTH - count * self.pitch) / 2
@@ -37,7 +37,8 @@ class _Grid:
         """The upper left corner of a task's box; the second row runs from right to left."""
         column, row = task, 0
         if task >= self.workers:
-            column = self.columns + task - self.workers
+            more, row = divmod(task - self.workers, self.rows)
+            column = self.columns + more
         elif task >= self.columns:
             column, row = 2 * self.columns - 1 - task, 1
         middle = self._left + (column + 0.5) * self.pitch
@@ -81,7 +82,7 @@ def _box(grid: _Grid, place: int, task: TaskStatus) -> str:
         f'<circle cx="{x + 16:.1f}" cy="{y + 57}" r="4" fill="{color}"/>',
         text(x + 26, y + 61, status_word(task.shown_status)),
     ]
-    if task.chief:
+    if task.chief and not task.name.startswith(CHIEF):
         end = x + grid.width - 12
         parts.append(text(end, y + 21, "chief", anchor="end", opacity=0.8, size=11))
     return "".join(parts)

@@ -151,10 +151,17 @@ def rule(
 
 def _common_word(names: Sequence[str]) -> tuple[str, list[str]]:
     """Many names that begin with one word as that word and what follows it."""
-    words = {name.partition(" ")[0] for name in names}
-    if len(names) < 3 or len(words) > 1:
+    words = [name.partition(" ")[0] for name in names]
+    if len(names) < 3:
         return "", list(names)
-    return words.pop(), [name.partition(" ")[2] for name in names]
+    if len(set(words)) == 1:
+        return words[0], [name.partition(" ")[2] for name in names]
+    # A chief before the workers: a word is said where it is new.
+    repeated = [word == before for before, word in zip([None, *words], words, strict=False)]
+    return "", [
+        name.partition(" ")[2] if again else name
+        for name, again in zip(names, repeated, strict=True)
+    ]
 
 
 def nice(value: float) -> float:
