@@ -88,7 +88,11 @@ class Panel(widgets.VBox):
         display(self)
 
     async def train(self, **choices: Any) -> TrainingResult:
-        """As `run`, but the kernel stays free: `await panel.train()`."""
+        """As `run`, but the kernel stays free: `await panel.train()`.
+
+        The Stop button works meanwhile with ipykernel 7; an older one, as on Colab, hears no button
+        while a cell runs: interrupt the cell, or use `launch`.
+        """
         self.launch(**choices)
         try:
             while self.state.busy:

@@ -52,7 +52,8 @@ def cluster_picture(tasks: Sequence[TaskStatus], collective: str) -> Picture:
     grid = _Grid(len(workers), len(others))
     parts = []
     if servers := [task for task in others if task.name.startswith(PS)]:
-        parts += [_bus(grid, len(servers)), _way_name(grid, collective)]
+        parts += [_bus(grid, len(servers))]
+        parts += [_way_name(grid, collective)] * (grid.rows == 1)  # two leave no room for it
     elif len(workers) > 1:
         parts += [_ring(grid), _way_name(grid, f"all-reduce · {collective}")]
     parts += [_box(grid, k, task) for k, task in enumerate([*workers, *others])]

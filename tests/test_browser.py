@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,10 @@ def test_the_interrupt_button_stops_the_workers(browser: Any, lab: str, name: st
     assert not problems
 
 
+@pytest.mark.skipif(
+    int(metadata.version("ipykernel").split(".")[0]) < 7,
+    reason="ipykernel 6 hears no button while a cell runs",
+)
 def test_stop_works_while_a_cell_awaits_the_run(browser: Any, lab: str) -> None:
     problems: list[str] = []
     with b.page(browser, problems) as tab:
