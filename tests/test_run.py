@@ -109,8 +109,3 @@ def test_an_error_in_the_function_is_the_readers_own_traceback() -> None:
         cluster.run(divide)
     assert "return 1 / 0" in str(caught.value)
     assert "helpers" not in caught.value.traceback
-
-
-def test_train_has_no_use_for_parameter_servers() -> None:
-    with LocalCluster(ps=1) as cluster, pytest.raises(ConfigError, match="ps=1"):
-        cluster.train(lambda: None, lambda: None)
