@@ -81,7 +81,10 @@ def _shards(seen: dict[str, list[list[int]]], case: Case) -> None:
         expected=_("each of {count} examples read once, by one worker or another").format(
             count=case["examples"]
         ),
-        found="; ".join(f"worker {k}: {shard}" for k, shard in enumerate(seen["shards"])),
+        found="; ".join(
+            _("worker {number}").format(number=worker) + f": {numbers}"
+            for worker, numbers in enumerate(seen["shards"])
+        ),
         hint=_(
             "input_context says how many pipelines there are, and which of them this one is. "
             "Whatever is random comes after the shard."
