@@ -96,9 +96,9 @@ def check(name: str, answers: Mapping[str, Any] | None = None, **case: Any) -> f
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # nbgrader takes any word there for failure
             case = {**task.case, **case}
-            seen = _observe(task, _answer(name, answers), case)
+            seen = _run(task.observe, _answer(name, answers), case)
             for part in task.parts:
-                part.judge(seen, case)
+                _run(part.judge, seen, case)
                 earned += part.points
                 lines.append(f"  ✓ {_(part.claim)}")
     except Wrong as wrong:
@@ -125,9 +125,10 @@ def expect(holds: bool, *, expected: object, found: object, hint: str) -> None:
         raise Wrong(expected, found, hint)
 
 
-def _observe(task: Task, answer: Any, case: Mapping[str, Any]) -> Any:
+def _run(function: Callable[..., Any], subject: Any, case: Mapping[str, Any]) -> Any:
+    """Calls what may call the reader's code; raises `Wrong` for whatever that raises."""
     try:
-        return task.observe(answer, case)
+        return function(subject, case)
     except Wrong:
         raise
     except NotImplementedError:
