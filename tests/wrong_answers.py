@@ -196,7 +196,10 @@ def shard(numbers, input_context):
     return numbers.shard(input_context.num_input_pipelines, own).shuffle(1000).batch(4)
 """,
     ),
-    "scaled_loss": (2, "def scaled_loss(losses, global_batch): return tf.reduce_mean(losses) / 2\n"),
+    "scaled_loss": (
+        2,
+        "def scaled_loss(losses, global_batch): return tf.reduce_mean(losses) / 2\n",
+    ),
     "save_every": (
         2,
         """

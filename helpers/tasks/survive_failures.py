@@ -59,7 +59,9 @@ def _whole(found: list[Any], case: Case) -> None:
                 numbers=dict(numbers)
             ),
             found=repr(steps),
-            hint=_("save_checkpoints_steps counts steps; between two savings there is one or more."),
+            hint=_(
+                "save_checkpoints_steps counts steps; between two savings there is one or more."
+            ),
         )
 
 
@@ -157,7 +159,9 @@ def _went_on(steps: list[int], case: Case) -> None:
         found=_("after the loss at step {step}, it began with step {begun}").format(
             step=case["killed_at"], begun=begun
         ),
-        hint=_("What is saved must also be looked for at the start; and what was not saved is gone."),
+        hint=_(
+            "What is saved must also be looked for at the start; and what was not saved is gone."
+        ),
     )
 
 

@@ -10,8 +10,8 @@ from helpers.check import Part, Task, expect
 from helpers.cluster import LocalCluster
 from helpers.errors import ConfigError
 from helpers.i18n import _, gettext_noop
-from helpers.tf_config import TFConfig
 from helpers.tf_config import Task as ClusterTask
+from helpers.tf_config import TFConfig
 
 Case = Mapping[str, Any]
 
