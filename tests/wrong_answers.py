@@ -64,9 +64,9 @@ mended = dict(broken)
 mended["10.0.0.2"] = json.dumps({"cluster": first, "task": {"type": "worker", "index": 1}})
 """,
         "gives each host a cluster of its own": """
+task = {"type": "worker", "index": 0}
 mended = {
-    host: json.dumps({"cluster": {"worker": [f"{host}:2222"]}, "task": {"type": "worker", "index": 0}})
-    for host in broken
+    host: json.dumps({"cluster": {"worker": [f"{host}:2222"]}, "task": task}) for host in broken
 }
 """,
     },

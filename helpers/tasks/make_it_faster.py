@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from helpers.check import Part, Task, expect
-from helpers.cluster import LocalCluster
 from helpers.cost_model import CostModel
 from helpers.i18n import _, gettext_noop
 from helpers.isolation import is_permitted
+from helpers.tasks.workers import run_workers
 
 Case = Mapping[str, Any]
 MEASURED = 0.25  # how far a measurement on a busy machine may be from the prediction
@@ -41,7 +41,7 @@ def _measure(compute: float, gradient_bytes: float, bandwidth: float) -> float:
     if not is_permitted():  # as on Colab: what was measured elsewhere
         return CostModel(compute).weak_speed_up(2, gradient_bytes, bandwidth / 2)
 
-    def run() -> list[float]:
+    def run(_context: Any) -> list[float]:
         import tensorflow as tf
 
         ring = tf.distribute.experimental.CommunicationImplementation.RING
@@ -51,14 +51,11 @@ def _measure(compute: float, gradient_bytes: float, bandwidth: float) -> float:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
         gradient = tf.zeros([int(gradient_bytes / 4)])
 
-        @tf.function
-        def exchange() -> Any:
-            def replica_exchange() -> Any:
-                replica = tf.distribute.get_replica_context()
-                return replica.all_reduce("SUM", gradient, options)
+        def all_reduce() -> Any:
+            replica = tf.distribute.get_replica_context()
+            return replica.all_reduce("SUM", gradient, options)
 
-            return strategy.run(replica_exchange)
-
+        exchange = tf.function(lambda: strategy.run(all_reduce))
         times = []
         for _turn in range(4):
             start = time.perf_counter()
@@ -67,8 +64,7 @@ def _measure(compute: float, gradient_bytes: float, bandwidth: float) -> float:
             times.append(time.perf_counter() - start)
         return times[1:]  # the first call builds the graph
 
-    with LocalCluster(workers=2, bandwidth=bandwidth) as cluster:
-        times = cluster.run(run, timeout=60)[0]
+    times = run_workers(run, bandwidth=bandwidth)[0]
     return 2 * compute / float(min(times))
 
 
@@ -109,14 +105,11 @@ def _step_times(slow: int) -> list[dict[str, float]]:
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
-        @tf.function
-        def exchange() -> Any:
-            def replica_exchange() -> Any:
-                return tf.distribute.get_replica_context().all_reduce("SUM", tf.ones([1000]))
+        def all_reduce() -> Any:
+            return tf.distribute.get_replica_context().all_reduce("SUM", tf.ones([1000]))
 
-            return strategy.run(replica_exchange)
-
-        exchange()
+        exchange = tf.function(lambda: strategy.run(all_reduce))
+        exchange()  # the first call builds the graph
         parts = {
             "input": lambda: time.sleep(0.2 if context.config.task.index == slow else 0.001),
             "compute": lambda: time.sleep(0.05),
@@ -130,8 +123,7 @@ def _step_times(slow: int) -> list[dict[str, float]]:
                 times[name] += (time.perf_counter() - start) / 3
         return times
 
-    with LocalCluster(workers=2) as cluster:
-        return cluster.run(run, timeout=60)
+    return run_workers(run)
 
 
 def _found_starving(seen: list[tuple[Any, Any]], case: Case) -> None:

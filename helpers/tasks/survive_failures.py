@@ -59,9 +59,7 @@ def _whole(found: list[Any], case: Case) -> None:
                 numbers=dict(numbers)
             ),
             found=repr(steps),
-            hint=_(
-                "save_checkpoints_steps counts steps; between two savings there is one or more."
-            ),
+            hint=_("save_checkpoints_steps counts steps, and there is no half step."),
         )
 
 
@@ -78,13 +76,13 @@ def _record(answer: Callable[..., Any], case: Case) -> list[float]:
         with strategy.scope():
             recorded = tf.Variable(tf.zeros([len(amounts)]))
 
-        @tf.function
         def step(number: Any, amount: Any) -> Any:
             answer(recorded, number, amount)
             return number
 
+        graph = tf.function(step)
         for number in order:
-            coordinator.schedule(step, args=(tf.constant(number), tf.constant(amounts[number])))
+            coordinator.schedule(graph, args=(tf.constant(number), tf.constant(amounts[number])))
             coordinator.join()
         return [float(amount) for amount in recorded.numpy()]
 
@@ -159,9 +157,7 @@ def _went_on(steps: list[int], case: Case) -> None:
         found=_("after the loss at step {step}, it began with step {begun}").format(
             step=case["killed_at"], begun=begun
         ),
-        hint=_(
-            "What is saved must also be looked for at the start; and what was not saved is gone."
-        ),
+        hint=_("What is saved must also be looked for, at the start."),
     )
 
 

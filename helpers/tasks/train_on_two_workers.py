@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from helpers.check import Part, Task, expect
-from helpers.cluster import LocalCluster
 from helpers.errors import ConfigError
 from helpers.i18n import _, gettext_noop
+from helpers.tasks.workers import run_workers
 from helpers.tf_config import Task as ClusterTask
 from helpers.tf_config import TFConfig
 
@@ -56,7 +56,7 @@ def _read_shards(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
         dataset = answer(tf.data.Dataset.range(examples), context)
         return [int(number) for batch in dataset for number in tf.reshape(batch, [-1])]
 
-    def read() -> list[int]:
+    def read(_context: Any) -> list[int]:
         import tensorflow as tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -69,8 +69,7 @@ def _read_shards(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
         strategy.distribute_datasets_from_function(dataset)
         return numbers
 
-    with LocalCluster(workers=case["workers"]) as cluster:
-        shards = cluster.run(read, timeout=60)
+    shards = run_workers(read, case["workers"])
     return {"shards": shards, "alone": lambda: numbers_read(None)}
 
 
@@ -123,8 +122,7 @@ def _gradients(answer: Callable[..., Any], case: Case) -> list[float]:
 
         return [float(strategy.run(tf.function(gradient), args=(sizes,))) for sizes in pairs]
 
-    with LocalCluster(workers=2) as cluster:
-        found = cluster.run(run, timeout=60)[0]
+    found = run_workers(run)[0]
     right = [sum(2 * n * n for n in range(sum(sizes))) / sum(sizes) for sizes in pairs]
     return [one / other for one, other in zip(found, right, strict=True)]
 
