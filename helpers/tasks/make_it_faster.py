@@ -8,7 +8,7 @@ from typing import Any
 
 from helpers.check import Part, Task, expect
 from helpers.cost_model import CostModel
-from helpers.i18n import _, gettext_noop
+from helpers.i18n import _, gettext_noop, number
 from helpers.isolation import is_permitted
 from helpers.tasks.workers import run_workers
 
@@ -73,8 +73,10 @@ def _predicts(seen: dict[str, float], case: Case) -> None:
         wanted, found = _right(numbers), seen[f"case {k}"]
         expect(
             _is_close(found, wanted, 0.01),
-            expected=_("{number:.3g}, with {numbers}").format(number=wanted, numbers=dict(numbers)),
-            found=f"{found:.3g}",
+            expected=_("{value}, with {numbers}").format(
+                value=number(wanted, ".3g"), numbers=dict(numbers)
+            ),
+            found=number(found, ".3g"),
             hint=_("What does each worker send in a ring? And a byte has 8 bits."),
         )
 
@@ -83,8 +85,8 @@ def _agrees(seen: dict[str, float], case: Case) -> None:
     if "measured" in seen:
         expect(
             _is_close(seen["predicted"], seen["measured"], MEASURED),
-            expected=_("{number:.3g}, as measured").format(number=seen["measured"]),
-            found=_("{number:.3g}, as predicted").format(number=seen["predicted"]),
+            expected=_("{value}, as measured").format(value=number(seen["measured"], ".3g")),
+            found=_("{value}, as predicted").format(value=number(seen["predicted"], ".3g")),
             hint=_("The machine may be busy: check again when it is quiet."),
         )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from helpers.check import Part, Task, expect
 from helpers.cluster import LocalCluster
-from helpers.i18n import _, gettext_noop
+from helpers.i18n import _, gettext_noop, number
 
 Case = Mapping[str, Any]
 
@@ -41,11 +41,11 @@ def _close(found: list[Any], case: Case) -> None:
         least = _lost(interval / numbers["step_seconds"], numbers)
         expect(
             _lost(steps, numbers) < CLOSE * least,
-            expected=_("{least:.2%} of the time lost, with {numbers}").format(
-                least=least, numbers=dict(numbers)
+            expected=_("{part} of the time lost, with {numbers}").format(
+                part=number(least, ".2%"), numbers=dict(numbers)
             ),
-            found=_("{lost:.2%} lost, saving every {steps} steps").format(
-                lost=_lost(steps, numbers), steps=steps
+            found=_("{part} lost, saving every {steps} steps").format(
+                part=number(_lost(steps, numbers), ".2%"), steps=number(steps, ",g")
             ),
             hint=_("How often does any of the machines fail? Lesson 8 has the best interval."),
         )
@@ -81,8 +81,8 @@ def _record(answer: Callable[..., Any], case: Case) -> list[float]:
             return number
 
         graph = tf.function(step)
-        for number in order:
-            coordinator.schedule(graph, args=(tf.constant(number), tf.constant(amounts[number])))
+        for place in order:
+            coordinator.schedule(graph, args=(tf.constant(place), tf.constant(amounts[place])))
             coordinator.join()
         return [float(amount) for amount in recorded.numpy()]
 

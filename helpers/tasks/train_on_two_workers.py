@@ -8,7 +8,7 @@ from typing import Any
 
 from helpers.check import Part, Task, expect
 from helpers.errors import ConfigError
-from helpers.i18n import _, gettext_noop
+from helpers.i18n import _, gettext_noop, number
 from helpers.tasks.workers import run_workers
 from helpers.tf_config import Task as ClusterTask
 from helpers.tf_config import TFConfig
@@ -135,7 +135,7 @@ def _gradient(place: int) -> Callable[[list[float], Case], None]:
             expected=_("the gradient of one worker with all {count} examples").format(
                 count=sum(case["batches"][place])
             ),
-            found=_("{ratio:.3g} times that").format(ratio=ratio),
+            found=_("{ratio} times that").format(ratio=number(ratio, ".3g")),
             hint=_("The workers add up their gradients. What does each have to divide by?"),
         )
 
