@@ -62,7 +62,7 @@ class JailedKernelManager(AsyncKernelManager):
 
     def _limits(self, folder: str) -> list[str]:
         if not self.jailed:
-            return ["timeout", "--signal=KILL", str(self.seconds)]
+            return [*JAIL, "--open", f"--seconds={self.seconds}", "--"]
         hidden = [f"--hide={path}" for path in self.hidden]
         return [*JAIL, f"--seconds={self.seconds}", f"--writable={folder}", *hidden, "--"]
 

@@ -6,7 +6,7 @@ The program gets namespaces of its own (see namespaces(7)): of the network, with
 loopback; of processes, so that all it starts end with it; and of mounts, where everything is
 read-only but the writable folders, and the hidden ones are empty. It keeps its user and loses its
 capabilities, so it cannot undo this. Not limited: memory, and the time of the processor before the
-deadline.
+deadline. With --open there is only the deadline, for machines that permit no namespaces.
 
 It imports nothing of this project, and no package: it starts in 0.05 s.
 """
@@ -47,10 +47,11 @@ def main(argv: list[str] | None = None) -> int:
     args = _parse(argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a kernel's interrupt is for the program
     try:
-        _new_namespaces()
+        if not args.open:
+            _new_namespaces()
         first = os.fork()
         if first == 0:
-            _be_first(args)
+            _start(args.program) if args.open else _be_first(args)
     except OSError as error:
         print(f"jail: {error}", file=sys.stderr)
         return FORBIDDEN
@@ -62,6 +63,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--writable", type=os.path.realpath, action="append", default=[])
     parser.add_argument("--hide", type=os.path.realpath, action="append", default=[])
+    parser.add_argument("--open", action="store_true", help="nothing but the deadline")
     parser.add_argument("program", nargs="+")
     return parser.parse_args(argv)
 
@@ -99,9 +101,8 @@ def _be_first(args: argparse.Namespace) -> None:
         _drop_capabilities()
         program = os.fork()
         if program == 0:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
             os.environ.pop("JPY_PARENT_PID", None)  # a kernel would look for what it cannot see
-            os.execvp(args.program[0], args.program)
+            _start(args.program)
         pid = 0
         while pid != program:
             pid, status = os.wait()
@@ -110,6 +111,11 @@ def _be_first(args: argparse.Namespace) -> None:
         print(f"jail: {error}", file=sys.stderr, flush=True)
     finally:
         os._exit(code)
+
+
+def _start(program: list[str]) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.execvp(program[0], program)
 
 
 def _limit_files(writable: list[str], hidden: list[str]) -> None:
