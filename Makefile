@@ -1,17 +1,18 @@
 # The commands people type. `make run` and `make test` do all set-up on a fresh machine.
 IN ?= en
 LESSON ?= 01
-FROM ?= submissions
 WORKERS ?= 2
 VENV ?= .venv
 export IN WORKERS VENV
 
 PY := $(VENV)/bin/python
-.PHONY: run assignments grade test test-browser test-long test-colab test-newest test-ray lab app lint environment extract update build check
+.PHONY: run test test-browser test-long test-colab test-newest test-ray lab app lint environment extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
 	@$(PY) -m notebooks.run --lesson $(LESSON) --language $(IN)
 
+.PHONY: assignments grade
+FROM ?= submissions
 assignments: environment  ## exercises for a class: make assignments IN=es; see helpers/TEACHING.md
 	@$(PY) -m notebooks.course release --language $(IN)
 
