@@ -12,6 +12,14 @@ QUICK := not browser and not long and not colab and not ray
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
 	@$(PY) -m notebooks.run --lesson $(LESSON) --language $(IN)
 
+.PHONY: assignments grade
+FROM ?= submissions
+assignments: environment  ## exercises for a class: make assignments IN=es; see helpers/TEACHING.md
+	@$(PY) -m notebooks.course release --language $(IN)
+
+grade: environment  ## mark a folder of submissions: make grade IN=es FROM=submissions
+	@$(PY) -m notebooks.course grade --language $(IN) "$(FROM)"
+
 test: environment lint  ## everything that must hold, but for what needs a browser
 	@$(PY) -m locales check
 	@$(PY) -m pytest -n 2 -m "$(QUICK)"

@@ -6,7 +6,7 @@ A maintainers' program, run from the root of the repository; nothing of it is in
 Arrows point one way::
 
     __main__ ─▶ update, build, checks ─▶ catalogue, structure ─▶ markdown ─▶ html
-                                      └▶ notebook, project
+                                      └▶ exercises ─▶ notebook, project
 
 TRANSLATING.md beside this file says how to translate.
 """

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from locales import badges, catalogue, markdown, notebook
+from locales import badges, catalogue, exercises, markdown, notebook
 from locales.catalogue import LessonCatalogue
 from locales.notebook import Json
-from locales.project import PANEL, SOURCE, Project, read_text
+from locales.project import PANEL, SOURCE, LocalisationError, Project
 
 NAMED_LANGUAGE = re.compile(
     r"""(\b(?:lang|language)\s*=\s*|\bset_language\(\s*)(["'])en\2""", re.IGNORECASE
@@ -45,7 +45,7 @@ def build(
     in the cell tagged ``l10n-lang``. Outputs come from the file that is there, if its code
     is the same. English is built in place: only its badges can change.
     """
-    text = read_text(project.notebook(domain))
+    text = exercises.english(project, domain)
     result = notebook.parse(text, str(project.notebook(domain)))
     before = notebook.dumps(result)
     built = Built(text)
@@ -60,6 +60,18 @@ def build(
     if lang != SOURCE or after != before:
         built.text = after
     return built
+
+
+def solution(project: Project, domain: str, lang: str) -> str:
+    """The text of an exercise's solution, translated by the catalogue of the exercise."""
+    path = project.solution(domain)
+    if path is None:
+        raise LocalisationError(f"{domain} is no exercise. Choose one of {project.exercises}.")
+    result = notebook.read(path)
+    if lang != SOURCE:
+        messages = catalogue.read(project.catalogue(domain, lang), lang)
+        _translate(result, lang, messages, Built(""))
+    return notebook.dumps(result)
 
 
 def in_language(code: str, lang: str) -> str:

@@ -7,16 +7,15 @@ from pathlib import Path
 
 from locales import notebook
 from locales.notebook import Json
-from locales.project import LocalisationError
+from locales.project import EXERCISES, LocalisationError
 
 CELL_SECONDS = 600
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-READER_FOLDER = "exercises"  # blanks for the reader to fill: these are not executed
 
 
 def is_executable(domain: str) -> bool:
     """Whether a notebook runs as it is; an exercise waits for its reader."""
-    return not domain.startswith(f"{READER_FOLDER}/")
+    return not domain.startswith(f"{EXERCISES}/")
 
 
 def execute(text: str, path: Path) -> str:

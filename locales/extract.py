@@ -5,7 +5,7 @@ from __future__ import annotations
 from babel.messages.catalog import Message
 from babel.messages.extract import extract_from_file
 
-from locales import catalogue, markdown, notebook
+from locales import catalogue, exercises, markdown, notebook
 from locales.project import PANEL, Project
 
 KEYWORDS = {"_": None, "gettext_noop": None, "ngettext": (1, 2)}
@@ -26,7 +26,7 @@ def domains(project: Project) -> list[str]:
 def _lesson(project: Project, domain: str) -> list[Message]:
     path = project.notebook(domain)
     found: dict[str, Message] = {}
-    for cell in notebook.prose(notebook.read(path)):
+    for cell in notebook.prose(notebook.parse(exercises.english(project, domain), domain)):
         for part in markdown.split(notebook.source(cell)):
             message = found.setdefault(part.text, Message(part.text))
             catalogue.drop_format_flags(message)

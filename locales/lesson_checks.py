@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from locales import build, execute, notebook, structure
+from locales import build, execute, exercises, notebook, structure
 from locales.notebook import Json
 from locales.project import SOURCE, Project
 from locales.report import Finding
@@ -16,7 +16,7 @@ from locales.text_checks import Problem
 
 def lesson_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
     """Every finding about one notebook in one language."""
-    english = notebook.read(project.notebook(domain))
+    english = notebook.parse(exercises.english(project, domain), domain)
     built = build.build(project, domain, lang)
     result = notebook.parse(built.text, domain)
     yield from freshness_problems(project, domain, lang, built)

@@ -14,6 +14,7 @@ else:
 
 SOURCE = "en"
 PANEL = "panel"  # the domain of the messages in helpers
+EXERCISES = "exercises"  # the folder of notebooks that wait for their reader
 
 
 class LocalisationError(Exception):
@@ -72,7 +73,13 @@ class Project:
     @property
     def notebooks(self) -> list[str]:
         """The domains of the English notebooks, in the order of the lessons."""
-        return self.notebooks_in(SOURCE)
+        return sorted({*self.notebooks_in(SOURCE), *self.exercises})
+
+    @property
+    def exercises(self) -> list[str]:
+        """The domains of the exercises that have a solution, from which they are cut."""
+        paths = (self.root / "notebooks" / "solutions").glob("*.ipynb")
+        return sorted(f"{EXERCISES}/{path.stem}" for path in paths)
 
     def notebooks_in(self, lang: str) -> list[str]:
         """The domains of the notebooks that are in one language's folder."""
@@ -85,6 +92,13 @@ class Project:
     def notebook(self, domain: str, lang: str = SOURCE) -> Path:
         """Where a notebook stands in one language."""
         return self.root / "notebooks" / lang / f"{domain}.ipynb"
+
+    def solution(self, domain: str) -> Path | None:
+        """Where an exercise's solution stands, if `domain` is an exercise."""
+        folder, _slash, name = domain.rpartition("/")
+        if folder != EXERCISES:
+            return None
+        return self.root / "notebooks" / "solutions" / f"{name}.ipynb"
 
     def catalogue(self, domain: str, lang: str) -> Path:
         """Where the translation of a domain stands."""

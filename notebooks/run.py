@@ -32,7 +32,8 @@ def find_lesson(number: str, language: str) -> Path:
     """
     folder = LESSONS / language
     if not folder.is_dir():
-        languages = sorted(path.name for path in LESSONS.iterdir() if list(path.glob("*.ipynb")))
+        folders = {path.parent.name for path in LESSONS.glob("*/*.ipynb")} - {"solutions"}
+        languages = sorted(folders)
         raise SystemExit(f"There are no lessons in {language!r}. Choose IN={'|'.join(languages)}.")
     found = sorted(folder.glob(f"{number.zfill(2)}_*.ipynb"))
     if not found:

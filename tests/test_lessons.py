@@ -16,7 +16,11 @@ from notebooks.run import best_result, summary
 ROOT = Path(__file__).parents[1]
 MEASURED = {"speed"}  # the reader's own machine, about which nothing is claimed
 TRAINS = re.compile(r"cluster\.(train|run)\(|\bfit\(|panel\.run\(")
-LESSONS = sorted(ROOT.glob("notebooks/*/[0-9][0-9]_*.ipynb"))
+LESSONS = sorted(
+    path
+    for path in ROOT.glob("notebooks/*/[0-9][0-9]_*.ipynb")
+    if path.parent.name != "solutions"  # tests/test_exercises.py has these
+)
 ENGLISH = [path for path in LESSONS if path.parent.name == "en"]
 
 

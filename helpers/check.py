@@ -1,0 +1,177 @@
+"""`check("shard")`: whether a task of an exercise is solved, and what to look at if not.
+
+A reader calls it in the notebook; the graded cells of nbgrader call the same, and then again with
+other numbers. A task has parts, checked in order up to the first that fails; each is worth points.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from helpers.errors import UserCodeError, unknown_choice
+from helpers.i18n import _, gettext_noop, number
+
+MODULES = {  # where each task is checked; imported when it is
+    "third_worker": "train_on_two_workers",
+    "shard": "train_on_two_workers",
+    "scaled_loss": "train_on_two_workers",
+    "mended": "train_on_two_workers",
+    "save_every": "survive_failures",
+    "record": "survive_failures",
+    "must_restart": "survive_failures",
+    "count": "survive_failures",
+    "speed_up": "make_it_faster",
+    "starving": "make_it_faster",
+    "fast": "make_it_faster",
+}
+READ_TASK = gettext_noop("Read the task again, and run your own code to see what it does.")
+
+
+class Wrong(Exception):
+    """What a check found that is not as it should be.
+
+    Attributes:
+      expected, found: in words, or as values.
+      hint: where to look; never the solution.
+    """
+
+    def __init__(self, expected: object, found: object, hint: str) -> None:
+        super().__init__(hint)
+        self.expected, self.found, self.hint = expected, found, hint
+
+
+@dataclass(frozen=True)
+class Part:
+    """One claim about an answer, worth points.
+
+    Attributes:
+      claim: in words, in English; it is translated when it is shown.
+      judge: raises `Wrong` unless what was observed fits the case.
+    """
+
+    points: float
+    claim: str
+    judge: Callable[[Any, Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """How an answer is checked.
+
+    Attributes:
+      observe: what the answer does in a case: real workers run it, where it is about workers.
+      parts: judged in order; after one that fails, none is.
+      case: the numbers that the reader's own check takes.
+    """
+
+    observe: Callable[[Any, Mapping[str, Any]], Any]
+    parts: tuple[Part, ...]
+    case: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def points(self) -> float:
+        """The most that an answer can earn."""
+        return sum(part.points for part in self.parts)
+
+
+def check(name: str, answers: Mapping[str, Any] | None = None, **case: Any) -> float:
+    """Checks one task, says what it found, and returns the points earned.
+
+    Args:
+      name: of the task, which is the name that the answer has in the notebook.
+      answers: where the answer is looked up; by default among the notebook's variables.
+      case: other numbers than the task's own to try the answer with.
+
+    Raises:
+      ConfigError: there is no such task.
+    """
+    task = find_task(name)
+    earned = 0.0
+    lines: list[str] = []
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # nbgrader takes any word there for failure
+            case = {**task.case, **case}
+            seen = _run(task.observe, _answer(name, answers), case)
+            for part in task.parts:
+                _run(part.judge, seen, case)
+                earned += part.points
+                lines.append(f"  ✓ {_(part.claim)}")
+    except Wrong as wrong:
+        lines += _report(task.parts[len(lines)], wrong)
+    print(_head(name, earned, task.points), *lines, sep="\n")
+    return earned
+
+
+def find_task(name: str) -> Task:
+    """The task of this name.
+
+    Raises:
+      ConfigError: there is none.
+    """
+    if name not in MODULES:
+        raise unknown_choice("name", name, MODULES)
+    tasks: dict[str, Task] = importlib.import_module(f"helpers.tasks.{MODULES[name]}").TASKS
+    return tasks[name]
+
+
+def expect(holds: bool, *, expected: object, found: object, hint: str) -> None:
+    """Raises `Wrong` unless it holds."""
+    if not holds:
+        raise Wrong(expected, found, hint)
+
+
+def _run(function: Callable[..., Any], subject: Any, case: Mapping[str, Any]) -> Any:
+    """Calls what may call the reader's code; raises `Wrong` for whatever that raises."""
+    try:
+        return function(subject, case)
+    except Wrong:
+        raise
+    except NotImplementedError:
+        raise _empty() from None
+    except Exception as error:  # whatever the reader's code raises
+        if isinstance(error, UserCodeError) and "NotImplementedError" in str(error):
+            raise _empty() from None
+        found = f"{type(error).__name__}: {error}"
+        raise Wrong(_("an answer that runs"), found, _(READ_TASK)) from error
+
+
+def _answer(name: str, answers: Mapping[str, Any] | None) -> Any:
+    if answers is None:
+        answers = _notebook()
+    if answers.get(name) is None:
+        expected = _("something named {name}").format(name=name)
+        hint = _("Run the cell with your answer first; it must not end with an error.")
+        raise Wrong(expected, _("nothing of that name"), hint)
+    return answers[name]
+
+
+def _notebook() -> Mapping[str, Any]:
+    """The variables of the notebook, or of the program."""
+    import IPython
+
+    shell = IPython.get_ipython()
+    return shell.user_ns if shell else vars(importlib.import_module("__main__"))
+
+
+def _empty() -> Wrong:
+    hint = _("Write your answer in place of the line that raises NotImplementedError.")
+    return Wrong(_("your answer"), _("an empty place"), hint)
+
+
+def _head(name: str, earned: float, points: float) -> str:
+    message = _("{name}: {earned} of {points} points")
+    return message.format(name=name, earned=number(earned, "g"), points=number(points, "g"))
+
+
+def _report(part: Part, wrong: Wrong) -> list[str]:
+    return [
+        f"  ✗ {_(part.claim)}",
+        "      " + _("expected: {expected}").format(expected=wrong.expected),
+        "      " + _("found: {found}").format(found=wrong.found),
+        "      " + _("hint: {hint}").format(hint=wrong.hint),
+    ]

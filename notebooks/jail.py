@@ -1,0 +1,180 @@
+"""Runs a program that may write only into some folders, has no network, and a deadline.
+
+    python -I -S jail.py --seconds 240 --writable DIR --hide DIR -- program argument …
+
+The program gets namespaces of its own (see namespaces(7)): of the network, with nothing but
+loopback; of processes, so that all it starts end with it; and of mounts, where everything is
+read-only but the writable folders, and the hidden ones are empty. It keeps its user and loses its
+capabilities, so it cannot undo this. Not limited: memory, and the time of the processor before the
+deadline. With --open there is only the deadline, for machines that permit no namespaces.
+
+It imports nothing of this project, and no package: it starts in 0.05 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+
+# <linux/sched.h>
+NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES, NEW_NETWORK = (
+    0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000,
+)  # fmt: skip
+NAMESPACES = NEW_MOUNTS | NEW_IPC | NEW_PROCESSES | NEW_NETWORK
+# <linux/mount.h>
+NOSUID, NODEV, BIND, RECURSIVE, PRIVATE = 2, 4, 0x1000, 0x4000, 0x40000
+MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, READ_ONLY = 442, -100, 0x8000, 1
+# <linux/prctl.h>
+PARENT_DEATH_SIGNAL, DROP_CAPABILITY, NO_NEW_PRIVILEGES = 1, 24, 38
+SETFCAP = 31  # <linux/capability.h>: root may not make a user namespace without it
+CAPSET_HEAD = struct.pack("Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
+OF_THE_KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
+FORBIDDEN, TOO_LONG = 125, 124  # exit codes
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line; returns the exit code of the program."""
+    args = _parse(argv)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a kernel's interrupt is for the program
+    try:
+        if not args.open:
+            _new_namespaces()
+        first = os.fork()
+        if first == 0:
+            _start(args.program) if args.open else _be_first(args)
+    except OSError as error:
+        print(f"jail: {error}", file=sys.stderr)
+        return FORBIDDEN
+    return _wait(first, args.seconds)
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--writable", type=os.path.realpath, action="append", default=[])
+    parser.add_argument("--hide", type=os.path.realpath, action="append", default=[])
+    parser.add_argument("--open", action="store_true", help="nothing but the deadline")
+    parser.add_argument("program", nargs="+")
+    return parser.parse_args(argv)
+
+
+def _new_namespaces() -> None:
+    """Leaves the namespaces of the parent; without privileges, by way of a user namespace."""
+    user, group = os.getuid(), os.getgid()
+    if libc.unshare(NAMESPACES) == 0:
+        return
+    _check(libc.unshare(NAMESPACES | NEW_USER))
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def _wait(first: int, seconds: float) -> int:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(first, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status) & 255
+        time.sleep(0.05)
+    os.kill(first, signal.SIGKILL)  # the first of its namespace: all others end with it
+    os.waitpid(first, 0)
+    return TOO_LONG
+
+
+def _be_first(args: argparse.Namespace) -> None:
+    """The first process of the new namespace: sets it up, starts the program, and buries."""
+    code = FORBIDDEN
+    try:
+        _check(libc.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0))
+        _limit_files(args.writable, args.hide)
+        _raise_loopback()
+        _drop_capabilities()
+        program = os.fork()
+        if program == 0:
+            os.environ.pop("JPY_PARENT_PID", None)  # a kernel would look for what it cannot see
+            _start(args.program)
+        pid = 0
+        while pid != program:
+            pid, status = os.wait()
+        code = os.waitstatus_to_exitcode(status) & 255
+    except OSError as error:
+        print(f"jail: {error}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(code)
+
+
+def _start(program: list[str]) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.execvp(program[0], program)
+
+
+def _limit_files(writable: list[str], hidden: list[str]) -> None:
+    folder = os.getcwd()
+    kept = [(path, os.open(path, os.O_PATH)) for path in writable]
+    _mount(None, "/", None, RECURSIVE | PRIVATE)
+    for path in [*hidden, "/run", "/dev/shm"]:
+        if os.path.isdir(path) and not os.path.islink(path):
+            _mount("tmpfs", path, "tmpfs", NOSUID | NODEV)
+    for path, descriptor in kept:
+        os.makedirs(path, exist_ok=True)  # it may stand in a hidden folder
+        _mount(f"/proc/self/fd/{descriptor}", path, None, BIND)
+        os.close(descriptor)
+    _set_read_only("/", True, AT_RECURSIVE)
+    for path in [*writable, "/dev/shm"]:
+        _set_read_only(path, False)
+    _mount("proc", "/proc", "proc", NOSUID | NODEV)
+    for path in OF_THE_KERNEL:
+        if os.path.exists(path):
+            _mount(path, path, None, BIND)
+            _set_read_only(path, True)
+    os.chdir(folder)  # as it is mounted now
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
+    names = [None if name is None else name.encode() for name in (source, target, kind)]
+    _check(libc.mount(*names, ctypes.c_ulong(flags), None), target)
+
+
+def _set_read_only(path: str, on: bool, flags: int = 0) -> None:
+    """mount_setattr(2), which came with Linux 5.12."""
+    attributes = struct.pack("=QQQQ", READ_ONLY if on else 0, 0 if on else READ_ONLY, 0, 0)
+    code = libc.syscall(
+        MOUNT_SETATTR, AT_FDCWD, path.encode(), flags, attributes, ctypes.c_size_t(len(attributes))
+    )
+    _check(code, path)
+
+
+def _raise_loopback() -> None:
+    set_flags, up = 0x8914, 0x1  # SIOCSIFFLAGS, IFF_UP
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, set_flags, struct.pack("16sh14x", b"lo", up))
+
+
+def _drop_capabilities() -> None:
+    """All but one that is of no use here, and that workers' own network namespaces need."""
+    number = 0
+    while number == SETFCAP or libc.prctl(DROP_CAPABILITY, number, 0, 0, 0) == 0:
+        number += 1
+    kept = 1 << SETFCAP
+    _check(libc.capset(CAPSET_HEAD, struct.pack("IIIIII", kept, kept, kept, 0, 0, 0)))
+    _check(libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+
+
+def _check(code: int, what: str = "") -> None:
+    if code < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
