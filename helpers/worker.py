@@ -43,6 +43,7 @@ from helpers.tf_config import TFConfig
 from helpers.tracebacks import split_graph_error
 
 HEARTBEAT_SECONDS = 1.0
+LINGER_SECONDS = 0.5  # a peer may still be fetching the sum of the last all-reduce from us
 
 # Errors of TensorFlow that come from the other processes or from the network: the same work,
 # begun again, may well succeed. Everything else would only fail again.
@@ -103,6 +104,8 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     report("result", value=value)
+    if len(context.config.tasks) > 1:
+        time.sleep(LINGER_SECONDS)
     return 0
 
 
