@@ -180,7 +180,10 @@ def _decodes_once(seen: dict[str, Any], case: Case) -> None:
             sorted(round(value, 4) for value in one["values"]) == wanted,
             expected=_("all {count} images, decoded and scaled").format(count=case["images"]),
             found=_("{count} values").format(count=len(one["values"])),
-            hint=_("Only the order of the pipeline's parts has to change."),
+            hint=_(
+                "What comes out must stay the same: a part may move or be added, none may be "
+                "left out."
+            ),
         )
     expect(
         (first["decode"], second["decode"]) == (case["images"], 0),
