@@ -5,7 +5,8 @@
 Two processes train at the same time, with one pinned core and one thread each, on the same cached
 input. Each layer adds something to the one before; only the last one has a peer. Wall clock and
 processor time of a step are taken over STEPS steps, the best of several rounds; what the operations
-of the last layer take comes from TensorFlow's own trace. Writes `step_cost.md`.
+of the last layer take comes from TensorFlow's own trace. Writes `step_cost_64.md`, the batch in its
+name.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def main(argv: list[str] | None = None) -> int:
     costs = measure(args.batch_size, args.rounds)
     text = report(args.batch_size, costs, trace(args.batch_size))
     args.output.mkdir(parents=True, exist_ok=True)
-    (args.output / "step_cost.md").write_text(text, "utf-8")
+    (args.output / f"step_cost_{args.batch_size}.md").write_text(text, "utf-8")
     print(text)
     return 0
 
