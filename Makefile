@@ -27,7 +27,7 @@ test: environment lint  ## everything that must hold, but for what needs a brows
 test-browser: environment  ## the panel in a real Chromium, in JupyterLab and Voila
 	@$(PY) -m pytest -m "browser and not long"
 
-test-long: environment  ## every fault, chaos, leaks and load, for half an hour
+test-long: environment  ## every lesson in every language, every fault, chaos, leaks, load
 	@$(PY) -m pytest -m long
 
 # What else is tested, each in an environment of its own beside .venv.
