@@ -10,7 +10,6 @@ import socket
 import sys
 import tempfile
 import threading
-import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
@@ -26,7 +25,7 @@ from helpers.keras_2 import select_keras_2
 from helpers.launcher import check_writable, default_start_timeout
 from helpers.progress import follow
 from helpers.result import TrainingResult
-from helpers.strategy import COLLECTIVES, check_collective
+from helpers.strategy import COLLECTIVES, MULTI_WORKER, check_collective
 from helpers.supervisor import Deadlines
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class RayCluster:
                 '"after" or None.'
             )
             raise ConfigError(message)
-        result = TrainingResult(self.workers, self.collective, "", time.time())
+        result = TrainingResult.begun(MULTI_WORKER, self.workers, self.collective)
         if not self._at_work.acquire(blocking=False):
             message = _("{cluster!r} is at work already. Wait for it, or call stop().")
             raise ClusterError(message.format(cluster=self))

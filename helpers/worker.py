@@ -23,10 +23,12 @@ import os
 import select
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +45,7 @@ from helpers.tf_config import TFConfig
 from helpers.tracebacks import split_graph_error
 
 HEARTBEAT_SECONDS = 1.0
-LINGER_SECONDS = 0.5  # a peer may still be fetching the sum of the last all-reduce from us
+PATIENCE_SECONDS = 10.0  # for the peers, when the own work is done
 
 # Errors of TensorFlow that come from the other processes or from the network: the same work,
 # begun again, may well succeed. Everything else would only fail again.
@@ -101,11 +103,9 @@ def main(argv: list[str] | None = None) -> int:
         report("error", **described)
         traceback.print_exc()
         return AGAIN if described["restartable"] else 1
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
     report("result", value=value)
-    if len(context.config.tasks) > 1:
-        time.sleep(LINGER_SECONDS)
+    if supervised and context.config.task in context.config.tasks:
+        _wait_for_peers(context.config)
     return 0
 
 
@@ -135,6 +135,10 @@ def _supervised() -> Callable[..., None]:
 
 
 def _by_hand(step_timeout: float) -> Callable[..., None]:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Ctrl-C ends it even inside a collective that waits for ever; a KeyboardInterrupt would
+        # wait for the collective, and may be lost in a callback of TensorFlow.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     watch = StepWatch(EventPrinter(), step_timeout)
     threading.Thread(target=watch.watch, daemon=True).start()
     return watch
@@ -145,6 +149,20 @@ def _config() -> TFConfig:
     if "TF_CONFIG" not in os.environ and (config := config_from_slurm(os.environ)):
         os.environ["TF_CONFIG"] = config.to_json()
     return TFConfig.from_env()
+
+
+def _wait_for_peers(config: TFConfig) -> None:
+    """Stays until all are done: one may still be fetching the last all-reduce's sum from here."""
+    if config.is_asynchronous:
+        return  # nobody takes part in the step of another
+    folder = Path(tempfile.gettempdir())  # that of the attempt, the same in all its tasks
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with suppress(OSError):  # a full disk must not undo a result
+        (folder / f"done-{config.task}").touch()
+        while len(list(folder.glob("done-*"))) < len(config.tasks):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.02)
 
 
 def _plain(value: Any) -> Any:

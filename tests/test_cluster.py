@@ -320,3 +320,15 @@ def greet(*, name: str) -> str:
 
 def role(context: WorkerContext) -> str:
     return str(context.config.task)
+
+
+def return_one_after_the_other(context: WorkerContext) -> None:
+    time.sleep(context.config.task.index)
+
+
+def test_a_worker_that_is_done_stays_until_its_peers_are() -> None:
+    events: list[Event] = []
+    with LocalCluster(workers=2) as cluster:
+        cluster.run(return_one_after_the_other, on_event=events.append)
+    kinds = [event["event"] for event in events if event["event"] in ("result", "exit")]
+    assert kinds == ["result", "result", "exit", "exit"]

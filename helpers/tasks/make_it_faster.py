@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from helpers.check import Part, Task, expect
+from helpers.cluster import LocalCluster
 from helpers.cost_model import CostModel
 from helpers.i18n import _, gettext_noop, number
 from helpers.isolation import is_permitted
-from helpers.tasks.workers import run_workers
 
 Case = Mapping[str, Any]
 MEASURED = 0.25  # how far a measurement on a busy machine may be from the prediction
@@ -41,8 +41,8 @@ def _measure(compute: float, gradient_bytes: float, bandwidth: float) -> float:
     if not is_permitted():  # as on Colab: what was measured elsewhere
         return CostModel(compute).weak_speed_up(2, gradient_bytes, bandwidth / 2)
 
-    def run(_context: Any) -> list[float]:
-        import tensorflow as tf
+    def run() -> list[float]:
+        from helpers.estimator import tf
 
         ring = tf.distribute.experimental.CommunicationImplementation.RING
         options = tf.distribute.experimental.CommunicationOptions(
@@ -64,7 +64,8 @@ def _measure(compute: float, gradient_bytes: float, bandwidth: float) -> float:
             times.append(time.perf_counter() - start)
         return times[1:]  # the first call builds the graph
 
-    times = run_workers(run, bandwidth=bandwidth)[0]
+    with LocalCluster(workers=2, bandwidth=bandwidth) as cluster:
+        times = cluster.run(run, timeout=60)[0]
     return 2 * compute / float(min(times))
 
 
@@ -103,7 +104,7 @@ def _step_times(slow: int) -> list[dict[str, float]]:
     """The seconds of a step in each of two real workers, one of which has a slow pipeline."""
 
     def run(context: Any) -> dict[str, float]:
-        import tensorflow as tf
+        from helpers.estimator import tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
@@ -125,7 +126,8 @@ def _step_times(slow: int) -> list[dict[str, float]]:
                 times[name] += (time.perf_counter() - start) / 3
         return times
 
-    return run_workers(run)
+    with LocalCluster(workers=2) as cluster:
+        return cluster.run(run, timeout=60)
 
 
 def _found_starving(seen: list[tuple[Any, Any]], case: Case) -> None:
@@ -148,7 +150,7 @@ def _judge_starving(seen: Sequence[tuple[Any, Any]]) -> None:
 
 def _count_calls(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
     """What a pipeline gives, and how often it calls its functions, in two passes."""
-    import tensorflow as tf
+    from helpers.estimator import tf
 
     calls = {"decode": 0, "scale": 0}
 

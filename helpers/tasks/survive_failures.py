@@ -68,7 +68,7 @@ def _record(answer: Callable[..., Any], case: Case) -> list[float]:
     amounts, order = case["amounts"], case["order"]
 
     def coordinate() -> list[float]:
-        import tensorflow as tf
+        from helpers.estimator import tf
 
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         strategy = tf.distribute.ParameterServerStrategy(resolver)

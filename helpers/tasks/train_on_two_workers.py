@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from helpers.check import Part, Task, expect
+from helpers.cluster import LocalCluster
 from helpers.errors import ConfigError
 from helpers.i18n import _, gettext_noop, number
-from helpers.tasks.workers import run_workers
 from helpers.tf_config import Task as ClusterTask
 from helpers.tf_config import TFConfig
 
@@ -51,13 +51,13 @@ def _read_shards(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
     examples = case["examples"]
 
     def numbers_read(context: Any) -> list[int]:
-        import tensorflow as tf
+        from helpers.estimator import tf
 
         dataset = answer(tf.data.Dataset.range(examples), context)
         return [int(number) for batch in dataset for number in tf.reshape(batch, [-1])]
 
-    def read(_context: Any) -> list[int]:
-        import tensorflow as tf
+    def read() -> list[int]:
+        from helpers.estimator import tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         numbers: list[int] = []
@@ -69,7 +69,8 @@ def _read_shards(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
         strategy.distribute_datasets_from_function(dataset)
         return numbers
 
-    shards = run_workers(read, case["workers"])
+    with LocalCluster(case["workers"]) as cluster:
+        shards = cluster.run(read, timeout=60)
     return {"shards": shards, "alone": lambda: numbers_read(None)}
 
 
@@ -106,7 +107,7 @@ def _gradients(answer: Callable[..., Any], case: Case) -> list[float]:
     pairs = case["batches"]
 
     def run(context: Any) -> list[float]:
-        import tensorflow as tf
+        from helpers.estimator import tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         with strategy.scope():
@@ -122,7 +123,8 @@ def _gradients(answer: Callable[..., Any], case: Case) -> list[float]:
 
         return [float(strategy.run(tf.function(gradient), args=(sizes,))) for sizes in pairs]
 
-    found = run_workers(run)[0]
+    with LocalCluster(workers=2) as cluster:
+        found = cluster.run(run, timeout=60)[0]
     right = [sum(2 * n * n for n in range(sum(sizes))) / sum(sizes) for sizes in pairs]
     return [one / other for one, other in zip(found, right, strict=True)]
 
