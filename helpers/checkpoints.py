@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from helpers.errors import ConfigError
@@ -48,6 +49,14 @@ def saved_step(model_dir: str) -> int:
     """The global step that training in `model_dir` goes on from; 0 without a checkpoint."""
     path = tf.train.latest_checkpoint(model_dir)
     return step_of(path) if path else 0
+
+
+def is_gone(error: Exception, model_dir: str) -> bool:
+    """Whether an error names a checkpoint that training has deleted since, to keep but five."""
+    named = re.findall(re.escape(os.path.join(model_dir, "model.ckpt-")) + r"\d+", str(error))
+    state = tf.train.get_checkpoint_state(model_dir)
+    kept = state.all_model_checkpoint_paths if state else []
+    return any(path not in kept for path in named)
 
 
 def drop_damaged(model_dir: str, context: WorkerContext) -> None:

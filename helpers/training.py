@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partialmethod
 from typing import Any
 
-from helpers.checkpoints import CheckpointWatch, drop_damaged, saved_step
+from helpers.checkpoints import CheckpointWatch, drop_damaged, is_gone, saved_step
 from helpers.data import find_damaged_file
 from helpers.errors import ConfigError, DataError
 from helpers.estimator import tf
@@ -96,7 +96,7 @@ class _Task:
         if strategy and job.strategy in ONE_PROCESS:  # else it would evaluate every checkpoint
             estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=total_steps)
         else:
-            tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
+            self._train_and_evaluate(estimator, train_spec, eval_spec)
         self.checkpoints.report()
 
         if job.evaluate == "after" and self.config.task == self.config.chief:
@@ -104,6 +104,16 @@ class _Task:
             os.environ.pop("TF_CONFIG", None)
             metrics = self._estimator().evaluate(job.input_fn, hooks=[EvaluationHook(context)])
             report_evaluation(context, metrics)
+
+    def _train_and_evaluate(self, *specs: Any) -> None:
+        """As TensorFlow's, but an evaluator that comes too late for a checkpoint takes the next."""
+        while True:
+            try:
+                return tf.estimator.train_and_evaluate(*specs)
+            except (ValueError, tf.errors.OpError) as error:
+                evaluates = self.config.task.type == EVALUATOR
+                if not (evaluates and is_gone(error, self.job.model_dir)):
+                    raise
 
     def _estimator(self, **distribution: Any) -> tf.estimator.Estimator:
         job = self.job

@@ -69,6 +69,12 @@ def test_an_estimator_trains_with_parameter_servers_and_an_evaluator_beside() ->
     assert result.evaluation["error"] < 0.05
 
 
+def test_an_evaluator_that_comes_too_late_for_a_checkpoint_takes_a_newer_one() -> None:
+    with LocalCluster(workers=1, ps=1) as cluster:  # 600 checkpoints, of which five are kept
+        result = train(cluster, steps=3000, save_checkpoints_steps=5, evaluate="beside")
+    assert result.evaluations[-1].step >= 3000
+
+
 def test_an_epoch_with_parameter_servers_counts_the_batches_of_all() -> None:
     with LocalCluster(workers=1, ps=1) as cluster:
         result = train(cluster, steps=None, epochs=4, evaluate=None)
