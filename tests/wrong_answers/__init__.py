@@ -1,0 +1,19 @@
+"""Plausible wrong answers to the tasks of the exercises: each stands for a misunderstanding.
+
+Attributes:
+  WRONG: by task, what is misunderstood and the code in place of the answer.
+  PARTLY: by task, the points and the code of an answer that earns some of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from helpers.check import MODULES
+
+WRONG: dict[str, dict[str, str]] = {}
+PARTLY: dict[str, tuple[float, str]] = {}
+for _name in dict.fromkeys(MODULES.values()):
+    _lesson = importlib.import_module(f"wrong_answers.{_name}")
+    WRONG.update(_lesson.WRONG)
+    PARTLY.update(_lesson.PARTLY)
