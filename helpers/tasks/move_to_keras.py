@@ -111,30 +111,32 @@ def _write_losses(file: str) -> Any:
 
 
 def _begins_alike(seen: Losses, case: Case) -> None:
-    _judge_losses(seen, 1)
+    hint = _("Lesson 11 has a table: what to look at, by the step at which two programs part.")
+    _judge_losses(seen, 1, hint)
 
 
 def _goes_on_alike(seen: Losses, case: Case) -> None:
-    _judge_losses(seen, case["steps"])
+    hint = _("Before this step all is the same. What in the old program depends on the step?")
+    _judge_losses(seen, case["steps"], hint)
 
 
-def _judge_losses(seen: Losses, steps: int) -> None:
+def _judge_losses(seen: Losses, steps: int, hint: str) -> None:
     expect(
         len(seen["Keras"]) >= steps,
         expected=_("{count} steps").format(count=steps),
         found=_("{count} steps").format(count=len(seen["Keras"])),
         hint=_("The Estimator reads its data again and again, until the last step."),
     )
-    for step, (right, found) in enumerate(zip(seen["Estimator"], seen["Keras"], strict=False), 1):
-        if step <= steps:
-            expect(
-                abs(found - right) < 1e-4,
-                expected=_("a loss of {loss} at step {step}, as with the Estimator").format(
-                    loss=number(right, ".5f"), step=step
-                ),
-                found=number(found, ".5f"),
-                hint=_("Lesson 11 has a table of what to look at, by the step at which they part."),
-            )
+    pairs = zip(seen["Estimator"], seen["Keras"], strict=False)
+    for step, (right, found) in list(enumerate(pairs, 1))[:steps]:
+        expect(
+            abs(found - right) < 1e-4,
+            expected=_("a loss of {loss} at step {step}, as with the Estimator").format(
+                loss=number(right, ".5f"), step=step
+            ),
+            found=number(found, ".5f"),
+            hint=hint,
+        )
 
 
 def _restore(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
