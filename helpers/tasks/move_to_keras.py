@@ -146,9 +146,9 @@ def _restore(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
     saved = _saved(**case["sizes"])
     model = tf.keras.Sequential(
         [
-            tf.keras.layers.Dense(case["sizes"]["hidden"], "relu", name="hidden"),
+            tf.keras.layers.Dense(case["sizes"]["units"], "relu", name="first"),
             tf.keras.layers.BatchNormalization(name="norm"),
-            tf.keras.layers.Dense(CLASSES, name="logits"),
+            tf.keras.layers.Dense(CLASSES, name="last"),
         ]
     )
     features = np.random.default_rng(2).normal(size=[5, case["sizes"]["features"]])
@@ -164,17 +164,17 @@ def _restore(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
     }
 
 
-def _saved(features: int, hidden: int, step: int) -> dict[str, Any]:
+def _saved(features: int, units: int, step: int) -> dict[str, Any]:
     """The values of an Estimator's checkpoint, by name."""
     shapes = {
-        "hidden/weights": [features, hidden],
-        "hidden/biases": [hidden],
-        "norm/gamma": [hidden],
-        "norm/beta": [hidden],
-        "norm/moving_mean": [hidden],
-        "norm/moving_variance": [hidden],
-        "logits/weights": [hidden, CLASSES],
-        "logits/biases": [CLASSES],
+        "first/weights": [features, units],
+        "first/biases": [units],
+        "norm/gamma": [units],
+        "norm/beta": [units],
+        "norm/moving_mean": [units],
+        "norm/moving_variance": [units],
+        "last/weights": [units, CLASSES],
+        "last/biases": [CLASSES],
     }
     shapes |= {f"{name}/Momentum": shape for name, shape in shapes.items() if "moving" not in name}
     random = np.random.default_rng(step)
@@ -199,10 +199,10 @@ def _write_checkpoint(saved: Mapping[str, Any], folder: str) -> str:
 def _predict(saved: Mapping[str, Any], features: Any) -> Any:
     """What the Estimator predicts."""
     value = {name.removeprefix("tower/"): array for name, array in saved.items()}
-    hidden = np.maximum(0, features @ value["hidden/weights"] + value["hidden/biases"])
+    hidden = np.maximum(0, features @ value["first/weights"] + value["first/biases"])
     scale = value["norm/gamma"] / np.sqrt(value["norm/moving_variance"] + 1e-3)
     normed = (hidden - value["norm/moving_mean"]) * scale + value["norm/beta"]
-    return normed @ value["logits/weights"] + value["logits/biases"]
+    return normed @ value["last/weights"] + value["last/biases"]
 
 
 def _predicts_alike(seen: dict[str, Any], case: Case) -> None:
@@ -354,7 +354,7 @@ TASKS = {
             Part(2, gettext_noop("The model predicts as the Estimator does."), _predicts_alike),
             Part(1, gettext_noop("Training goes on at the right step."), _goes_on),
         ),
-        {"sizes": {"features": 6, "hidden": 6, "step": 1200}},
+        {"sizes": {"features": 6, "units": 6, "step": 1200}},
     ),
     "train_to": Task(
         _count_steps,
