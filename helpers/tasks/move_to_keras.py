@@ -224,8 +224,8 @@ def _short(values: Any) -> str:
 def _goes_on(seen: dict[str, Any], case: Case) -> None:
     expect(
         seen["step"] == seen["right step"],
-        expected=_("a learning rate of step {step}").format(step=seen["right step"]),
-        found=_("one of step {step}").format(step=seen["step"]),
+        expected=_("the learning rate of step {step}").format(step=seen["right step"]),
+        found=_("that of step {step}").format(step=seen["step"]),
         hint=_("The checkpoint holds one thing more that training needs. Who counts in Keras?"),
     )
 
