@@ -28,6 +28,14 @@ MODULES = {  # where each task is checked; imported when it is
     "speed_up": "make_it_faster",
     "starving": "make_it_faster",
     "fast": "make_it_faster",
+    "own_part": "run_on_a_real_cluster",
+    "slurm_config": "run_on_a_real_cluster",
+    "start_again": "run_on_a_real_cluster",
+    "mended_job": "run_on_a_real_cluster",
+    "migrated": "move_to_keras",
+    "restored": "move_to_keras",
+    "train_to": "move_to_keras",
+    "served": "move_to_keras",
 }
 READ_TASK = gettext_noop("Read the task again, and run your own code to see what it does.")
 

@@ -41,10 +41,10 @@ def _close(found: list[Any], case: Case) -> None:
         least = _lost(interval / numbers["step_seconds"], numbers)
         expect(
             _lost(steps, numbers) < CLOSE * least,
-            expected=_("{part} of the time lost, with {numbers}").format(
+            expected=_("{part} more time than without saving and faults, with {numbers}").format(
                 part=number(least, ".2%"), numbers=dict(numbers)
             ),
-            found=_("{part} lost, saving every {steps} steps").format(
+            found=_("{part} more time, saving every {steps} steps").format(
                 part=number(_lost(steps, numbers), ".2%"), steps=number(steps, ",g")
             ),
             hint=_("How often does any of the machines fail? Lesson 8 has the best interval."),
@@ -59,7 +59,7 @@ def _whole(found: list[Any], case: Case) -> None:
                 numbers=dict(numbers)
             ),
             found=repr(steps),
-            hint=_("save_checkpoints_steps counts steps, and there is no half step."),
+            hint=_("save_checkpoints_steps takes whole numbers. How often can you save at most?"),
         )
 
 
@@ -109,7 +109,7 @@ def _restarts(answers: Any, case: Case) -> None:
     wanted = case["wanted"]
     expect(
         isinstance(answers, dict) and set(answers) == set(wanted),
-        expected=_("a dict with the {count} losses of the task").format(count=len(wanted)),
+        expected=_("a dict with the {count} processes of the task").format(count=len(wanted)),
         found=answers,
         hint=_("Keep the names, and write True or False after each."),
     )
@@ -154,7 +154,7 @@ def _went_on(steps: list[int], case: Case) -> None:
         expected=_("a second process that goes on from a checkpoint, to step {limit}").format(
             limit=case["limit"]
         ),
-        found=_("after the loss at step {step}, it began with step {begun}").format(
+        found=_("killed at step {step}, it began again with step {begun}").format(
             step=case["killed_at"], begun=begun
         ),
         hint=_("What is saved must also be looked for, at the start."),
@@ -207,7 +207,7 @@ TASKS = {
     ),
     "must_restart": Task(
         _as_it_is,
-        (Part(2, gettext_noop("You know which losses end the group."), _restarts),),
+        (Part(2, gettext_noop("You know whose failure ends the group."), _restarts),),
         {
             "wanted": {
                 "a worker under MultiWorkerMirroredStrategy": True,
