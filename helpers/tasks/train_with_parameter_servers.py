@@ -242,7 +242,7 @@ TASKS = {
             Part(2, gettext_noop("It does all steps, and returns their mean loss."), _mean_loss),
             Part(1, gettext_noop("The workers are busy at the same time."), _at_once),
         ),
-        {"steps": 30, "examples": 7, "work": 500},
+        {"steps": 30, "examples": 7, "work": 200},
     ),
     "staleness": Task(
         _stale,
