@@ -40,7 +40,7 @@ from helpers.i18n import ENGLISH, LANGUAGE, _, set_language
 from helpers.isolation import enter_from_env
 from helpers.payload import load
 from helpers.slurm import config_from_slurm
-from helpers.strategy import leave_watching_to_us
+from helpers.strategy import drop_iterators_at_once, leave_watching_to_us
 from helpers.tf_config import TFConfig
 from helpers.tracebacks import split_graph_error
 
@@ -93,6 +93,7 @@ def main(argv: list[str] | None = None) -> int:
         work = load(args.payload, args.cores)
         if supervised:
             leave_watching_to_us()
+            drop_iterators_at_once()
         value = _plain(work(context))
     except ConfigError as error:
         report("error", **describe(error))

@@ -332,3 +332,19 @@ def test_a_worker_that_is_done_stays_until_its_peers_are() -> None:
         cluster.run(return_one_after_the_other, on_event=events.append)
     kinds = [event["event"] for event in events if event["event"] in ("result", "exit")]
     assert kinds == ["result", "result", "exit", "exit"]
+
+
+def tuning_of_a_distributed_dataset() -> list[bool]:
+    from helpers.estimator import tf
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    numbers = strategy.distribute_datasets_from_function(lambda _: tf.data.Dataset.range(8))
+    [worker] = iter(numbers)._iterators
+    return [
+        device._dataset.options().autotune.enabled for device in worker._iterator._device_iterators
+    ]
+
+
+def test_no_thread_that_tunes_an_iterator_keeps_a_worker_from_dropping_it() -> None:
+    with LocalCluster(workers=1) as cluster:
+        assert cluster.run(tuning_of_a_distributed_dataset) == [[False]]

@@ -125,7 +125,7 @@ def _all_devices(seen: dict[str, Any], case: Case) -> None:
     for (cluster, devices), replicas in zip(case["machines"], seen["alone"](), strict=True):
         expect(
             replicas == devices,
-            expected=_("replicas: {count}, with {cluster} and as many devices").format(
+            expected=_("replicas: {count}, with cluster={cluster} and as many devices").format(
                 count=devices, cluster=cluster
             ),
             found=_("replicas: {count}").format(count=replicas),

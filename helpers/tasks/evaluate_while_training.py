@@ -87,7 +87,7 @@ def _stops(seen: list[tuple[Series, Any, Any]], case: Case) -> None:
             expected=(
                 _("None after {evaluations}: training goes on")
                 if right is None
-                else _("a step after {evaluations}: training ends")
+                else _("the number of a step after {evaluations}: training ends")
             ).format(evaluations=known),
             found=repr(found),
             hint=_("How many steps ago was the best? The patience is {patience} steps.").format(

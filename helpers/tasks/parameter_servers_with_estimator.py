@@ -119,7 +119,7 @@ def _equal(batches: list[list[int]], case: Case) -> None:
             found=_("{count} in batch {number} of {batches}").format(
                 count=len(batch), number=place, batches=last
             ),
-            hint=_("Where does an epoch end within a batch?"),
+            hint=_("When does an epoch end in the middle of a batch?"),
         )
 
 
@@ -228,7 +228,7 @@ def _ends(seen: dict[str, Any], case: Case) -> None:
     found = [round(weight, 4) for weight in seen["weights"]]
     expect(
         found == wanted,
-        expected=_("{weights} as the weight: a step of 0.1 along the gradient each time").format(
+        expected=_("{weights} as the weight: each step takes off 0.1 times the gradient").format(
             weights=wanted
         ),
         found=found,

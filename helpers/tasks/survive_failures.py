@@ -221,7 +221,7 @@ TASKS = {
     "count": Task(
         _count,
         (
-            Part(1, gettext_noop("A process that is lost goes on from a checkpoint."), _went_on),
+            Part(1, gettext_noop("A process that has died goes on from a checkpoint."), _went_on),
             Part(1, gettext_noop("It loses few steps."), _lost_little),
         ),
         {"killed_at": 37, "limit": 50},

@@ -63,7 +63,7 @@ def _every_step(seen: dict[int, Parts], case: Case) -> None:
 
 
 def _judge_shares(steps: Parts, wanted: list[int], hint: str) -> None:
-    for step, shares in enumerate(steps or [[]]):
+    for step, shares in enumerate(steps or [[]], start=1):
         expect(
             shares == wanted,
             expected=_("{shares}, the examples of each replica in a step").format(shares=wanted),
@@ -140,7 +140,7 @@ def _read_once(seen: list[Parts], case: Case) -> None:
 
 
 def _read_evenly(seen: list[Parts], case: Case) -> None:
-    for step, parts in enumerate(zip_longest(*seen, fillvalue=())):
+    for step, parts in enumerate(zip_longest(*seen, fillvalue=()), start=1):
         sizes = [len(part) for part in parts]
         expect(
             max(sizes) - min(sizes) <= 1,

@@ -94,7 +94,10 @@ def _splits(seen: dict[str, list[tuple[int, int, int]]], case: Case) -> None:
                 "{right} as the number of shards, for {size} bytes and {servers} servers"
             ).format(right=right, size=number(size, ",d"), servers=servers),
             found=found,
-            hint=_("Two bounds are needed. Look at what the partitioners take, and by default."),
+            hint=_(
+                "Two bounds are needed. Look at the arguments of the partitioners, and at their "
+                "defaults."
+            ),
         )
 
 
