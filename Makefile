@@ -22,7 +22,7 @@ grade: environment  ## mark a folder of submissions: make grade IN=es FROM=submi
 
 test: environment lint  ## everything that must hold, but for what needs a browser
 	@$(PY) -m locales check
-	@$(PY) -m pytest -n 2 -m "$(QUICK)"
+	@$(PY) -m pytest -n 2 --dist worksteal -m "$(QUICK)"
 
 test-browser: environment  ## the panel in a real Chromium, in JupyterLab and Voila
 	@$(PY) -m pytest -m "browser and not long"
