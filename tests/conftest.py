@@ -16,9 +16,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # A slow minute of the machine is no fault of an example.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
-# A shell's background jobs inherit an ignored SIGINT, and so would what the tests start.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 select_keras_2()  # before a test module imports tensorflow
+
+
+def pytest_configure() -> None:
+    """A shell's background jobs inherit an ignored SIGINT, and so would what the tests start.
+
+    Only here: where a test's function travels to, this module is imported in other threads.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
