@@ -151,6 +151,11 @@ def find_task(name: str) -> Task:
     return tasks[name]
 
 
+def as_it_is(answer: Any, case: Mapping[str, Any]) -> Any:
+    """What `Task.observe` is where the answer itself is judged: it is returned."""
+    return answer
+
+
 def expect(holds: bool, *, expected: object, found: object, hint: str) -> None:
     """Raises `Wrong` unless it holds."""
     if not holds:

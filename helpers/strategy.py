@@ -82,7 +82,7 @@ def make_strategy(name: str, collective: str = "AUTO", replicas: int = 1) -> Any
     from helpers.estimator import tf
 
     if name == MIRRORED:
-        return tf.distribute.MirroredStrategy(_logical_cpus(replicas))
+        return tf.distribute.MirroredStrategy(logical_cpus(replicas))
     if name == ONE_DEVICE:
         return tf.distribute.OneDeviceStrategy("/cpu:0")
     if name == PARAMETER_SERVER:  # that of tf.distribute has a coordinator, and no Estimator
@@ -95,8 +95,10 @@ def make_strategy(name: str, collective: str = "AUTO", replicas: int = 1) -> Any
     return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
 
 
-def _logical_cpus(count: int) -> list[str]:
-    """Divides the CPU into devices, before TensorFlow uses it."""
+def logical_cpus(count: int) -> list[str]:
+    """Divides the CPU into `count` devices and returns their names. Call it before TensorFlow
+    uses the CPU.
+    """
     from helpers.estimator import tf
 
     [cpu] = tf.config.list_physical_devices("CPU")

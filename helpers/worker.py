@@ -105,7 +105,7 @@ def main(argv: list[str] | None = None) -> int:
         traceback.print_exc()
         return AGAIN if described["restartable"] else 1
     report("result", value=value)
-    if supervised and context.config.task in context.config.tasks:
+    if supervised:
         _wait_for_peers(context.config)
     return 0
 
@@ -154,8 +154,8 @@ def _config() -> TFConfig:
 
 def _wait_for_peers(config: TFConfig) -> None:
     """Stays until all are done: one may still be fetching the last all-reduce's sum from here."""
-    if config.is_asynchronous:
-        return  # nobody takes part in the step of another
+    if config.is_asynchronous or config.task not in config.tasks:
+        return  # nobody waits for a step of this task
     folder = Path(tempfile.gettempdir())  # that of the attempt, the same in all its tasks
     deadline = time.monotonic() + PATIENCE_SECONDS
     with suppress(OSError):  # a full disk must not undo a result

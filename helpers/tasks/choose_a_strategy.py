@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from helpers.check import Part, Task, expect
+from helpers.check import Part, Task, as_it_is, expect
 from helpers.cluster import LocalCluster
 from helpers.i18n import _, gettext_noop, number
-from helpers.strategy import MIRRORED, PARAMETER_SERVER, make_strategy
+from helpers.strategy import MIRRORED, PARAMETER_SERVER, logical_cpus, make_strategy
 
 Case = Mapping[str, Any]
 CENTRAL = "CentralStorageStrategy"
@@ -25,7 +25,7 @@ def _hold(answer: Callable[..., Any], case: Case) -> dict[str, tuple[Any, list[i
         from helpers.estimator import tf
         from helpers.in_process import in_process_cluster
 
-        storing, *computing = _split_cpu(devices + 1)
+        storing, *computing = logical_cpus(devices + 1)
         central = tf.distribute.experimental.CentralStorageStrategy
         strategies = {
             MIRRORED: lambda: tf.distribute.MirroredStrategy(computing),
@@ -51,17 +51,6 @@ def _hold(answer: Callable[..., Any], case: Case) -> dict[str, tuple[Any, list[i
     return {name: (told[name], held[name]) for name in names}
 
 
-def _split_cpu(count: int) -> list[str]:
-    """Makes `count` logical devices, before TensorFlow uses the CPU."""
-    from helpers.estimator import tf
-
-    [cpu] = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(
-        cpu, [tf.config.LogicalDeviceConfiguration()] * count
-    )
-    return [f"CPU:{index}" for index in range(count)]
-
-
 def _holds(name: str, hint: str) -> Callable[[dict[str, tuple[Any, list[int]]], Case], None]:
     def judge(seen: dict[str, tuple[Any, list[int]]], case: Case) -> None:
         found, right = seen[name]
@@ -84,7 +73,7 @@ def _pick(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
     def add_up(context: Any) -> dict[str, Any]:
         from helpers.estimator import tf
 
-        devices = _split_cpu(2)
+        devices = logical_cpus(2)
         cluster = {job: list(addresses) for job, addresses in context.config.cluster.items()}
         strategy = answer(cluster, devices)
         own = tf.constant(10**context.config.task.index)
@@ -98,7 +87,7 @@ def _pick(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
 
     def count_replicas() -> list[int]:
         os.environ.pop("TF_CONFIG")
-        devices = _split_cpu(max(count for _cluster, count in machines))
+        devices = logical_cpus(max(count for _cluster, count in machines))
         strategies = [answer(cluster, devices[:count]) for cluster, count in machines]
         return [strategy.num_replicas_in_sync for strategy in strategies]
 
@@ -173,10 +162,6 @@ def _learns(seen: dict[str, Any], case: Case) -> None:
     )
 
 
-def _as_it_is(answer: Any, case: Case) -> Any:
-    return answer
-
-
 def _chosen(answers: Any, case: Case) -> None:
     wanted = case["wanted"]
     expect(
@@ -238,7 +223,7 @@ TASKS = {
         {"replicas": 2},
     ),
     "strategy_for": Task(
-        _as_it_is,
+        as_it_is,
         (Part(2, gettext_noop("Every strategy fits its hardware."), _chosen),),
         {
             "wanted": {

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from helpers.check import Part, Task, expect
+from helpers.check import Part, Task, as_it_is, expect
 from helpers.cluster import LocalCluster
 from helpers.errors import ConfigError
 from helpers.i18n import _, gettext_noop
@@ -271,10 +271,6 @@ def _restarts_well(job: Any, case: Case) -> None:
         )
 
 
-def _as_it_is(answer: Any, case: Case) -> Any:
-    return answer
-
-
 LOST, KILLED, FAULT = 138, 137, 1
 DONE = [0, 0]
 TASKS = {
@@ -357,7 +353,7 @@ TASKS = {
         },
     ),
     "mended_job": Task(
-        _as_it_is,
+        as_it_is,
         (
             Part(1, gettext_noop("All pods share the folder of the payload."), _pods_work),
             Part(1, gettext_noop("Pods are started again where that helps."), _restarts_well),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from helpers.check import Part, Task, expect
+from helpers.check import Part, Task, as_it_is, expect
 from helpers.cluster import LocalCluster
 from helpers.i18n import _, gettext_noop, number
 
@@ -178,10 +178,6 @@ def _begun_again(steps: list[int]) -> int:
     return again[0] if again else steps[-1] + 1
 
 
-def _as_it_is(answer: Any, case: Case) -> Any:
-    return answer
-
-
 MONTH, YEAR = 30 * 86400, 365 * 86400
 TASKS = {
     "save_every": Task(
@@ -206,7 +202,7 @@ TASKS = {
         {"amounts": [2.0, -1.0, 0.5, 4.0], "order": [0, 1, 1, 3, 0]},
     ),
     "must_restart": Task(
-        _as_it_is,
+        as_it_is,
         (Part(2, gettext_noop("You know whose failure ends the group."), _restarts),),
         {
             "wanted": {

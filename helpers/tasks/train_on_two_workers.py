@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from helpers.check import Part, Task, expect
+from helpers.check import Part, Task, as_it_is, expect
 from helpers.cluster import LocalCluster
 from helpers.errors import ConfigError
 from helpers.i18n import _, gettext_noop, number
@@ -178,10 +178,6 @@ def _call(answer: Callable[..., Any], case: Case) -> Any:
     return answer(list(case["addresses"]))
 
 
-def _as_it_is(answer: Any, case: Case) -> Any:
-    return answer
-
-
 TASKS = {
     "third_worker": Task(
         _call,
@@ -205,7 +201,7 @@ TASKS = {
         {"batches": [[4, 4], [5, 2]]},
     ),
     "mended": Task(
-        _as_it_is,
+        as_it_is,
         (Part(2, gettext_noop("The three processes find each other."), _mended),),
         {"hosts": ["10.0.0.1", "10.0.0.2", "10.0.0.3"]},
     ),
