@@ -6,16 +6,16 @@ They are drawn several times a second, so each is a string of inline SVG.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import pairwise
+from operator import attrgetter
 
 from helpers.i18n import _, number
 from helpers.panel_cluster import WIDTH, cluster_picture
 from helpers.panel_run import RunRecord, TaskStatus, speed_ups
 from helpers.panel_svg import CHART, FONT, Axes, Line, Picture, nice, rule, text
-from helpers.result import Evaluation, Point, TrainingResult
+from helpers.result import Evaluation, Point, TrainingResult, attempts
 
 SERIES = ("#2f7de1", "#e0731d", "#2e9e58", "#a45fd0", "#0f9191", "#d64545", "#9a7d0a", "#7a7f88")
 MARK_WIDTH = 60
@@ -110,15 +110,15 @@ def poster(result: TrainingResult, tasks: Sequence[TaskStatus], headline: Sequen
 
 def _attempts(points: Sequence[Point], x: str, y: str) -> list[list[tuple[float, float]]]:
     """A worker's reports as one piece of curve for each attempt, thinned out."""
-    stride, pieces, start = len(points) // MOST_POINTS + 1, [], 0
-    while start < len(points):
-        attempt = points[start].attempt
-        end = bisect_right(points, attempt, start, key=lambda point: point.attempt)
-        kept = [*points[start : end - 1 : stride], points[end - 1]]
-        pairs = [(getattr(point, x), getattr(point, y)) for point in kept]
-        pieces.append([(a, b) for a, b in pairs if b is not None and math.isfinite(b)])
-        start = end
-    return pieces
+    stride, values = len(points) // MOST_POINTS + 1, attrgetter(x, y)
+    return [
+        [
+            (a, b)
+            for a, b in map(values, [*points[start : end - 1 : stride], points[end - 1]])
+            if b is not None and math.isfinite(b)
+        ]
+        for start, end in attempts(points)
+    ]
 
 
 def _marks(axes: Axes, evaluations: Sequence[Evaluation]) -> Iterable[str]:

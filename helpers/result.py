@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,6 +35,16 @@ class Point(NamedTuple):
     loss: float
     examples_per_second: float | None
     attempt: int
+
+
+def attempts(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
+    """Where the reports of each attempt begin and end, without a look at all of them."""
+    start = 0
+    while start < len(points):
+        attempt = points[start].attempt
+        end = bisect_right(points, attempt, start, key=lambda point: point.attempt)
+        yield start, end
+        start = end
 
 
 class Evaluation(NamedTuple):
@@ -149,16 +159,16 @@ class TrainingResult:
         Over the longest attempt, from one second after its first step to its last; over all
         of it where that is less than two seconds. 0 when there are too few reports.
         """
-        attempts = defaultdict(list)
-        for point in self._chief_history():
-            attempts[point.attempt].append(point)
-        points = max(attempts.values(), key=len, default=[])
-        if not points:
+        points = self._chief_history()
+        start, end = max(attempts(points), key=lambda span: span[1] - span[0], default=(0, 0))
+        if start == end:
             return 0.0
-        if points[-1].seconds - points[0].seconds > 2 * WARM_UP_SECONDS:
-            points = [p for p in points if p.seconds - points[0].seconds >= WARM_UP_SECONDS]
-        seconds = points[-1].seconds - points[0].seconds
-        steps = points[-1].step - points[0].step
+        began, last = points[start].seconds, points[end - 1]
+        if last.seconds - began > 2 * WARM_UP_SECONDS:
+            start = bisect_left(
+                points, WARM_UP_SECONDS, start, end, key=lambda point: point.seconds - began
+            )
+        seconds, steps = last.seconds - points[start].seconds, last.step - points[start].step
         return steps * self.global_batch / seconds if seconds > 0 else 0.0
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from typing import Any
@@ -179,15 +178,6 @@ def test_a_long_run_is_drawn_with_few_points_and_a_restart_breaks_the_line() -> 
     assert len(lines) == 4  # two workers, two attempts
     assert all(len(line.attrib["points"].split()) <= 151 for line in lines)
     assert "restart" in svg
-
-
-def test_a_repaint_costs_under_two_percent_of_a_core_at_four_a_second(panel: Panel) -> None:
-    panel.state.run = some_run()
-    panel.paint()
-    start = time.process_time()
-    for _paint in range(100):
-        panel.paint()
-    assert (time.process_time() - start) / 100 * 4 < 0.02
 
 
 def test_only_widgets_and_traits_that_colab_has_are_used(panel: Panel) -> None:

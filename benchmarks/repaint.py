@@ -1,0 +1,147 @@
+"""What a repaint of the panel costs the kernel, early in a run of four workers and late in it.
+
+    python benchmarks/repaint.py
+
+A kernel without a page feeds a panel the events of a run, a step of every worker at a time, and
+paints. Measured for each repaint: processor time, calls of functions, bytes sent to the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import pstats
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from machine import describe, sentence
+from nbclient import NotebookClient
+
+HERE = Path(__file__).parent
+PAINTS_PER_SECOND = 4  # helpers.panel.REPAINT_SECONDS
+WORKERS = 4
+EARLY, LATE = 300, 3000  # steps; the late one comes after five minutes
+REPAINTS = 100
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one repaint at `step` and after: medians."""
+
+    step: int
+    seconds: float
+    calls: int
+    sent: int
+
+    @property
+    def core(self) -> float:
+        """The share of a core that goes into repainting."""
+        return self.seconds * PAINTS_PER_SECOND
+
+
+def measure(repaints: int = REPAINTS) -> list[Cost]:
+    """Early and late, in a kernel of its own."""
+    cell = nbformat.v4.new_code_cell(f"import repaint\nrepaint.in_kernel({repaints})")
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    where = {"metadata": {"path": str(HERE)}}
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
+    printed = "".join(output.text for output in notebook.cells[0].outputs if "text" in output)
+    return [Cost(**found) for found in json.loads(printed)]
+
+
+def in_kernel(repaints: int) -> None:
+    """Prints, as JSON, what `measure` reads."""
+    from helpers.panel import Panel
+    from helpers.panel_run import Run, planned_tasks
+    from helpers.result import TrainingResult
+
+    panel = Panel(workers=WORKERS, collective="RING")
+    tasks = planned_tasks(WORKERS, evaluator=False)
+    result = TrainingResult(WORKERS, "RING", "", 0.0, total_steps=3 * LATE, global_batch=256)
+    run = panel.state.run = Run(result, tasks, 64)
+
+    def report(step: int) -> None:
+        numbers = {"step": step, "loss": 2.3 / step, "examples_per_second": 20_000.0 + step}
+        for task in tasks:
+            about = {"event": "step", "task": task.name, "attempt": 0, "time": step / 10}
+            run.add(about | numbers, [])
+
+    sent = _count_what_is_sent()
+    costs, step = [], 0
+    for start in (EARLY, LATE):
+        while step < start:
+            step += 1
+            report(step)
+        panel.paint()
+        seconds, calls, sizes = [], [], []
+        for _repaint in range(repaints):
+            step += 1
+            report(step)
+            del sent[:]
+            began = time.process_time()
+            panel.paint()
+            seconds.append(time.process_time() - began)
+            sizes.append(sum(sent))
+            step += 1
+            report(step)
+            calls.append(_calls(panel.paint))
+        middle = [statistics.median(numbers) for numbers in (seconds, calls, sizes)]
+        costs.append(Cost(start, middle[0], int(middle[1]), int(middle[2])))
+    print(json.dumps([asdict(cost) for cost in costs]))
+
+
+def _count_what_is_sent() -> list[int]:
+    """A list that grows by the size of every message to the page."""
+    from IPython import get_ipython
+
+    session = get_ipython().kernel.session
+    send, sizes = session.send, []
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        content = named.get("content", arguments[2] if len(arguments) > 2 else None)
+        sizes.append(len(json.dumps(content, default=str)))
+        return send(*arguments, **named)
+
+    session.send = counted
+    return sizes
+
+
+def _calls(function: Callable[[], object]) -> int:
+    """How many functions are called while it runs, those written in C included."""
+    profile = cProfile.Profile()
+    profile.runcall(function)
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+def report_text(costs: list[Cost]) -> str:
+    """The results as Markdown."""
+    rows = [
+        f"| {cost.step} | {cost.seconds * 1e3:.2f} | {cost.core:.1%} | {cost.calls} "
+        f"| {cost.sent / 1000:.1f} |"
+        for cost in costs
+    ]
+    head = "| step | CPU ms | of a core, at 4 a second | calls | kB sent |\n|---|---|---|---|---|"
+    return "\n".join(
+        ["# A repaint of the panel", "", sentence(describe(None)), "", head, *rows, ""]
+    )
+
+
+def main() -> None:
+    """Measures, prints, and writes results/repaint.md."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--output", type=Path, default=HERE / "results")
+    output = parser.parse_args().output
+    text = report_text(measure())
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "repaint.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
