@@ -16,6 +16,7 @@ restart).
 
 | kind         | sent                                 | other fields                            |
 |--------------|--------------------------------------|-----------------------------------------|
+| launched     | it was asked for (by its watcher)    |                                         |
 | started      | the process runs                     | pid, cores, isolated                    |
 | alive        | each second, by a thread of its own  |                                         |
 | plan         | the number of steps is known         | total_steps, global_batch               |

@@ -7,11 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from helpers.events import EVENT_FD, Event, decode
+from helpers.forked import can_fork, fork
 from helpers.i18n import LANGUAGE, language
 from helpers.isolation import NAMESPACES, Network
 from helpers.tf_config import Task, TFConfig
@@ -20,11 +21,54 @@ from helpers.tf_config import Task, TFConfig
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy", "no_proxy")
 
 
+OWN_VARIABLES = ("TF_CONFIG", "TMPDIR", LANGUAGE)
+
+
+class SpawnedProcess(subprocess.Popen[bytes]):
+    """A worker that is started anew and imports TensorFlow; the arguments are those of `fork`."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        own: Mapping[str, str],
+        *,
+        log: int,
+        events: int,
+        namespaces: Sequence[int],
+    ) -> None:
+        environ = {**environment, **own, EVENT_FD: str(events)}
+        if namespaces:
+            environ[NAMESPACES] = ",".join(map(str, namespaces))
+        super().__init__(
+            [sys.executable, "-u", "-m", "helpers.worker", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environ,
+            pass_fds=[events, *namespaces],
+            start_new_session=True,  # Ctrl-C in the notebook is not for the worker
+        )
+
+    def signal(self, number: int) -> None:
+        """As `ForkedProcess.signal`."""
+        if self.poll() is None:
+            os.killpg(self.pid, number)
+
+    def close(self) -> None:
+        """As `ForkedProcess.close`."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+        assert self.stdin is not None
+        self.stdin.close()
+
+
 class TaskProcess:
     """A started task: its own session, its own event pipe, its own log file.
 
     It dies with this process: the kernel kills it when the pipe to its standard input,
-    whose other end only we hold, closes.
+    whose other end only we hold, closes. Where that is safe it is forked from a process which has
+    imported TensorFlow.
 
     Attributes:
       config: its `TF_CONFIG`.
@@ -47,17 +91,16 @@ class TaskProcess:
         self.serves = serves
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
-        command = [sys.executable, "-u", "-m", "helpers.worker", str(payload)]
+        start = fork if can_fork() else SpawnedProcess
         try:
             with log.open("ab") as output:
-                self._process = subprocess.Popen(
-                    [*command, "--cores", ",".join(map(str, cores))],
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=_environment(config, writer, network, log.parent),
-                    pass_fds=[writer, *(network.descriptors if network else [])],
-                    start_new_session=True,  # Ctrl-C in the notebook is not for the worker
+                self._process = start(
+                    [str(payload), "--cores", ",".join(map(str, cores))],
+                    _environment(),
+                    _own_environment(config, log.parent),
+                    log=output.fileno(),
+                    events=writer,
+                    namespaces=network.descriptors if network else [],
                 )
         except BaseException:
             os.close(reader)
@@ -114,15 +157,11 @@ class TaskProcess:
 
     def signal(self, number: int) -> None:
         """Sends a signal to the process and whatever it started; none if it has ended."""
-        if self._process.poll() is None:
-            os.killpg(self.pid, number)
+        self._process.signal(number)
 
     def close(self) -> None:
         """Kills the process, waits for its end and closes the pipes."""
-        self.signal(signal.SIGKILL)
-        self._process.wait()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._process.close()
         self._close_pipe()
 
     def log_tail(self, lines: int = 12) -> str:
@@ -156,18 +195,22 @@ def _bound(unused: socket.socket) -> int:
     return unused.getsockname()[1]
 
 
-def _environment(
-    config: TFConfig, event_fd: int, network: Network | None, folder: Path
-) -> dict[str, str]:
+def _environment() -> dict[str, str]:
+    """What all workers of this program have in common."""
     environ = {
-        name: value for name, value in os.environ.items() if name.lower() not in PROXY_VARIABLES
+        name: value
+        for name, value in os.environ.items()
+        if name.lower() not in PROXY_VARIABLES and name not in OWN_VARIABLES
     }
-    environ["TF_CONFIG"] = config.to_json()
-    environ[EVENT_FD] = str(event_fd)
-    if network:
-        environ[NAMESPACES] = ",".join(map(str, network.descriptors))
-    environ["TMPDIR"] = str(folder)  # what a killed process leaves there goes with the run
-    environ[LANGUAGE] = language()  # for the errors it sends to the notebook
     environ.setdefault("MALLOC_ARENA_MAX", "2")  # 90 MB less in a worker, measured
     environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs
     return environ
+
+
+def _own_environment(config: TFConfig, folder: Path) -> dict[str, str]:
+    """What each worker has for itself."""
+    return {
+        "TF_CONFIG": config.to_json(),
+        "TMPDIR": str(folder),  # what a killed process leaves there goes with the run
+        LANGUAGE: language(),  # for the errors it sends to the notebook
+    }

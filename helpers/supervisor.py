@@ -154,7 +154,7 @@ class Group:
         self._deadlines = deadlines
         self._replacements = replacements
         self._clock = WatchClock()
-        self._heard = {process.task: 0.0 for process in processes}
+        self._heard: dict[Task, float] = {}  # a start has a deadline of its own
         self._progress = 0.0
         self._step = 0
         self._waiting = {p.task for p in processes if p.task.type != EVALUATOR}
@@ -181,6 +181,7 @@ class Group:
             selector.register(woken, selectors.EVENT_READ)
             for process in self._processes:
                 selector.register(process.fileno(), selectors.EVENT_READ, process)
+                yield _event("launched", process.task)
             while any(not (process.at_end or process.serves) for process in self._processes):
                 try:
                     for key, _mask in selector.select(POLL_SECONDS):
@@ -242,7 +243,7 @@ class Group:
         now, limits = self._clock.now, self._deadlines
         running = [process for process in self._processes if not process.at_end]
         for process in running:
-            if now - self._heard[process.task] > limits.silence:
+            if now - self._heard.get(process.task, now) > limits.silence:
                 raise self._silence(process)
         waiting = [process for process in running if process.task in self._waiting]
         if waiting and now > limits.start:
@@ -259,7 +260,7 @@ class Group:
         return Fault(process, message.format(task=process.task, seconds=seconds, step=self._step))
 
     def _late(self, waiting: Sequence[TaskProcess]) -> Fault:
-        silent = min(waiting, key=lambda process: self._heard[process.task])
+        silent = min(waiting, key=lambda process: self._heard.get(process.task, 0.0))
         others = ", ".join(str(process.task) for process in waiting if process is not silent)
         message = (
             _("{task} was not ready within {seconds:g} s; {others} may only have waited for it")

@@ -20,7 +20,6 @@ import argparse
 import json
 import logging
 import os
-import select
 import signal
 import sys
 import tempfile
@@ -38,6 +37,7 @@ from helpers.errors import ConfigError
 from helpers.events import EVENT_FD, EventWriter
 from helpers.i18n import ENGLISH, LANGUAGE, _, set_language
 from helpers.isolation import enter_from_env
+from helpers.lifeline import die_with_parent
 from helpers.payload import load
 from helpers.slurm import config_from_slurm
 from helpers.strategy import drop_iterators_at_once, leave_watching_to_us
@@ -131,7 +131,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
 
 def _supervised() -> Callable[..., None]:
     report = EventWriter.from_env()
-    _die_with_parent()
+    die_with_parent()
     return report
 
 
@@ -181,31 +181,6 @@ def _plain(value: Any) -> Any:
 def quiet_deprecations(record: logging.LogRecord) -> bool:
     """Estimator's own calls of deprecated functions would fill the log; nobody can act on them."""
     return "is deprecated and will be removed" not in record.getMessage()
-
-
-def _die_with_parent() -> None:
-    """Has the kernel kill this process when its standard input closes.
-
-    Works on a process that is stopped, or deep in a C call, where no thread of Python would
-    run. The other ways are weaker: PR_SET_PDEATHSIG also fires when only the thread that
-    started us ends.
-    """
-    if hasattr(os, "O_ASYNC") and sys.platform == "linux":
-        import fcntl
-
-        f_setsig = 10  # fcntl.F_SETSIG has no name in Python before 3.13
-        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(0, f_setsig, signal.SIGKILL)
-        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
-        if select.select([0], [], [], 0)[0]:  # it closed before we asked to be told
-            os._exit(1)
-    else:
-
-        def wait() -> None:
-            os.read(0, 1)
-            os._exit(1)
-
-        threading.Thread(target=wait, daemon=True).start()
 
 
 def _beat(report: Callable[..., None]) -> None:

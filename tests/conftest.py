@@ -47,8 +47,8 @@ def is_running(pid: int) -> bool:
 
 
 def worker_pids() -> set[int]:
-    """The processes that run helpers.worker as children of this one."""
-    found = set()
+    """The workers of this process: children that run helpers.worker, and what its server forked."""
+    commands, parents = {}, {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
@@ -56,12 +56,14 @@ def worker_pids() -> set[int]:
             with open(f"/proc/{entry}/cmdline", "rb") as file:
                 command = file.read()
             with open(f"/proc/{entry}/stat") as file:
-                parent = int(file.read().rpartition(")")[2].split()[1])
+                parents[int(entry)] = int(file.read().rpartition(")")[2].split()[1])
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if b"helpers.worker" in command and parent == os.getpid():
-            found.add(int(entry))
-    return found
+        commands[int(entry)] = command
+    ours = {pid for pid, parent in parents.items() if parent == os.getpid()}
+    servers = {pid for pid in ours if b"helpers.fork_server" in commands[pid]}
+    forked = {pid for pid, parent in parents.items() if parent in servers and commands[pid]}
+    return forked | {pid for pid in ours if b"helpers.worker" in commands[pid]}
 
 
 @pytest.fixture(autouse=True)

@@ -104,8 +104,8 @@ def test_runs_and_restarts_leave_nothing_in_the_notebooks_process(runs: int, res
     after = Footprint.now()
     print(before, after, sep="\n")
     assert (after.workers, after.files) == (before.workers, before.files) == (0, before.files)
-    assert after.threads == before.threads
-    assert after.descriptors == before.descriptors
+    assert after.threads <= before.threads  # less where an earlier test's are freed meanwhile
+    assert after.descriptors <= before.descriptors
     assert after.memory - before.memory < 10 * MB
 
 

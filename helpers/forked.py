@@ -1,0 +1,232 @@
+"""The notebook's side of `helpers.fork_server`: asks it for workers, and hears how they end."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import math
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from helpers.fork_server import Request
+from helpers.strategy import nvidia_gpus
+
+POLL_SECONDS = 0.1
+
+
+@functools.cache
+def can_fork() -> bool:
+    """Whether workers are forked here. Else each is started, and imports TensorFlow for itself.
+
+    Not with a GPU, whose driver a fork cannot share, nor where the system is none that can tell
+    of the end of a process by a descriptor (Linux 5.3).
+    """
+    if sys.platform != "linux" or nvidia_gpus():
+        return False
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError:
+        return False
+    return True
+
+
+class ForkServer:
+    """A running server, which lives as long as this process or the last that it forked.
+
+    Args:
+      environment: of the server, and of what it forks.
+    """
+
+    _current: ForkServer | None = None
+    _lock = threading.Lock()
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.environment = dict(environment)
+        self._owner = os.getpid()
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-u", "-m", "helpers.fork_server", str(theirs.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=self.environment,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    @classmethod
+    def get(cls, environment: Mapping[str, str]) -> ForkServer:
+        """The one that runs, or a new one: TensorFlow may have read the environment already."""
+        with cls._lock:
+            server = cls._current
+            if server and (server.environment != environment or server._process.poll() is not None):
+                server.retire()
+                server = None
+            if server is None:
+                server = cls._current = cls(environment)
+            return server
+
+    @classmethod
+    def end_current(cls) -> None:
+        """Ends the one that runs, and what it has forked."""
+        with cls._lock:
+            server, cls._current = cls._current, None
+        if server and server._owner == os.getpid():  # not in a fork of the notebook's process
+            server.retire()
+            server._process.kill()
+            server._process.wait()
+
+    def retire(self) -> None:
+        """Has the server end as soon as nothing runs that it has forked."""
+        self._requests.close()
+
+    def fork(self, request: Request, descriptors: Sequence[int]) -> None:
+        """Asks for a new process; if the server still imports, it will come soon."""
+        socket.send_fds(self._requests, [request.encode()], descriptors)
+
+
+class ForkedProcess:
+    """A child of the fork server, with what `subprocess.Popen` offers of a process.
+
+    Args:
+      lifeline: when this descriptor closes, the process is killed.
+      news: there the process tells its number, and the server its end.
+      server: lives at least as long as this object.
+    """
+
+    def __init__(self, lifeline: int, news: int, server: ForkServer | None = None) -> None:
+        os.set_blocking(news, False)
+        self._server = server
+        self._lifeline = lifeline
+        self._news = news
+        self._open = True
+        self._read = b""
+        self._pid: int | None = None
+        self._returncode: int | None = None
+        self._lock = threading.RLock()  # a panel's button kills what another thread watches
+
+    @property
+    def pid(self) -> int:
+        """Its number, also that of its process group; waits until the server has forked it.
+
+        Raises:
+          ProcessLookupError: it was ended before.
+        """
+        while self._pid is None:
+            if self._returncode is not None:
+                raise ProcessLookupError("ended before it began")
+            self._listen(POLL_SECONDS)
+        return self._pid
+
+    def poll(self) -> int | None:
+        """The exit code, or minus the number of the signal; None while it runs."""
+        self._listen(0)
+        return self._returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for the end.
+
+        Raises:
+          subprocess.TimeoutExpired: it still runs.
+        """
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while self._returncode is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired("helpers.worker", timeout or 0)
+            self._listen(min(left, POLL_SECONDS))
+        return self._returncode
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to it and whatever it started; none if it has ended."""
+        with self._lock:
+            if self.poll() is None and self._pid is None and number == signal.SIGKILL:
+                self._end(-number)  # when the server comes to it, it ends at once
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def close(self) -> None:
+        """Kills it if it runs, and lets go of its number."""
+        self.signal(signal.SIGKILL)
+        self._end(self.wait())
+
+    def _listen(self, seconds: float) -> None:
+        """Takes in what is told within `seconds`."""
+        if not self._open:
+            return
+        news = select.poll()
+        news.register(self._news, select.POLLIN)
+        news.poll(1000 * seconds)
+        with self._lock:
+            if not self._open:  # closed by another thread meanwhile
+                return
+            try:
+                data = os.read(self._news, 100)
+            except BlockingIOError:
+                return
+            *lines, self._read = (self._read + data).split(b"\n")
+            for line in lines:
+                if self._pid is None:
+                    self._pid = int(line)
+                else:
+                    self._returncode = int(line)
+            if not data and self._returncode is None:  # the server has gone
+                self._end(-signal.SIGKILL)
+
+    def _end(self, code: int) -> None:
+        """Closes the pipes, which ends the process, if that has not happened yet."""
+        with self._lock:
+            if self._returncode is None:
+                self._returncode = code
+            if self._open:
+                self._open = False
+                os.close(self._lifeline)
+                os.close(self._news)
+
+
+def fork(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    own: Mapping[str, str],
+    *,
+    log: int,
+    events: int,
+    namespaces: Sequence[int],
+) -> ForkedProcess:
+    """A new worker.
+
+    Args:
+      arguments: of `helpers.worker.main`.
+      environment: what workers have in common.
+      own: what this one has besides.
+      log: the descriptor it prints to.
+      events: the one its events go to.
+      namespaces: those it enters.
+    """
+    request = Request(list(arguments), dict(own), os.getcwd())
+    stdin, lifeline = os.pipe()
+    news, status = os.pipe()
+    try:
+        server = ForkServer.get(environment)
+        server.fork(request, [stdin, log, events, status, *namespaces])
+    except BaseException:
+        os.close(lifeline)
+        os.close(news)
+        raise
+    finally:
+        os.close(stdin)
+        os.close(status)
+    return ForkedProcess(lifeline, news, server)
+
+
+atexit.register(ForkServer.end_current)
