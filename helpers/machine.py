@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-WORKER_BYTES = 700_000_000  # a TensorFlow process that trains the lessons' model on MNIST
+# A process that trains the lessons' model on MNIST: of that, what forks of one process share, which
+# is TensorFlow itself, and what each has for itself.
+SHARED_BYTES = 400_000_000
+OWN_BYTES = 300_000_000
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -14,6 +17,11 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def needed_memory(processes: int, *, forked: bool) -> int:
+    """Bytes that so many workers take together."""
+    return processes * OWN_BYTES + SHARED_BYTES * (1 if forked else processes)
 
 
 def free_memory(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = CGROUP) -> int | None:

@@ -27,9 +27,10 @@ from helpers import deferred
 from helpers.cluster import LocalCluster
 from helpers.errors import ClusterError, ConfigError, StoppedError, unknown_choice
 from helpers.events import Event
+from helpers.forked import can_fork
 from helpers.i18n import _, ngettext, number
 from helpers.interrupts import on_idle_interrupt
-from helpers.machine import WORKER_BYTES, cores, free_memory
+from helpers.machine import cores, free_memory, needed_memory
 from helpers.panel_code import training_code
 from helpers.panel_run import DONE, FAILED, STOPPED, Run, RunRecord, TaskStatus, planned_tasks
 from helpers.processes import TaskProcess
@@ -158,7 +159,8 @@ class PanelState(HasTraits):
         if name == "workers" and value > 1:
             if self.strategy == ONE_DEVICE:
                 return _("OneDeviceStrategy trains on one device.")
-            free, need = free_memory(), len(self._planned(value)) * WORKER_BYTES
+            free = free_memory()
+            need = needed_memory(len(self._planned(value)), forked=can_fork())
             if free is not None and free < need:
                 return _(
                     "{value} workers need about {need} GB of memory; {free} GB are free."

@@ -212,11 +212,17 @@ def test_nccl_without_a_gpu_is_refused_with_the_reason(
 def test_more_workers_than_memory_are_refused_with_the_reason(
     state: PanelState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(panel_state, "free_memory", lambda: 2.5 * machine.WORKER_BYTES)
+    monkeypatch.setattr(panel_state, "can_fork", lambda: True)
+    monkeypatch.setattr(panel_state, "free_memory", lambda: 1.1e9)
     assert state.why_not("workers", 2) is None
     assert "memory" in (state.why_not("workers", 3) or "")
     state.choose(evaluator=True)
     assert "memory" in (state.why_not("workers", 2) or "")
+
+
+def test_forks_share_what_each_worker_would_have_for_itself() -> None:
+    assert machine.needed_memory(1, forked=True) == machine.needed_memory(1, forked=False)
+    assert machine.needed_memory(4, forked=True) < 0.6 * machine.needed_memory(4, forked=False)
 
 
 def test_memory_is_the_smaller_of_machine_and_container(tmp_path: Path) -> None:
