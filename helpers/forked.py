@@ -64,11 +64,16 @@ class ForkServer:
             )
 
     @classmethod
-    def get(cls, environment: Mapping[str, str]) -> ForkServer:
-        """The one that runs, or a new one: TensorFlow may have read the environment already."""
+    def get(cls, environment: Mapping[str, str], after: ForkServer | None = None) -> ForkServer:
+        """The one that runs, or a new one: TensorFlow may have read the environment already.
+
+        Args:
+          environment: what it must have.
+          after: one that is of no use any more.
+        """
         with cls._lock:
             server = cls._current
-            if server and (server.environment != environment or server._process.poll() is not None):
+            if server and (server is after or not server.serves(environment)):
                 server.retire()
                 server = None
             if server is None:
@@ -84,6 +89,10 @@ class ForkServer:
             server.retire()
             server._process.kill()
             server._process.wait()
+
+    def serves(self, environment: Mapping[str, str]) -> bool:
+        """Whether it lives and has this environment."""
+        return self.environment == environment and self._process.poll() is None
 
     def retire(self) -> None:
         """Has the server end as soon as nothing runs that it has forked."""
@@ -217,8 +226,13 @@ def fork(
     stdin, lifeline = os.pipe()
     news, status = os.pipe()
     try:
+        descriptors = [stdin, log, events, status, *namespaces]
         server = ForkServer.get(environment)
-        server.fork(request, [stdin, log, events, status, *namespaces])
+        try:
+            server.fork(request, descriptors)
+        except ConnectionError:  # it died while we looked at it
+            server = ForkServer.get(environment, after=server)
+            server.fork(request, descriptors)
     except BaseException:
         os.close(lifeline)
         os.close(news)

@@ -103,6 +103,14 @@ def test_a_group_goes_on_when_the_server_is_killed() -> None:
     assert server_pid() != server
 
 
+def test_a_server_that_dies_unnoticed_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = server_pid()
+    os.kill(server, signal.SIGKILL)
+    monkeypatch.setattr(ForkServer, "serves", lambda *_unused: True)
+    assert wait_until(lambda: not is_running(server), 5)
+    assert server_pid() != server
+
+
 def test_a_run_is_stopped_at_once_while_the_server_still_imports() -> None:
     ForkServer.end_current()
     with LocalCluster(workers=2) as cluster:
