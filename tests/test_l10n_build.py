@@ -246,7 +246,9 @@ def test_updating_and_building_four_languages_costs_no_more_for_a_cell_of_many(
     def calls_for_a_cell(count: int) -> float:
         sentences = [f"# Part {n}\n\nA sentence about worker {n}." for n in range(count)]
         cells = [text_cell(f"c{n}", sentence) for n, sentence in enumerate(sentences)]
-        project = make_project(tmp_path / str(count), *cells)
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        project = make_project(folder, *cells)
         with cProfile.Profile() as profile:
             run(project, "update", "--langs", *FOUR)
             run(project, "build")
