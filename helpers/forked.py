@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from helpers.fork_server import Request
 from helpers.strategy import nvidia_gpus
@@ -36,6 +37,27 @@ def can_fork() -> bool:
     except OSError:
         return False
     return True
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a new worker is given.
+
+    Attributes:
+      arguments: of `helpers.worker.main`.
+      environment: what all workers of this program have in common.
+      own: what this one has besides.
+      log: the descriptor it prints to.
+      events: the one its events go to.
+      namespaces: those it enters.
+    """
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    own: Mapping[str, str]
+    log: int
+    events: int
+    namespaces: Sequence[int]
 
 
 class ForkServer:
@@ -203,35 +225,18 @@ class ForkedProcess:
                 os.close(self._news)
 
 
-def fork(
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    own: Mapping[str, str],
-    *,
-    log: int,
-    events: int,
-    namespaces: Sequence[int],
-) -> ForkedProcess:
-    """A new worker.
-
-    Args:
-      arguments: of `helpers.worker.main`.
-      environment: what workers have in common.
-      own: what this one has besides.
-      log: the descriptor it prints to.
-      events: the one its events go to.
-      namespaces: those it enters.
-    """
-    request = Request(list(arguments), dict(own), os.getcwd())
+def fork(start: Start) -> ForkedProcess:
+    """A new worker, from the fork server."""
+    request = Request(list(start.arguments), dict(start.own), os.getcwd())
     stdin, lifeline = os.pipe()
     news, status = os.pipe()
+    descriptors = [stdin, start.log, start.events, status, *start.namespaces]
     try:
-        descriptors = [stdin, log, events, status, *namespaces]
-        server = ForkServer.get(environment)
+        server = ForkServer.get(start.environment)
         try:
             server.fork(request, descriptors)
         except ConnectionError:  # it died while we looked at it
-            server = ForkServer.get(environment, after=server)
+            server = ForkServer.get(start.environment, after=server)
             server.fork(request, descriptors)
     except BaseException:
         os.close(lifeline)

@@ -7,46 +7,35 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from helpers.events import EVENT_FD, Event, decode
-from helpers.forked import can_fork, fork
+from helpers.forked import Start, can_fork, fork
 from helpers.i18n import LANGUAGE, language
 from helpers.isolation import NAMESPACES, Network
 from helpers.tf_config import Task, TFConfig
 
 # gRPC would send even its connections to this machine through a proxy.
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy", "no_proxy")
-
-
 OWN_VARIABLES = ("TF_CONFIG", "TMPDIR", LANGUAGE)
 
 
 class SpawnedProcess(subprocess.Popen[bytes]):
-    """A worker that is started anew and imports TensorFlow; the arguments are those of `fork`."""
+    """A worker that is started anew and imports TensorFlow for itself."""
 
-    def __init__(
-        self,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        own: Mapping[str, str],
-        *,
-        log: int,
-        events: int,
-        namespaces: Sequence[int],
-    ) -> None:
-        environ = {**environment, **own, EVENT_FD: str(events)}
-        if namespaces:
-            environ[NAMESPACES] = ",".join(map(str, namespaces))
+    def __init__(self, start: Start) -> None:
+        environ = {**start.environment, **start.own, EVENT_FD: str(start.events)}
+        if start.namespaces:
+            environ[NAMESPACES] = ",".join(map(str, start.namespaces))
         super().__init__(
-            [sys.executable, "-u", "-m", "helpers.worker", *arguments],
+            [sys.executable, "-u", "-m", "helpers.worker", *start.arguments],
             stdin=subprocess.PIPE,
-            stdout=log,
+            stdout=start.log,
             stderr=subprocess.STDOUT,
             env=environ,
-            pass_fds=[events, *namespaces],
+            pass_fds=[start.events, *start.namespaces],
             start_new_session=True,  # Ctrl-C in the notebook is not for the worker
         )
 
@@ -68,7 +57,7 @@ class TaskProcess:
 
     It dies with this process: the kernel kills it when the pipe to its standard input,
     whose other end only we hold, closes. Where that is safe it is forked from a process which has
-    imported TensorFlow.
+    imported TensorFlow (`helpers.fork_server`).
 
     Attributes:
       config: its `TF_CONFIG`.
@@ -91,17 +80,17 @@ class TaskProcess:
         self.serves = serves
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
-        start = fork if can_fork() else SpawnedProcess
         try:
             with log.open("ab") as output:
-                self._process = start(
+                start = Start(
                     [str(payload), "--cores", ",".join(map(str, cores))],
                     _environment(),
                     _own_environment(config, log.parent),
-                    log=output.fileno(),
-                    events=writer,
-                    namespaces=network.descriptors if network else [],
+                    output.fileno(),
+                    writer,
+                    network.descriptors if network else [],
                 )
+                self._process = fork(start) if can_fork() else SpawnedProcess(start)
         except BaseException:
             os.close(reader)
             raise

@@ -42,6 +42,22 @@ ESTIMATOR = Engine("estimator", steps=2000, save=100, harm_at=500)
 KERAS = Engine("keras", steps=600, save=100, harm_at=250)
 
 
+def train_tiny(
+    cluster: LocalCluster, steps: int, on_event: Callable[[Event], None] | None = None
+) -> TrainingResult:
+    """A training that saves every 50 steps, and asserts nothing."""
+    return cluster.train(
+        tiny_model_fn,
+        tiny_input_fn,
+        steps=steps,
+        params=PARAMS,
+        save_checkpoints_steps=50,
+        evaluate=None,
+        progress=False,
+        on_event=on_event,
+    )
+
+
 def _train_estimator(
     engine: Engine, cluster: LocalCluster, folder: Path, on_event: Callable[[Event], None]
 ) -> TrainingResult:

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import is_running, wait_until, worker_pids
-from faults import Saboteur, kill
-from functions import PARAMS, tiny_input_fn, tiny_model_fn
+from faults import Saboteur, kill, train_tiny
 
 from helpers import LocalCluster, forked, processes
 from helpers.errors import StoppedError
@@ -96,7 +95,7 @@ def test_a_group_goes_on_when_the_server_is_killed() -> None:
     server = server_pid()
     with LocalCluster(workers=2) as cluster:
         saboteur = Saboteur(cluster, 100, lambda _cluster: os.kill(server, signal.SIGKILL))
-        result = train(cluster, steps=300, on_event=saboteur)
+        result = train_tiny(cluster, steps=300, on_event=saboteur)
     assert result.steps == 300
     assert len(result.restarts) == 1
     assert "SIGKILL" in result.restarts[0]
@@ -116,7 +115,7 @@ def test_a_run_is_stopped_at_once_while_the_server_still_imports() -> None:
     with LocalCluster(workers=2) as cluster:
         threading.Timer(0.3, cluster.stop).start()
         with pytest.raises(StoppedError):
-            train(cluster, steps=10**6)
+            train_tiny(cluster, steps=10**6)
     assert not worker_pids()
     assert run() and not worker_pids()  # and what was asked of it in vain comes to nothing
 
@@ -127,7 +126,7 @@ def test_where_forks_are_not_safe_workers_import_for_themselves(
     monkeypatch.setattr(processes, "can_fork", lambda: False)
     assert {worker["parent"] for worker in run()} == {os.getpid()}
     with LocalCluster(workers=2) as cluster:
-        result = train(cluster, steps=300, on_event=Saboteur(cluster, 100, kill(1)))
+        result = train_tiny(cluster, steps=300, on_event=Saboteur(cluster, 100, kill(1)))
     assert (result.steps, len(result.restarts)) == (300, 1)
     assert not worker_pids()
 
@@ -207,16 +206,3 @@ def test_waiting_for_a_process_has_an_end() -> None:
     process.close()
     for descriptor in (_stdin, status):
         os.close(descriptor)
-
-
-def train(cluster: LocalCluster, steps: int, on_event: Any = None) -> Any:
-    return cluster.train(
-        tiny_model_fn,
-        tiny_input_fn,
-        steps=steps,
-        params=PARAMS,
-        save_checkpoints_steps=50,
-        evaluate=None,
-        progress=False,
-        on_event=on_event,
-    )

@@ -14,12 +14,10 @@ from pathlib import Path
 
 import pytest
 from conftest import wait_until, worker_pids
-from faults import Saboteur, kill
-from functions import PARAMS, tiny_input_fn, tiny_model_fn
+from faults import Saboteur, kill, train_tiny
 
 from helpers import LocalCluster
 from helpers.events import Event
-from helpers.result import TrainingResult
 
 MB = 2**20
 
@@ -57,7 +55,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def run_once(restarts: int) -> None:
     """A run that is killed at a step `restarts` times."""
     with LocalCluster(workers=2, max_restarts=restarts) as cluster:
-        result = train(cluster, 100 + 50 * restarts, Killer(cluster, restarts))
+        result = train_tiny(cluster, 100 + 50 * restarts, Killer(cluster, restarts))
     assert len(result.restarts) == restarts
 
 
@@ -70,21 +68,6 @@ class Killer:
     def __call__(self, event: Event) -> None:
         if event.get("attempt", 0) < len(self._saboteurs):
             self._saboteurs[event["attempt"]](event)
-
-
-def train(
-    cluster: LocalCluster, steps: int, on_event: Callable[[Event], None] | None = None
-) -> TrainingResult:
-    return cluster.train(
-        tiny_model_fn,
-        tiny_input_fn,
-        steps=steps,
-        params=PARAMS,
-        save_checkpoints_steps=50,
-        evaluate=None,
-        progress=False,
-        on_event=on_event,
-    )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +104,7 @@ def cpu_share() -> Iterator[Callable[[], float]]:
 )
 def test_the_notebooks_process_uses_less_than_a_tenth_of_a_core(workers: int, steps: int) -> None:
     with LocalCluster(workers, step_timeout=120) as cluster, cpu_share() as share:
-        result = train(cluster, steps)
+        result = train_tiny(cluster, steps)
         used = share()
     print(f"{workers} workers: {used:.1%} of a core, {result.seconds:.0f} s")
     assert result.steps == steps
