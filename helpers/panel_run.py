@@ -161,7 +161,7 @@ class Run:
             case "replaced":
                 self.lose(task.name)
                 task.status, task.examples_per_second = RESTARTING, None
-            case "started":
+            case "launched" | "started":
                 task.status = RESTARTING if event["attempt"] else STARTING
                 self._introduce(task, processes)
             case "ready":
