@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from helpers.forked import can_fork
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 PROGRAM = BENCHMARKS / "throughput.py"
 
@@ -124,3 +126,22 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+@pytest.mark.skipif(not can_fork(), reason="workers are not forked on this machine")
+def test_both_ways_to_start_a_group_are_measured(tmp_path: Path) -> None:
+    program = [sys.executable, str(BENCHMARKS / "start.py"), "--rounds=1", "--workers=2"]
+    subprocess.run([*program, f"--output={tmp_path}"], timeout=300, check=True)
+    rows = [
+        line.split("|") for line in (tmp_path / "start.md").read_text().splitlines() if "|" in line
+    ]
+    ways = [row[2].strip() for row in rows]
+    assert ways == ["they are", "---", "forked", "started anew", "anew / forked"]
+    assert all(float(value) > 0 for row in rows[2:] for value in row[3:6])
+
+
+def test_the_costs_of_a_repaint_are_written_as_a_table(load: Any) -> None:
+    repaint = load("repaint")
+    cost = repaint.Cost(step=300, seconds=0.004, calls=9000, sent=20_000)
+    assert cost.core == pytest.approx(0.016)
+    assert "| 300 | 4.00 | 1.6% | 9000 | 20.0 |" in repaint.report_text([cost])
