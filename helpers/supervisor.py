@@ -260,7 +260,7 @@ class Group:
         return Fault(process, message.format(task=process.task, seconds=seconds, step=self._step))
 
     def _late(self, waiting: Sequence[TaskProcess]) -> Fault:
-        silent = min(waiting, key=lambda process: self._heard.get(process.task, 0.0))
+        silent = min(waiting, key=lambda process: self._heard.get(process.task, -1.0))
         others = ", ".join(str(process.task) for process in waiting if process is not silent)
         message = (
             _("{task} was not ready within {seconds:g} s; {others} may only have waited for it")
