@@ -23,8 +23,9 @@ import nbformat
 from machine import describe, sentence
 from nbclient import NotebookClient
 
+from helpers.panel import REPAINT_SECONDS
+
 HERE = Path(__file__).parent
-PAINTS_PER_SECOND = 4  # helpers.panel.REPAINT_SECONDS
 WORKERS = 4
 EARLY, LATE = 300, 3000  # steps; the late one comes after five minutes
 REPAINTS = 100
@@ -42,7 +43,7 @@ class Cost:
     @property
     def core(self) -> float:
         """The share of a core that goes into repainting."""
-        return self.seconds * PAINTS_PER_SECOND
+        return self.seconds / REPAINT_SECONDS
 
 
 def measure(repaints: int = REPAINTS) -> list[Cost]:

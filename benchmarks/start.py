@@ -12,10 +12,8 @@ import argparse
 import re
 import signal
 import statistics
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from unittest.mock import patch
 
 from machine import describe, sentence
@@ -29,26 +27,15 @@ HERE = Path(__file__).parent
 KILL_AT, STEPS = 150, 300
 
 
-@dataclass(frozen=True)
-class Start:
+class Measured(NamedTuple):
     """What one run showed; seconds, and bytes of all its processes together."""
 
     first_step: float
     next_step: float
     memory: int
 
-    def __iter__(self) -> Iterator[float]:
-        yield from (self.first_step, self.next_step, self.memory)
 
-
-@contextmanager
-def way(*, forked: bool) -> Iterator[None]:
-    """Workers start in this way."""
-    with patch.object(processes, "can_fork", lambda: forked):
-        yield
-
-
-def measure(workers: int) -> Start:
+def measure(workers: int) -> Measured:
     """Trains, kills a worker at a step, and trains on."""
     with LocalCluster(workers, collective="RING") as cluster:
         watch = _Watch(cluster)
@@ -63,7 +50,7 @@ def measure(workers: int) -> Start:
         )
     assert len(result.restarts) == 1
     assert result.seconds_to_first_step is not None
-    return Start(result.seconds_to_first_step, watch.stepped_at - watch.lost_at, watch.memory)
+    return Measured(result.seconds_to_first_step, watch.stepped_at - watch.lost_at, watch.memory)
 
 
 class _Watch:
@@ -109,10 +96,10 @@ def _runs(pid: int, module: str) -> bool:
 
 def compare(workers: int, rounds: int) -> str:
     """A row for each way, and the ratios, as Markdown."""
-    runs: dict[bool, list[Start]] = {True: [], False: []}
+    runs: dict[bool, list[Measured]] = {True: [], False: []}
     for _round in range(rounds):
         for forked, found in runs.items():
-            with way(forked=forked):
+            with patch.object(processes, "can_fork", return_value=forked):
                 found.append(measure(workers))
     medians = {forked: _medians(found) for forked, found in runs.items()}
     lines = [
@@ -126,7 +113,7 @@ def compare(workers: int, rounds: int) -> str:
     return "\n".join([*lines, f"| {workers} | anew / forked | {shown} |"])
 
 
-def _medians(found: list[Start]) -> list[float]:
+def _medians(found: list[Measured]) -> list[float]:
     return [statistics.median(column) for column in zip(*found, strict=True)]
 
 

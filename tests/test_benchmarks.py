@@ -128,7 +128,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.skipif(not can_fork(), reason="workers are not forked on this machine")
+@pytest.mark.skipif(not can_fork(), reason="forks need Linux 5.3 and no GPU")
 def test_both_ways_to_start_a_group_are_measured(tmp_path: Path) -> None:
     program = [sys.executable, str(BENCHMARKS / "start.py"), "--rounds=1", "--workers=2"]
     subprocess.run([*program, f"--output={tmp_path}"], timeout=300, check=True)

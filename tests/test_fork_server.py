@@ -22,7 +22,7 @@ from helpers.fork_server import Request, Server
 from helpers.forked import ForkedProcess, ForkServer, can_fork
 from helpers.worker import WorkerContext
 
-pytestmark = pytest.mark.skipif(not can_fork(), reason="workers are not forked on this machine")
+pytestmark = pytest.mark.skipif(not can_fork(), reason="forks need Linux 5.3 and no GPU")
 
 
 def about_myself(context: WorkerContext) -> dict[str, Any]:
@@ -112,10 +112,12 @@ def test_a_server_that_dies_unnoticed_is_replaced(monkeypatch: pytest.MonkeyPatc
 
 def test_a_run_is_stopped_at_once_while_the_server_still_imports() -> None:
     ForkServer.end_current()
+    kinds: set[str] = set()
     with LocalCluster(workers=2) as cluster:
         threading.Timer(0.3, cluster.stop).start()
         with pytest.raises(StoppedError):
-            train_tiny(cluster, steps=10**6)
+            train_tiny(cluster, steps=10**6, on_event=lambda event: kinds.add(event["event"]))
+    assert kinds == {"launched"}  # no worker came before the end
     assert not worker_pids()
     assert run() and not worker_pids()  # and what was asked of it in vain comes to nothing
 
