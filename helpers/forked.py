@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import math
 import os
@@ -13,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -72,7 +72,6 @@ class ForkServer:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = dict(environment)
-        self._owner = os.getpid()
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
@@ -84,6 +83,8 @@ class ForkServer:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
+        # When the last reference goes, and when this program ends.
+        self.end = weakref.finalize(self, _end, self._process, os.getpid())
 
     @classmethod
     def get(cls, environment: Mapping[str, str], after: ForkServer | None = None) -> ForkServer:
@@ -102,16 +103,6 @@ class ForkServer:
                 server = cls._current = cls(environment)
             return server
 
-    @classmethod
-    def end_current(cls) -> None:
-        """Ends the one that runs, and what it has forked."""
-        with cls._lock:
-            server, cls._current = cls._current, None
-        if server and server._owner == os.getpid():  # not in a fork of the notebook's process
-            server.retire()
-            server._process.kill()
-            server._process.wait()
-
     def serves(self, environment: Mapping[str, str]) -> bool:
         """Whether it lives and has this environment."""
         return self.environment == environment and self._process.poll() is None
@@ -123,6 +114,14 @@ class ForkServer:
     def fork(self, request: Request, descriptors: Sequence[int]) -> None:
         """Asks for a new process; if the server still imports, it will come soon."""
         socket.send_fds(self._requests, [request.encode()], descriptors)
+
+
+def _end(server: subprocess.Popen[bytes], owner: int) -> None:
+    if owner == os.getpid():  # not in a fork of the notebook's process
+        server.kill()
+        server.wait()
+        assert server.stdin is not None
+        server.stdin.close()
 
 
 class ForkedProcess:
@@ -246,6 +245,3 @@ def fork(start: Start) -> ForkedProcess:
         os.close(stdin)
         os.close(status)
     return ForkedProcess(lifeline, news, server)
-
-
-atexit.register(ForkServer.end_current)

@@ -122,7 +122,11 @@ def is_permitted() -> bool:
     except (OSError, subprocess.SubprocessError):
         return False
     try:
-        return _child(network.descriptors, "try").wait(SECONDS) == 0
+        with _child(network.descriptors, "try") as child:
+            try:
+                return child.wait(SECONDS) == 0
+            finally:
+                child.kill()
     except (OSError, subprocess.SubprocessError):
         return False
     finally:

@@ -111,7 +111,9 @@ def test_a_server_that_dies_unnoticed_is_replaced(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_run_is_stopped_at_once_while_the_server_still_imports() -> None:
-    ForkServer.end_current()
+    server = server_pid()
+    os.kill(server, signal.SIGKILL)
+    assert wait_until(lambda: not is_running(server), 5)
     kinds: set[str] = set()
     with LocalCluster(workers=2) as cluster:
         threading.Timer(0.3, cluster.stop).start()
