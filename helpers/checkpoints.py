@@ -11,6 +11,8 @@ from helpers.estimator import tf
 from helpers.i18n import _
 from helpers.worker import WorkerContext
 
+KERAS_STEP = "train_counter/.ATTRIBUTES/VARIABLE_VALUE"  # in the backups of BackupAndRestore
+
 
 class CheckpointWatch:
     """Lets the chief tell of each new checkpoint in a model_dir.
@@ -59,42 +61,45 @@ def is_gone(error: Exception, model_dir: str) -> bool:
     return any(path not in kept for path in named)
 
 
-def drop_damaged(model_dir: str, context: WorkerContext) -> None:
+def drop_damaged(folder: str, context: WorkerContext) -> None:
     """Makes the newest checkpoint that can be read the last one, and says what it left out.
 
     A checkpoint is damaged when the machine, or the disk, failed while it was written.
-    Every value of it is read, with its checksum.
+    Every value of it is read, with its checksum. Several workers may do so at once: they
+    find the same.
 
     Raises:
       ConfigError: there are checkpoints, and none of them can be read.
     """
-    state = tf.train.get_checkpoint_state(model_dir)
+    state = tf.train.get_checkpoint_state(folder)
     if state is None:
         return
+    paths, times = state.all_model_checkpoint_paths, state.all_model_checkpoint_timestamps
     reasons = []
-    for path in reversed(state.all_model_checkpoint_paths):
+    for count in range(len(paths), 0, -1):
+        path = paths[count - 1]
         if reason := _damage(path):
             reasons.append(f"{Path(path).name}: {reason}")
             continue
         if reasons:
-            keep = [
-                other
-                for other in state.all_model_checkpoint_paths
-                if step_of(other) <= step_of(path)
-            ]
-            tf.compat.v1.train.update_checkpoint_state(model_dir, path, keep)
-            message = _(
-                "Damaged checkpoints were left out ({reasons}); training goes on from step {step}."
+            tf.compat.v1.train.update_checkpoint_state(
+                folder, path, paths[:count], all_model_checkpoint_timestamps=times[:count]
             )
-            context.report(
-                "notice", message=message.format(reasons="; ".join(reasons), step=step_of(path))
-            )
+            context.report("notice", message=_left_out(reasons, path))
         return
     message = _(
         "No checkpoint in {model_dir} can be read ({reasons}). Name another model_dir, or delete "
         "this one to begin at step 0."
     )
-    raise ConfigError(message.format(model_dir=model_dir, reasons="; ".join(reasons)))
+    raise ConfigError(message.format(model_dir=folder, reasons="; ".join(reasons)))
+
+
+def _left_out(reasons: list[str], path: str) -> str:
+    message = _("Damaged checkpoints were left out ({reasons}); training goes on from step {step}.")
+    reader = tf.train.load_checkpoint(path)
+    counts = reader.has_tensor(KERAS_STEP)  # Keras numbers its backups, not by steps
+    step = int(reader.get_tensor(KERAS_STEP)) if counts else step_of(path)
+    return message.format(reasons="; ".join(reasons), step=step)
 
 
 def _damage(path: str) -> str | None:

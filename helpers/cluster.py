@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
@@ -191,9 +192,12 @@ class LocalCluster:
         Returns: for each worker in order, or for the coordinator alone, and then for the
           evaluator, what the function returned: numbers, strings, None, lists and dicts.
 
+        Warns: what the reader should know besides, as `TrainingResult.notices`.
+
         Raises: as `train`.
         """
         values: dict[str, Any] = {}
+        notices: set[str] = set()  # several workers may give the same
         deadlines = replace(self.deadlines, progress=timeout)
         job, evaluator = FunctionJob(function, beside), beside is not None
         events = self._run(job, self._new_folder(), evaluator=evaluator, deadlines=deadlines)
@@ -202,6 +206,9 @@ class LocalCluster:
                 values.clear()
             if event["event"] == "result":
                 values[event["task"]] = event["value"]
+            if event["event"] == "notice" and event["message"] not in notices:
+                notices.add(event["message"])
+                warnings.warn(event["message"], stacklevel=2)
             if on_event:
                 on_event(event)
         callers = ["chief 0"] if self.ps else [f"worker {k}" for k in range(self.workers)]

@@ -1,15 +1,52 @@
-"""What a Keras training inside `LocalCluster.run` needs to be watched."""
+"""What a Keras training inside `LocalCluster.run` needs to be watched, and to go on."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
 
+from helpers.checkpoints import drop_damaged
 from helpers.estimator import tf
 from helpers.worker import WorkerContext
 
 REPORT_SECONDS = 0.1
+BACKUPS = 2
+
+
+class BackupAndRestore(tf.keras.callbacks.BackupAndRestore):
+    """Keras's callback of this name, but two backups are kept, and they are not thrown away.
+
+    Keras keeps one. When the machine fails while it is written, nothing can be read any more;
+    here the backup before it is used, with a notice. And Keras deletes it when `fit` ends, so that
+    a fault after that would begin anew.
+
+    Args:
+      context: what the function that `run` calls was given.
+      backup_dir: a folder that all workers can read.
+      save_freq: "epoch", or the steps between two backups.
+
+    Raises:
+      ConfigError: at the start of `fit`, if there are backups and none can be read.
+    """
+
+    def __init__(
+        self, context: WorkerContext, backup_dir: str, save_freq: int | str = "epoch"
+    ) -> None:
+        super().__init__(backup_dir, save_freq, delete_checkpoint=False)
+        self._context = context
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Restores the newest backup that can be read."""
+        drop_damaged(os.path.join(self.backup_dir, "chief"), self._context)
+        super().on_train_begin(logs)
+        state = self._training_state
+        keeps = state.write_checkpoint_manager
+        if keeps is state.read_checkpoint_manager:  # on the chief; the others' go at once
+            state.write_checkpoint_manager = state.read_checkpoint_manager = (
+                tf.train.CheckpointManager(keeps.checkpoint, keeps.directory, BACKUPS)
+            )
 
 
 class ReportSteps(tf.keras.callbacks.Callback):

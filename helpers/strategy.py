@@ -125,6 +125,16 @@ def leave_watching_to_us() -> None:
     )
 
 
+def keep_all_frames() -> None:
+    """Keeps TensorFlow and Keras from cutting their own frames out of a traceback.
+
+    Which of them a reader sees, `helpers.tracebacks` decides.
+    """
+    from helpers.estimator import tf
+
+    tf.debugging.disable_traceback_filtering()
+
+
 def drop_iterators_at_once() -> None:
     """Keeps a program from waiting, when it is done with an iterator, for a thread that tunes it.
 

@@ -6,6 +6,7 @@ import re
 import sysconfig
 import traceback
 from pathlib import Path
+from types import TracebackType
 
 from helpers.events import Event
 from helpers.i18n import _
@@ -28,6 +29,19 @@ def split_graph_error(message: str) -> tuple[str, list[Frame]]:
     rest = re.sub(r"^(Node: '.*'|From /job:.*:|\s*)\n", "", rest, flags=re.MULTILINE)
     reason = rest.partition("\n\t [[")[0].strip()
     return reason or message, [(found[1], int(found[2]), found[3]) for found in frames]
+
+
+def checkpoint_in(trace: TracebackType | None) -> str | None:
+    """The checkpoint that TensorFlow was reading when an error passed through it, or None.
+
+    Its message on a file that is too short names none ("Read less bytes than requested").
+    """
+    for frame, _line in traceback.walk_tb(trace):
+        if frame.f_globals.get("__name__", "").startswith("tensorflow.python.checkpoint"):
+            path = frame.f_locals.get("save_path")  # so in Checkpoint.restore and .read, to 2.21
+            if isinstance(path, str):
+                return path
+    return None
 
 
 def readers_traceback(error: Event) -> str:

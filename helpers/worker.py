@@ -40,9 +40,9 @@ from helpers.isolation import enter_from_env
 from helpers.lifeline import die_with_parent
 from helpers.payload import load
 from helpers.slurm import config_from_slurm
-from helpers.strategy import drop_iterators_at_once, leave_watching_to_us
+from helpers.strategy import drop_iterators_at_once, keep_all_frames, leave_watching_to_us
 from helpers.tf_config import TFConfig
-from helpers.tracebacks import split_graph_error
+from helpers.tracebacks import checkpoint_in, split_graph_error
 
 HEARTBEAT_SECONDS = 1.0
 PATIENCE_SECONDS = 10.0  # for the peers, when the own work is done
@@ -93,6 +93,7 @@ def main(argv: list[str] | None = None) -> int:
         work = load(args.payload, args.cores)
         if supervised:
             leave_watching_to_us()
+            keep_all_frames()
             drop_iterators_at_once()
         value = _plain(work(context))
     except ConfigError as error:
@@ -202,6 +203,10 @@ def describe(error: BaseException) -> dict[str, Any]:
         frames += [
             (f.filename, f.lineno, f.function_name) for f in reversed(rewritten.translated_stack)
         ]
+    checkpoint = checkpoint_in(error.__traceback__)
+    if checkpoint and checkpoint not in message:
+        read = _("{reason} (in the checkpoint {path})")
+        message = read.format(reason=message, path=checkpoint)
     return {
         "type": name,
         "message": message,

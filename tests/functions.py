@@ -40,13 +40,15 @@ PARAMS: Mapping[str, Any] = {"batch_size": 5}
 
 
 def keras_fit(
-    context: WorkerContext, backup_dir: str, steps: int, backup_every: int
-) -> dict[str, float]:
+    context: WorkerContext, backup_dir: str, steps: int, backup_every: int, own: bool = False
+) -> dict[str, Any]:
     """Learns the 2 in y = 2x with Keras, `backup_every` steps an epoch, up to step `steps`.
 
-    Returns: the steps trained in all attempts, and the weight.
+    Its backups are Keras's or, if `own`, ours.
+
+    Returns: the steps trained in all attempts, the weight, and the epochs of this attempt.
     """
-    from helpers.keras import ReportSteps
+    from helpers.keras import BackupAndRestore, ReportSteps
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
@@ -59,16 +61,17 @@ def keras_fit(
     options = tf.data.Options()
     options.autotune.enabled = False  # its thread may sleep for seconds before `fit` can return
     dataset = dataset.with_options(options)
-    model.fit(
+    if own:
+        backup = BackupAndRestore(context, backup_dir)
+    else:  # kept at the end: else a fault after it would begin again at step 0
+        backup = tf.keras.callbacks.BackupAndRestore(backup_dir, delete_checkpoint=False)
+    history = model.fit(
         dataset,
         epochs=steps // backup_every,
         steps_per_epoch=backup_every,
-        callbacks=[
-            # Kept at the end: else a fault after it would begin again at step 0.
-            tf.keras.callbacks.BackupAndRestore(backup_dir, delete_checkpoint=False),
-            ReportSteps(context, global_batch=10),
-        ],
+        callbacks=[backup, ReportSteps(context, global_batch=10)],
         verbose=0,
     )
     weight = float(model.layers[0].kernel.numpy()[0, 0])
-    return {"step": int(model.optimizer.iterations.numpy()), "weight": weight}
+    step = int(model.optimizer.iterations.numpy())
+    return {"step": step, "weight": weight, "epochs": history.epoch}

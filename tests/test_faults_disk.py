@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from faults import ESTIMATOR, KERAS, Engine, matrix
-from functions import PARAMS, tiny_input_fn, tiny_model_fn
+from functions import PARAMS, keras_fit, tiny_input_fn, tiny_model_fn
 
 from helpers import LocalCluster
 from helpers.errors import ConfigError, UserCodeError
@@ -139,6 +139,33 @@ def test_a_truncated_backup_of_keras_ends_the_run_with_the_reason(
         with pytest.raises(UserCodeError) as caught:
             KERAS.train(cluster, tmp_path)
     assert backup.name.partition(".")[0] in str(caught.value)
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+def test_keras_goes_on_from_the_backup_before_a_truncated_one_and_says_so(
+    workers: int, tmp_path: Path
+) -> None:
+    fit = functools.partial(keras_fit, backup_dir=str(tmp_path), backup_every=50, own=True)
+    with LocalCluster(workers) as cluster:
+        cluster.run(functools.partial(fit, steps=150))
+        truncate(tmp_path / "chief" / "ckpt-3.data-00000-of-00001")
+        with pytest.warns(UserWarning, match=r"ckpt-3: .*training goes on from step 100") as said:
+            values = cluster.run(functools.partial(fit, steps=200))
+    assert len(said) == 1
+    assert [value["epochs"] for value in values] == [[2, 3]] * workers
+    assert [value["step"] for value in values] == [200] * workers
+    backups = {path.stem for path in (tmp_path / "chief").glob("ckpt-*.index")}
+    assert backups == {"ckpt-3", "ckpt-4"}
+
+
+def test_keras_refuses_a_folder_in_which_no_backup_can_be_read(tmp_path: Path) -> None:
+    fit = functools.partial(keras_fit, backup_dir=str(tmp_path), backup_every=50, own=True)
+    with LocalCluster(workers=1) as cluster:
+        cluster.run(functools.partial(fit, steps=100))
+        for path in (tmp_path / "chief").glob("ckpt-*.data*"):
+            truncate(path)
+        with pytest.raises(ConfigError, match=r"No checkpoint in .*chief can be read"):
+            cluster.run(functools.partial(fit, steps=150))
 
 
 def truncate(path: Path) -> None:
