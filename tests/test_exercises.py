@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,14 @@ from helpers import i18n
 from helpers.check import MODULES, check, find_task
 from helpers.errors import ConfigError
 from helpers.i18n import set_language
+from helpers.tasks import move_to_keras
+from helpers.tasks.move_to_keras import CLASSES
 from locales import build, checks, exercises
 from locales.project import LocalisationError, Project
 
 PROJECT = Project.load(ROOT)
 DOMAINS = PROJECT.exercises
+PROGRAM = "migrated-text"
 LANGUAGES = ["en", *PROJECT.languages]
 # Every exercise in one language always, in all of them with the long tests: the code is the same.
 PAIRS = [
@@ -174,6 +179,19 @@ def test_an_exercise_gives_nothing_away(domain: str) -> None:
             inside = cell.source.partition("### BEGIN SOLUTION\n")[2].partition("### END")[0]
             assert inside.strip()
             assert json.dumps(inside.strip().splitlines()[0])[1:-1] not in text
+
+
+def test_the_old_program_that_exercise_11_shows_is_the_one_that_is_trained() -> None:
+    [text] = [c.source for c in solution("exercises/11_move_to_keras").cells if c.id == PROGRAM]
+    shown = ast.parse(text.split("```python\n")[1].partition("```")[0]).body[0]
+    source = inspect.getsource(move_to_keras._model_fn).replace("CLASSES", str(CLASSES))
+    trained = ast.parse(source).body[0]
+    assert isinstance(shown, ast.FunctionDef) and isinstance(trained, ast.FunctionDef)
+    body = [ast.unparse(line) for line in shown.body]
+    imported, *rest = [ast.unparse(line) for line in trained.body]
+    assert imported.startswith("from")
+    assert body[:-1] == rest[:-1]
+    assert body[-1][:-1] == rest[-1].partition(", training_chief_hooks")[0]
 
 
 def test_an_exercise_that_is_not_what_its_solution_gives_is_found(tmp_path: Path) -> None:
