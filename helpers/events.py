@@ -19,6 +19,9 @@ restart).
 | launched     | it was asked for (by its watcher)    |                                         |
 | started      | the process runs                     | pid, cores, isolated                    |
 | alive        | each second, by a thread of its own  |                                         |
+| connecting   | collectives wait for the peers, and  |                                         |
+|              | hold Python's lock: none can speak   |                                         |
+| connected    | the peers are there                  |                                         |
 | plan         | the number of steps is known         | total_steps, global_batch               |
 | ready        | the session is open, peers are there | step (where training goes on from)      |
 | step         | some ten times a second              | step, loss, examples_per_second         |
@@ -112,6 +115,8 @@ def _boolean(value: object) -> bool:
 FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "started": {"pid": _integer, "cores": _integers, "isolated": _boolean},
     "alive": {},
+    "connecting": {},
+    "connected": {},
     "plan": {"total_steps": _integer, "global_batch": _integer},
     "ready": {"step": _integer},
     "step": {"step": _integer, "loss": _number, "examples_per_second": _maybe_number},

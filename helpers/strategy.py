@@ -6,9 +6,9 @@ inside a worker: its constructor starts a server that cannot be stopped again.
 
 from __future__ import annotations
 
-import functools
 import glob
 import os
+from collections.abc import Callable
 from typing import Any
 
 from helpers.errors import ConfigError, unknown_choice
@@ -107,22 +107,38 @@ def logical_cpus(count: int) -> list[str]:
     return [f"/cpu:{index}" for index in range(count)]
 
 
-def leave_watching_to_us() -> None:
-    """Keeps TensorFlow's own heartbeat from ending a group that a supervisor watches.
+def leave_watching_to_us(report: Callable[[str], None]) -> None:
+    """Keeps TensorFlow's own heartbeat from ending a group that a supervisor watches, and tells
+    the supervisor when this worker waits for its peers.
 
     Call it in a worker, before a strategy is made. By default a worker whose heartbeat is late by
     some seconds ends the collectives of all, and a machine that slept, or is busy, looks like that.
     TensorFlow has no public name for this timeout (coordination_config.proto has the field).
+
+    A worker whose collectives wait for the peers holds Python's lock as long as that takes (to
+    2.21), so that no thread of it can give a sign of life.
+
+    Args:
+      report: sends "connecting" before that wait, and "connected" after it.
     """
     import importlib
 
     from helpers import estimator  # noqa: F401  (before any part of TensorFlow)
 
-    context = importlib.import_module("tensorflow.python.eager.context")
-    configure = context.context().configure_coordination_service
-    context.context().configure_coordination_service = functools.partial(
-        configure, heartbeat_timeout_in_ms=HEARTBEAT_MILLISECONDS
-    )
+    context: Any = importlib.import_module("tensorflow.python.eager.context").context()
+    configure = context.configure_coordination_service
+
+    def connect() -> None:
+        del context.ensure_initialized  # the class's own again
+        report("connecting")
+        context.ensure_initialized()
+        report("connected")
+
+    def configure_ours(*args: Any, **options: Any) -> None:
+        configure(*args, heartbeat_timeout_in_ms=HEARTBEAT_MILLISECONDS, **options)
+        context.ensure_initialized = connect
+
+    context.configure_coordination_service = configure_ours
 
 
 def keep_all_frames() -> None:

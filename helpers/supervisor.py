@@ -158,6 +158,7 @@ class Group:
         self._progress = 0.0
         self._step = 0
         self._waiting = {p.task for p in processes if p.task.type != EVALUATOR}
+        self._connecting: set[Task] = set()  # those that wait for the others, and cannot speak
         self._errors: dict[str, Event] = {}
 
     def close(self) -> None:
@@ -215,6 +216,10 @@ class Group:
             if kind in PROGRESS:
                 self._progress = self._clock.now
                 self._waiting.discard(process.task)
+            if kind == "connecting":
+                self._connecting.add(process.task)
+            if kind == "connected":
+                self._connecting.discard(process.task)
             if kind in ("ready", "step"):
                 self._step = max(self._step, event["step"])
             if kind == "error":
@@ -242,14 +247,15 @@ class Group:
     def _check_deadlines(self) -> None:
         now, limits = self._clock.now, self._deadlines
         running = [process for process in self._processes if not process.at_end]
-        for process in running:
+        free = [process for process in running if process.task not in self._connecting]
+        for process in free:
             if now - self._heard.get(process.task, now) > limits.silence:
                 raise self._silence(process)
         waiting = [process for process in running if process.task in self._waiting]
         if waiting and now > limits.start:
             raise self._late(waiting)
         if running and not waiting and now - self._progress > limits.progress:
-            raise self._standstill(running[0])
+            raise self._standstill((free or running)[0])
 
     def _silence(self, process: TaskProcess) -> Fault:
         message = _(
@@ -260,7 +266,7 @@ class Group:
         return Fault(process, message.format(task=process.task, seconds=seconds, step=self._step))
 
     def _late(self, waiting: Sequence[TaskProcess]) -> Fault:
-        silent = min(waiting, key=lambda process: self._heard.get(process.task, -1.0))
+        silent = min(waiting, key=self._innocence)
         others = ", ".join(str(process.task) for process in waiting if process is not silent)
         message = (
             _("{task} was not ready within {seconds:g} s; {others} may only have waited for it")
@@ -269,6 +275,10 @@ class Group:
         )
         seconds = self._deadlines.start
         return Fault(silent, message.format(task=silent.task, seconds=seconds, others=others))
+
+    def _innocence(self, process: TaskProcess) -> tuple[bool, float]:
+        """The later of two has done more: come so far as to wait for others, been heard."""
+        return process.task in self._connecting, self._heard.get(process.task, -1.0)
 
     def _standstill(self, process: TaskProcess) -> Fault:
         message = _(

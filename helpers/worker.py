@@ -92,7 +92,7 @@ def main(argv: list[str] | None = None) -> int:
         print(context.config.explain(), flush=True)
         work = load(args.payload, args.cores)
         if supervised:
-            leave_watching_to_us()
+            leave_watching_to_us(report)
             keep_all_frames()
             drop_iterators_at_once()
         value = _plain(work(context))

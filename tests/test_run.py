@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,32 @@ def test_a_function_that_never_returns_is_ended_at_its_timeout() -> None:
         pytest.raises(ClusterError, match="made no step for 2 s"),
     ):
         cluster.run(wait_for_ever, timeout=2)
+
+
+def join_late(context: Any, seconds: float) -> None:
+    """All connect at once, but worker 1, which first takes its time."""
+    if str(context.config.task) == "worker 1":
+        time.sleep(seconds)
+    tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def test_those_that_wait_for_a_late_worker_are_not_taken_for_frozen() -> None:
+    events: list[str] = []
+    with LocalCluster(workers=3, step_timeout=2) as cluster:
+        cluster.run(
+            functools.partial(join_late, seconds=5),
+            on_event=lambda event: events.append(event["event"]),
+        )
+    assert "restart" not in events
+    assert events.count("connecting") == events.count("connected") == 3
+
+
+def test_a_worker_that_keeps_the_others_waiting_for_ever_is_named() -> None:
+    with (
+        LocalCluster(workers=3, max_restarts=0) as cluster,
+        pytest.raises(ClusterError, match="worker 1 and its peers made no step for 4 s"),
+    ):
+        cluster.run(functools.partial(join_late, seconds=100), timeout=4)
 
 
 def test_a_value_that_cannot_travel_is_refused_with_a_remedy() -> None:
