@@ -10,6 +10,7 @@ from locales.notebook import Json
 from locales.project import EXERCISES, LocalisationError
 
 CELL_SECONDS = 600
+KERNEL_OPTIONS = ["--log-level=ERROR"]  # no warning that it talks over TCP: that is loopback
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -36,6 +37,7 @@ def execute(text: str, path: Path) -> str:
         kernel_name="python3",
         store_widget_state=False,
         coalesce_streams=True,
+        extra_arguments=KERNEL_OPTIONS,
         resources={"metadata": {"path": str(path.parent)}},
     )
     try:

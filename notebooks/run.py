@@ -22,6 +22,7 @@ from helpers.result import RESULT_MIME
 
 LESSONS = Path(__file__).parent
 CELL_SECONDS = 300
+KERNEL_OPTIONS = ["--log-level=ERROR"]  # no warning that it talks over TCP: that is loopback
 
 
 def find_lesson(number: str, language: str) -> Path:
@@ -46,7 +47,9 @@ def execute(path: Path) -> Any:
     """Runs every cell in the lesson's own folder; returns the notebook with outputs."""
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(path.parent)}}
-    client = NotebookClient(notebook, timeout=CELL_SECONDS, resources=resources)
+    client = NotebookClient(
+        notebook, timeout=CELL_SECONDS, resources=resources, extra_arguments=KERNEL_OPTIONS
+    )
     return client.execute()
 
 
