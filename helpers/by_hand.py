@@ -48,6 +48,11 @@ class EventPrinter:
             case "plan":
                 self._total = fields["total_steps"]
                 message = _("training to step {total_steps}, global batch {global_batch}")
+            case "connecting":
+                message = _(
+                    "waiting for the other workers in TF_CONFIG; if nothing follows, one of them "
+                    "was not started or cannot be reached"
+                )
             case "ready":
                 message = _("ready at step {step}: every task it waits for is there")
             case "step" if self._is_due(fields["step"]):

@@ -172,7 +172,7 @@ def work(config: Mapping[str, Any]) -> None:
     logging.getLogger("tensorflow").addFilter(quiet_deprecations)
     try:
         job = load(run.payload, [])
-        leave_watching_to_us(report)
+        leave_watching_to_us()
         job(WorkerContext(tf_config, watch))
     except Exception as error:
         described = describe(error)

@@ -6,6 +6,7 @@ inside a worker: its constructor starts a server that cannot be stopped again.
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
 from collections.abc import Callable
@@ -107,25 +108,29 @@ def logical_cpus(count: int) -> list[str]:
     return [f"/cpu:{index}" for index in range(count)]
 
 
-def leave_watching_to_us(report: Callable[[str], None]) -> None:
-    """Keeps TensorFlow's own heartbeat from ending a group that a supervisor watches, and tells
-    the supervisor when this worker waits for its peers.
+def leave_watching_to_us() -> None:
+    """Keeps TensorFlow's own heartbeat from ending a group that a supervisor watches.
 
     Call it in a worker, before a strategy is made. By default a worker whose heartbeat is late by
     some seconds ends the collectives of all, and a machine that slept, or is busy, looks like that.
     TensorFlow has no public name for this timeout (coordination_config.proto has the field).
+    """
+    context = _eager_context()
+    context.configure_coordination_service = functools.partial(
+        context.configure_coordination_service, heartbeat_timeout_in_ms=HEARTBEAT_MILLISECONDS
+    )
 
-    A worker whose collectives wait for the peers holds Python's lock as long as that takes (to
-    2.21), so that no thread of it can give a sign of life.
+
+def tell_of_waiting(report: Callable[[str], None]) -> None:
+    """Lets a worker tell when its collectives wait for the peers.
+
+    Call it before a strategy is made. The worker holds Python's lock as long as that takes (to
+    TensorFlow 2.21), so that no thread of it can give a sign of life.
 
     Args:
-      report: sends "connecting" before that wait, and "connected" after it.
+      report: sends "connecting" before the wait, and "connected" after it.
     """
-    import importlib
-
-    from helpers import estimator  # noqa: F401  (before any part of TensorFlow)
-
-    context: Any = importlib.import_module("tensorflow.python.eager.context").context()
+    context = _eager_context()
     configure = context.configure_coordination_service
 
     def connect() -> None:
@@ -134,11 +139,19 @@ def leave_watching_to_us(report: Callable[[str], None]) -> None:
         context.ensure_initialized()
         report("connected")
 
-    def configure_ours(*args: Any, **options: Any) -> None:
-        configure(*args, heartbeat_timeout_in_ms=HEARTBEAT_MILLISECONDS, **options)
-        context.ensure_initialized = connect
+    def configure_and_connect(*args: Any, **options: Any) -> None:
+        configure(*args, **options)
+        context.ensure_initialized = connect  # which comes next, and waits
 
-    context.configure_coordination_service = configure_ours
+    context.configure_coordination_service = configure_and_connect
+
+
+def _eager_context() -> Any:
+    import importlib
+
+    from helpers import estimator  # noqa: F401  (before any part of TensorFlow)
+
+    return importlib.import_module("tensorflow.python.eager.context").context()
 
 
 def keep_all_frames() -> None:

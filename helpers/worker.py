@@ -40,7 +40,12 @@ from helpers.isolation import enter_from_env
 from helpers.lifeline import die_with_parent
 from helpers.payload import load
 from helpers.slurm import config_from_slurm
-from helpers.strategy import drop_iterators_at_once, keep_all_frames, leave_watching_to_us
+from helpers.strategy import (
+    drop_iterators_at_once,
+    keep_all_frames,
+    leave_watching_to_us,
+    tell_of_waiting,
+)
 from helpers.tf_config import TFConfig
 from helpers.tracebacks import checkpoint_in, split_graph_error
 
@@ -91,8 +96,9 @@ def main(argv: list[str] | None = None) -> int:
         context = WorkerContext(_config(), report)
         print(context.config.explain(), flush=True)
         work = load(args.payload, args.cores)
+        tell_of_waiting(report)
         if supervised:
-            leave_watching_to_us(report)
+            leave_watching_to_us()
             keep_all_frames()
             drop_iterators_at_once()
         value = _plain(work(context))

@@ -118,6 +118,8 @@ def on_loopback(tasks: int, **roles: Any) -> list[TFConfig]:
 def test_two_workers_started_as_two_commands_train_to_the_end(hands: Hands) -> None:
     first, second = hands.start_all(training(hands, 1000), on_loopback(2))
     assert [first.wait(), second.wait()] == [0, 0], first.text()
+    for text in (first.text(), second.text()):
+        assert text.index("waiting for the other workers") < text.index("ready at step 0")
     assert "training to step 1000, global batch 10" in first.text()
     assert "checkpoint of step 1000" in first.text()
     assert re.search(r"step 1000/1000, loss [\d.e-]+, [\d,]+ examples/s", second.text())
