@@ -7,6 +7,7 @@ locales/<lang>/LC_MESSAGES/panel.po into locale/<lang>/LC_MESSAGES/panel.mo besi
 from __future__ import annotations
 
 import gettext
+import os
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,7 +27,9 @@ _warned: set[str] = set()
 
 
 def set_language(lang: str) -> str:
-    """Sets the language of all messages of this process; returns the one in use.
+    """Sets the language of all messages, of this process and of workers that it starts.
+
+    Returns: the one in use.
 
     Args:
       lang: a code such as ``"ru"``; of ``"zh-CN"`` or ``"es_MX"``, the first part counts.
@@ -42,7 +45,7 @@ def set_language(lang: str) -> str:
         if wanted == ENGLISH
         else gettext.translation(DOMAIN, LOCALE_DIR, [wanted])
     )
-    _language = wanted
+    _language = os.environ[LANGUAGE] = wanted
     return wanted
 
 

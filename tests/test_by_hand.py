@@ -24,6 +24,7 @@ from helpers import payload
 from helpers.by_hand import AGAIN, EventPrinter, StepWatch
 from helpers.checkpoints import saved_step
 from helpers.errors import ConfigError
+from helpers.i18n import set_language
 from helpers.job import FunctionJob, estimator_job
 from helpers.processes import PROXY_VARIABLES, free_ports
 from helpers.slurm import config_from_slurm
@@ -267,6 +268,16 @@ def test_the_result_of_a_function_is_printed(hands: Hands) -> None:
 
 def answer() -> dict[str, int]:
     return {"answer": 42}
+
+
+def test_it_speaks_the_language_of_the_notebook_that_started_it(hands: Hands) -> None:
+    set_language("ko")
+    try:
+        command = hands.start(FunctionJob(answer), {})
+    finally:
+        set_language("en")
+    assert command.wait() == 0
+    assert '결과: {"answer": 42}' in command.text()
 
 
 def test_ctrl_c_ends_it(hands: Hands) -> None:
