@@ -19,10 +19,10 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from helpers.result import RESULT_MIME
+from locales.execute import KERNEL_OPTIONS
 
 LESSONS = Path(__file__).parent
 CELL_SECONDS = 300
-KERNEL_OPTIONS = ["--log-level=ERROR"]  # no warning that it talks over TCP: that is loopback
 
 
 def find_lesson(number: str, language: str) -> Path:
