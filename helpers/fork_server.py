@@ -8,7 +8,7 @@ its threads: this process imports, and then does nothing but fork.
 
 REQUESTS is the number of a socket. A message there is a `Request`, with the descriptors of the new
 process: its standard input, its log, where its events go, where its number and its end are told,
-and the namespaces it enters. `helpers.forked` is the other side.
+its ticket, and the namespaces it enters. `helpers.forked` is the other side.
 """
 
 from __future__ import annotations
@@ -98,19 +98,24 @@ class Server:
             self._poll.unregister(self._requests)
             self._open = False
             return
-        request, status = Request.decode(message), descriptors[3]
-        try:
-            pid = os.fork()
-        except OSError as error:  # no room for another process
-            os.write(descriptors[1], f"No process could be forked: {error}\n".encode())
-            os.close(status)
-        else:
-            if pid == 0:
-                self._become(request, descriptors)
+        status, ticket = descriptors[3:5]
+        if take(ticket) and (pid := self._fork(Request.decode(message), descriptors)):
             child = Child(pid, os.pidfd_open(pid), status)
             self._watch(child, child.end, select.POLLIN)
-        for descriptor in [*descriptors[:3], *descriptors[4:]]:
+            descriptors.remove(status)
+        for descriptor in descriptors:
             os.close(descriptor)
+
+    def _fork(self, request: Request, descriptors: list[int]) -> int | None:
+        """The number of a new worker; None where there is no room for another process."""
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.write(descriptors[1], f"No process could be forked: {error}\n".encode())
+            return None
+        if pid == 0:
+            self._become(request, descriptors)
+        return pid
 
     def _become(self, request: Request, descriptors: list[int]) -> None:
         """Turns this process, a fork, into the worker."""
@@ -150,16 +155,29 @@ class Server:
         os.waitpid(child.pid, 0)
 
 
+def take(ticket: int) -> bool:
+    """Whether a ticket, an eventfd with the value 1, was still there; nobody gets it twice.
+
+    The server takes it to fork a worker, the notebook to end one that has not been forked: so each
+    knows what the other will do.
+    """
+    try:
+        os.eventfd_read(ticket)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def run(request: Request, descriptors: list[int]) -> int:
     """The life of a forked worker; returns its exit code."""
-    stdin, log, events, status, *namespaces = descriptors
+    stdin, log, events, status, ticket, *namespaces = descriptors
     os.setsid()  # Ctrl-C in the notebook is not for the worker
     os.write(status, b"%d\n" % os.getpid())
     os.close(status)
     for source, target in [(stdin, 0), (log, 1), (log, 2)]:
         os.dup2(source, target)
-    os.close(stdin)
-    os.close(log)
+    for descriptor in (stdin, log, ticket):
+        os.close(descriptor)
     os.chdir(request.folder)
     sys.path[0] = request.folder  # as `python -m` has it
     os.environ.update(request.environment)

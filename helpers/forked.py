@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from helpers.fork_server import Request
+from helpers.fork_server import Request, take
 from helpers.strategy import nvidia_gpus
 
 POLL_SECONDS = 0.1
@@ -130,14 +130,18 @@ class ForkedProcess:
     Args:
       lifeline: when this descriptor closes, the process is killed.
       news: there the process tells its number, and the server its end.
+      ticket: who takes it (`helpers.fork_server.take`) decides whether the process begins.
       server: lives at least as long as this object.
     """
 
-    def __init__(self, lifeline: int, news: int, server: ForkServer | None = None) -> None:
+    def __init__(
+        self, lifeline: int, news: int, ticket: int, server: ForkServer | None = None
+    ) -> None:
         os.set_blocking(news, False)
         self._server = server
         self._lifeline = lifeline
         self._news = news
+        self._ticket = ticket
         self._open = True
         self._read = b""
         self._pid: int | None = None
@@ -179,8 +183,9 @@ class ForkedProcess:
     def signal(self, number: int) -> None:
         """Sends a signal to it and whatever it started; none if it has ended."""
         with self._lock:
-            if self.poll() is None and self._pid is None and number == signal.SIGKILL:
-                self._end(-number)  # when the server comes to it, it ends at once
+            waits = self.poll() is None and self._pid is None  # for the server, or for its number
+            if waits and number == signal.SIGKILL and take(self._ticket):
+                self._end(-number)
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
@@ -220,8 +225,8 @@ class ForkedProcess:
                 self._returncode = code
             if self._open:
                 self._open = False
-                os.close(self._lifeline)
-                os.close(self._news)
+                for descriptor in (self._lifeline, self._news, self._ticket):
+                    os.close(descriptor)
 
 
 def fork(start: Start) -> ForkedProcess:
@@ -229,7 +234,8 @@ def fork(start: Start) -> ForkedProcess:
     request = Request(list(start.arguments), dict(start.own), os.getcwd())
     stdin, lifeline = os.pipe()
     news, status = os.pipe()
-    descriptors = [stdin, start.log, start.events, status, *start.namespaces]
+    ticket = os.eventfd(1, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+    descriptors = [stdin, start.log, start.events, status, ticket, *start.namespaces]
     try:
         server = ForkServer.get(start.environment)
         try:
@@ -238,10 +244,10 @@ def fork(start: Start) -> ForkedProcess:
             server = ForkServer.get(start.environment, after=server)
             server.fork(request, descriptors)
     except BaseException:
-        os.close(lifeline)
-        os.close(news)
+        for descriptor in (lifeline, news, ticket):
+            os.close(descriptor)
         raise
     finally:
         os.close(stdin)
         os.close(status)
-    return ForkedProcess(lifeline, news, server)
+    return ForkedProcess(lifeline, news, ticket, server)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,28 @@ def test_a_run_is_stopped_at_once_while_the_server_still_imports() -> None:
     assert run() and not worker_pids()  # and what was asked of it in vain comes to nothing
 
 
+def test_nothing_is_left_of_a_run_that_is_stopped_while_its_workers_are_forked() -> None:
+    run()  # the server has imported: it forks at once
+    for _time in range(20):
+        stop_at_the_first_event()
+        assert not worker_pids()
+
+
+def stop_at_the_first_event() -> None:
+    with LocalCluster(workers=2) as cluster, pytest.raises(StoppedError):
+        cluster.run(about_myself, on_event=lambda _event: cluster.stop())
+
+
+def test_what_was_ended_before_the_server_came_to_it_is_not_forked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("forked in vain"))
+    process, serve = asked_for(tmp_path / "worker-0.log")
+    process.signal(signal.SIGKILL)
+    serve()
+    assert process.wait(5) == -signal.SIGKILL
+
+
 def test_where_forks_are_not_safe_workers_import_for_themselves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -148,6 +171,28 @@ def test_a_system_without_pidfd_starts_workers_anew(monkeypatch: pytest.MonkeyPa
     assert not can_fork.__wrapped__()
 
 
+def new_ticket() -> int:
+    return os.eventfd(1, os.EFD_NONBLOCK)
+
+
+def asked_for(log: Path) -> tuple[ForkedProcess, Callable[[], None]]:
+    """A process that a server in this process was asked for, and the server's work till its end."""
+    requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    (stdin, lifeline), (news, status), ticket = os.pipe(), os.pipe(), new_ticket()
+    with requests, log.open("wb") as output:
+        message = Request([], {}, str(log.parent)).encode()
+        sent = [stdin, output.fileno(), output.fileno(), status, ticket]
+        socket.send_fds(requests, [message], sent)
+    os.close(stdin)
+    os.close(status)
+
+    def serve() -> None:
+        with theirs:
+            Server(theirs).serve()
+
+    return ForkedProcess(lifeline, news, ticket), serve
+
+
 def test_a_fork_that_fails_is_said_in_the_log_and_ends_the_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,21 +200,11 @@ def test_a_fork_that_fails_is_said_in_the_log_and_ends_the_worker(
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(os, "fork", fail)
-    requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    (stdin, lifeline), (news, status), (_events, writer) = os.pipe(), os.pipe(), os.pipe()
-    process = ForkedProcess(lifeline, news)
-    log = tmp_path / "worker-0.log"
-    with requests, theirs, log.open("wb") as output:
-        message = Request([], {}, str(tmp_path)).encode()
-        socket.send_fds(requests, [message], [stdin, output.fileno(), writer, status])
-        for descriptor in (stdin, status, writer):
-            os.close(descriptor)
-        requests.shutdown(socket.SHUT_WR)
-        Server(theirs).serve()
+    process, serve = asked_for(tmp_path / "worker-0.log")
+    serve()
     assert process.wait(5) == -signal.SIGKILL
-    assert "No process could be forked: [Errno 11]" in log.read_text()
+    assert "No process could be forked: [Errno 11]" in (tmp_path / "worker-0.log").read_text()
     process.close()
-    os.close(_events)
 
 
 def test_an_endless_run_ends_with_the_program_and_its_server() -> None:
@@ -185,7 +220,7 @@ def test_an_endless_run_ends_with_the_program_and_its_server() -> None:
 
 def test_nothing_is_sent_to_a_process_that_was_ended_before_it_began() -> None:
     (_stdin, lifeline), (news, status) = os.pipe(), os.pipe()
-    process = ForkedProcess(lifeline, news)
+    process = ForkedProcess(lifeline, news, new_ticket())
     process.signal(signal.SIGKILL)
     assert process.wait(1) == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):
@@ -198,7 +233,7 @@ def test_nothing_is_sent_to_a_process_that_was_ended_before_it_began() -> None:
 
 def test_waiting_for_a_process_has_an_end() -> None:
     (_stdin, lifeline), (news, status) = os.pipe(), os.pipe()
-    process = ForkedProcess(lifeline, news)
+    process = ForkedProcess(lifeline, news, new_ticket())
     start = time.monotonic()
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.2)
