@@ -9,6 +9,7 @@ from typing import Any
 from helpers.checkpoints import CheckpointWatch
 from helpers.estimator import tf
 from helpers.i18n import _
+from helpers.tracebacks import split_graph_error
 from helpers.worker import PeerLost, WorkerContext
 
 REPORT_SECONDS = 0.1
@@ -17,8 +18,8 @@ REPORT_SECONDS = 0.1
 class ProgressHook(tf.estimator.SessionRunHook):
     """Reports steps, loss and speed, and ends a worker whose peers have gone.
 
-    When a peer dies, Estimator makes a new session every 0.6 s, for ever, without a step. The
-    second session is therefore an error.
+    When a peer dies, Estimator hides TensorFlow's error, and makes a new session every 0.6 s, for
+    ever, without a step. So this hook gives the error another type, which Estimator lets through.
     """
 
     def __init__(
@@ -29,7 +30,6 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self._global_batch = global_batch
         self._total_steps = steps
         self._asynchronous = context.config.is_asynchronous
-        self._sessions = 0
         self._step = 0
         self._last = 0.0, 0  # when the last report was sent, and at which step
 
@@ -40,9 +40,17 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self._fetches = {"loss": loss, "step": tf.compat.v1.train.get_global_step()}
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        self._sessions += 1
-        if self._sessions > 1:
-            raise PeerLost(_("TensorFlow lost its connection to a peer and began a new session."))
+        run = session.run
+
+        def run_or_tell(*args: Any, **options: Any) -> Any:
+            try:
+                return run(*args, **options)
+            except (tf.errors.AbortedError, tf.errors.UnavailableError) as error:
+                message = _("TensorFlow lost its connection to a peer: {reason}")
+                reason, _frames = split_graph_error(error.message)
+                raise PeerLost(message.format(reason=reason)) from error
+
+        session.run = run_or_tell
         self._step = int(session.run(tf.compat.v1.train.get_global_step()))
         self._report("ready", step=self._step)
 

@@ -66,7 +66,7 @@ RESTARTABLE = (
 
 
 class PeerLost(Exception):
-    """TensorFlow began a new session by itself, which it does when a peer has gone."""
+    """A session of TensorFlow can do no step any more, as a peer has gone."""
 
 
 @dataclass(frozen=True)

@@ -145,3 +145,29 @@ def test_the_costs_of_a_repaint_are_written_as_a_table(load: Any) -> None:
     cost = repaint.Cost(step=300, seconds=0.004, calls=9000, sent=20_000)
     assert cost.core == pytest.approx(0.016)
     assert "| 300 | 4.00 | 1.6% | 9000 | 20.0 |" in repaint.report_text([cost])
+
+
+@pytest.mark.parametrize(("score", "code"), [(10, 0), (9, 1)])
+def test_grading_is_timed_for_every_exercise_and_must_earn_all_points(
+    load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, score: int, code: int
+) -> None:
+    grading = load("grading")
+    course = grading.Course
+    graded = []
+
+    def grade(_course: Any, student: str, assignment: str) -> Any:
+        graded.append(assignment)
+        return grading.Mark(student, assignment, score, 10)
+
+    monkeypatch.setattr(course, "release", lambda *_unused: [])
+    monkeypatch.setattr(course, "assignments", ["01_train_on_two_workers", "02_choose_a_strategy"])
+    monkeypatch.setattr(
+        course, "collect", lambda _course, folder, name: [*folder.glob(f"*/{name}.ipynb")] or 1 / 0
+    )
+    monkeypatch.setattr(course, "grade", grade)
+    monkeypatch.setattr(sys, "argv", ["grading.py", "--rounds=2", f"--output={tmp_path}"])
+    assert grading.main() == code
+    assert graded == ["01_train_on_two_workers"] * 2 + ["02_choose_a_strategy"] * 2
+    assert (
+        f"| 02_choose_a_strategy | {score} of 10 | 0 | 0 |" in (tmp_path / "grading.md").read_text()
+    )

@@ -1,0 +1,76 @@
+"""How long it takes to grade a submission: nbgrader, in a jail, on each exercise with its solution.
+
+    python benchmarks/grading.py [--language en] [--rounds 3] [--output FOLDER]
+
+The solution trains whatever a good answer trains. Writes `results/grading.md`; ends with 1 if a
+submission took more than a minute, or did not earn all its points.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from machine import describe, sentence
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))  # what grades is no part of the installed package
+
+from locales import build  # noqa: E402
+from locales.project import Project  # noqa: E402
+from notebooks.course import Course, Mark  # noqa: E402
+
+MOST_SECONDS = 60.0
+STUDENT = "solution"
+
+
+def hand_in(project: Project, language: str, folder: Path) -> None:
+    """Writes the solution of every exercise as the submission of one student."""
+    (folder / STUDENT).mkdir(parents=True)
+    for domain in project.exercises:
+        path = folder / STUDENT / project.notebook(domain).name
+        path.write_text(build.solution(project, domain, language), "utf-8")
+
+
+def grade(course: Course, assignment: str) -> tuple[float, Mark]:
+    """Seconds for one submission, and its mark."""
+    start = time.perf_counter()
+    mark = course.grade(STUDENT, assignment)
+    return time.perf_counter() - start, mark
+
+
+def main() -> int:
+    """The program; returns its exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--language", default="en")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=HERE / "results")
+    args = parser.parse_args()
+    machine, project = describe(None), Project.load(HERE.parent)
+    lines, good = ["| exercise | points | seconds, median | most |", "|---|---|---|---|"], True
+    with tempfile.TemporaryDirectory() as folder:
+        course = Course(Path(folder) / "course")
+        course.release(project, args.language)
+        hand_in(project, args.language, Path(folder) / "submissions")
+        for assignment in course.assignments:
+            course.collect(Path(folder) / "submissions", assignment)
+            rounds = [grade(course, assignment) for _round in range(args.rounds)]
+            seconds, mark = [taken for taken, _mark in rounds], rounds[-1][1]
+            good = good and max(seconds) < MOST_SECONDS and mark.score == mark.most
+            lines.append(
+                f"| {assignment} | {mark.score:g} of {mark.most:g} "
+                f"| {statistics.median(seconds):.0f} | {max(seconds):.0f} |"
+            )
+            print(lines[-1], flush=True)
+    args.output.mkdir(parents=True, exist_ok=True)
+    text = f"# Grading a submission\n\n{sentence(machine)}\n\n" + "\n".join(lines) + "\n"
+    (args.output / "grading.md").write_text(text, "utf-8")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
