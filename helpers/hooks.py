@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from helpers.checkpoints import CheckpointWatch
@@ -13,6 +14,7 @@ from helpers.tracebacks import split_graph_error
 from helpers.worker import PeerLost, WorkerContext
 
 REPORT_SECONDS = 0.1
+SAME_NUMBER = "The same RunGraph (Worker) request was received twice"
 
 
 class ProgressHook(tf.estimator.SessionRunHook):
@@ -40,17 +42,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self._fetches = {"loss": loss, "step": tf.compat.v1.train.get_global_step()}
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        run = session.run
-
-        def run_or_tell(*args: Any, **options: Any) -> Any:
-            try:
-                return run(*args, **options)
-            except (tf.errors.AbortedError, tf.errors.UnavailableError) as error:
-                message = _("TensorFlow lost its connection to a peer: {reason}")
-                reason, _frames = split_graph_error(error.message)
-                raise PeerLost(message.format(reason=reason)) from error
-
-        session.run = run_or_tell
+        session.run = functools.partial(run_or_tell, session.run)
         self._step = int(session.run(tf.compat.v1.train.get_global_step()))
         self._report("ready", step=self._step)
 
@@ -76,6 +68,26 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self._report("step", step=self._step, loss=loss, examples_per_second=speed)
         self._last = now, self._step
         self._checkpoints.report()
+
+
+def run_or_tell(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Calls `run`, a session's, with the other arguments; again if TensorFlow took it for another.
+
+    A session on a server gives each request a number, out of 2**32 and drawn anew, and refuses one
+    that was among the last 100,000 (RecentRequestIds; to TensorFlow 2.21). So after that many steps
+    one in 43,000 is refused, by chance, before anything was done for it.
+
+    Raises:
+      PeerLost: with TensorFlow's reason.
+    """
+    while True:
+        try:
+            return run(*args, **options)
+        except (tf.errors.AbortedError, tf.errors.UnavailableError) as error:
+            reason, _frames = split_graph_error(error.message)
+            if SAME_NUMBER not in reason:
+                message = _("TensorFlow lost its connection to a peer: {reason}")
+                raise PeerLost(message.format(reason=reason.partition("\n")[0])) from error
 
 
 class EvaluationHook(tf.estimator.SessionRunHook):

@@ -26,6 +26,7 @@ def split_graph_error(message: str) -> tuple[str, list[Frame]]:
         return message, []
     frames = list(re.finditer(r'^ *File "(.+)", line (\d+), in (.+)$', message, re.MULTILINE))
     rest = message[frames[-1].end() :] if frames else message.rpartition("unavailable>")[2]
+    rest = rest.removeprefix("Graph execution error:")
     rest = re.sub(r"^(Node: '.*'|From /job:.*:|\s*)\n", "", rest, flags=re.MULTILINE)
     reason = rest.partition("\n\t [[")[0].strip()
     return reason or message, [(found[1], int(found[2]), found[3]) for found in frames]
