@@ -87,7 +87,7 @@ def run_or_tell(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
             reason, _frames = split_graph_error(error.message)
             if SAME_NUMBER not in reason:
                 message = _("TensorFlow lost its connection to a peer: {reason}")
-                raise PeerLost(message.format(reason=reason.partition("\n")[0])) from error
+                raise PeerLost(message.format(reason=reason)) from error
 
 
 class EvaluationHook(tf.estimator.SessionRunHook):

@@ -126,7 +126,8 @@ class _Watch:
         values = {"task": task, "step": self._step}
         if error := self._errors.get(task):
             message = _("{task} raised {error} at step {step}: {reason}")
-            return message.format(error=error["type"], reason=error["message"], **values)
+            reason = error["message"].partition("\n")[0]
+            return message.format(error=error["type"], reason=reason, **values)
         limit = self._run.deadlines.progress
         if self._progress is not None and self._clock.now - self._progress > limit:
             message = _("{task} and its peers made no step for {seconds:g} s after step {step}")

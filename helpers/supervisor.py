@@ -237,7 +237,8 @@ class Group:
         values: dict[str, Any] = {"task": process.task, "step": self._step}
         if error := self._errors.get(str(process.task)):
             message = _("{task} raised {error} at step {step}: {reason}")
-            return message.format(error=error["type"], reason=error["message"], **values)
+            reason = error["message"].partition("\n")[0]  # gRPC adds pages; the log has them
+            return message.format(error=error["type"], reason=reason, **values)
         if code < 0:
             message = _("{task} ended with signal {number} ({name}) at step {step}")
             return message.format(number=-code, name=signal.Signals(-code).name, **values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +93,34 @@ def test_an_exception_in_a_function_is_shown_once_and_restarts_nothing(
 
 
 def test_a_function_runs_again_in_all_workers_when_one_is_out_of_memory(tmp_path: Path) -> None:
-    def dies_once(context: WorkerContext) -> int:
-        flag = tmp_path / "died"
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)  # what the kernel does to one that takes too much
+
+    assert "worker 1 ended with signal 9 (SIGKILL)" in reason_of_restart(tmp_path, die)
+
+
+def test_a_restart_after_an_error_of_pages_has_its_first_line_as_reason(tmp_path: Path) -> None:
+    def lose_peer() -> None:
+        from helpers.estimator import tf
+
+        raise tf.errors.UnavailableError(None, None, "Socket closed\nAdditional GRPC information")
+
+    reason = reason_of_restart(tmp_path, lose_peer)
+    assert reason == "worker 1 raised UnavailableError at step 0: Socket closed"
+
+
+def reason_of_restart(folder: Path, harm: Callable[[], None]) -> str:
+    """Runs a function that does harm to worker 1, the first time it is called there."""
+
+    def harmed_once(context: WorkerContext) -> int:
+        flag = folder / "harmed"
         if context.config.task.index == 1 and not flag.exists():
             flag.touch()
-            os.kill(os.getpid(), signal.SIGKILL)  # what the kernel does to one that takes too much
+            harm()
         return context.config.task.index
 
     events: list[Event] = []
     with LocalCluster(workers=2) as cluster:
-        assert cluster.run(dies_once, on_event=events.append) == [0, 1]
+        assert cluster.run(harmed_once, on_event=events.append) == [0, 1]
     [restart] = [event for event in events if event["event"] == "restart"]
-    assert "worker 1 ended with signal 9 (SIGKILL)" in restart["reason"]
+    return str(restart["reason"])

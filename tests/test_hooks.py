@@ -41,8 +41,8 @@ def test_a_refused_step_is_asked_for_again_until_it_is_done() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        tf.errors.UnavailableError(None, None, "Socket closed\nAdditional GRPC error information"),
-        tf.errors.AbortedError(None, None, "Socket closed"),
+        tf.errors.UnavailableError(None, None, "Socket closed"),
+        tf.errors.AbortedError(None, None, "Graph execution error:\n\nSocket closed"),
     ],
 )
 def test_a_lost_peer_is_told_with_the_reason(error: Exception) -> None:
