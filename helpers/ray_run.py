@@ -13,7 +13,7 @@ from helpers.errors import ClusterError, StoppedError
 from helpers.events import Event
 from helpers.i18n import _, ngettext
 from helpers.ray_tasks import FIT_ENVIRONMENT, Mailbox, RayRun, fit
-from helpers.supervisor import WatchClock, final_error
+from helpers.supervisor import WatchClock, final_error, raised
 
 POLL_SECONDS = 0.2
 END_SECONDS = 15.0
@@ -123,11 +123,9 @@ class _Watch:
 
     def _reason(self, task: str) -> str:
         """Why an attempt failed, in a sentence without its stop."""
-        values = {"task": task, "step": self._step}
         if error := self._errors.get(task):
-            message = _("{task} raised {error} at step {step}: {reason}")
-            reason = error["message"].partition("\n")[0]
-            return message.format(error=error["type"], reason=reason, **values)
+            return raised(task, self._step, error)
+        values = {"task": task, "step": self._step}
         limit = self._run.deadlines.progress
         if self._progress is not None and self._clock.now - self._progress > limit:
             message = _("{task} and its peers made no step for {seconds:g} s after step {step}")

@@ -234,11 +234,9 @@ class Group:
         return _event("exit", process.task, code=code)
 
     def _obituary(self, process: TaskProcess, code: int) -> str:
-        values: dict[str, Any] = {"task": process.task, "step": self._step}
         if error := self._errors.get(str(process.task)):
-            message = _("{task} raised {error} at step {step}: {reason}")
-            reason = error["message"].partition("\n")[0]  # gRPC adds pages; the log has them
-            return message.format(error=error["type"], reason=reason, **values)
+            return raised(str(process.task), self._step, error)
+        values: dict[str, Any] = {"task": process.task, "step": self._step}
         if code < 0:
             message = _("{task} ended with signal {number} ({name}) at step {step}")
             return message.format(number=-code, name=signal.Signals(-code).name, **values)
@@ -306,6 +304,16 @@ class WatchClock:
         time_now = time.monotonic()
         self.now += min(time_now - self._last, 1.0)
         self._last = time_now
+
+
+def raised(task: str, step: int, error: Event) -> str:
+    """Says, in a sentence without its stop, what an "error" event tells.
+
+    Of its message only the first line: gRPC adds pages, which the log has.
+    """
+    message = _("{task} raised {error} at step {step}: {reason}")
+    reason = error["message"].partition("\n")[0]
+    return message.format(task=task, error=error["type"], step=step, reason=reason)
 
 
 def final_error(task: str, error: Event) -> LessonError:
