@@ -25,12 +25,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from machine import describe
+from benchmarks.machine import describe
 
 from helpers import LocalCluster, input_fn, model_fn
 from helpers.errors import ClusterError, StoppedError
 from helpers.estimator import tf
-from helpers.events import Event
+from helpers.messages.events import Event
 
 RESULTS = Path(__file__).parent / "results"
 SAVE = 50

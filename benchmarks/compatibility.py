@@ -23,7 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))  # the interpreters need not have this package installed
 
-from helpers.processes import PROXY_VARIABLES, free_ports  # noqa: E402
+from helpers.cluster.processes import PROXY_VARIABLES, free_ports  # noqa: E402
 
 CAPABILITIES = (
     "one_worker",

@@ -15,14 +15,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import describe, sentence
+from benchmarks.machine import describe, sentence
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))  # what grades is no part of the installed package
 
-from locales import build  # noqa: E402
-from locales.project import Project  # noqa: E402
-from notebooks.course import Course, Mark  # noqa: E402
+from tools.l10n import build
+from tools.lessons.project import Project  # noqa: E402
+from tools.teaching.course import Course, Mark  # noqa: E402
 
 MOST_SECONDS = 60.0
 STUDENT = "solution"

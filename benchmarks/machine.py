@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
-from launch import run_helper
+from benchmarks.throughput.launch import run_helper
 
 Machine = dict[str, str | int | float | None]
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from machine import describe, sentence
+from benchmarks.machine import describe, sentence
 from nbclient import NotebookClient
 
-from helpers.panel import REPAINT_SECONDS
+from helpers.panel.view import REPAINT_SECONDS
 
 HERE = Path(__file__).parent
 WORKERS = 4
@@ -58,9 +58,9 @@ def measure(repaints: int = REPAINTS) -> list[Cost]:
 
 def in_kernel(repaints: int) -> None:
     """Prints, as JSON, what `measure` reads."""
-    from helpers.panel import Panel
-    from helpers.panel_run import Run, planned_tasks
-    from helpers.result import TrainingResult
+    from helpers.panel.view import Panel
+    from helpers.panel.run import Run, planned_tasks
+    from helpers.results.training_result import TrainingResult
 
     panel = Panel(workers=WORKERS, collective="RING")
     tasks = planned_tasks(WORKERS, evaluator=False)

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from machine import describe, sentence
+from benchmarks.machine import describe, sentence
 
-from helpers import LocalCluster, processes
+from helpers import LocalCluster
+from helpers.cluster.local import processes
 from helpers.deferred import input_fn, model_fn
-from helpers.events import Event
-from helpers.forked import can_fork
+from helpers.messages.events import Event
+from helpers.cluster.fork_client import can_fork
 
 HERE = Path(__file__).parent
 KILL_AT, STEPS = 150, 300
@@ -76,7 +77,7 @@ class _Watch:
         """The workers, and the process that they were forked from."""
         workers = [process.pid for process in self._cluster.processes]
         parents = {_parent(pid) for pid in workers}
-        return {*workers, *(pid for pid in parents if _runs(pid, "helpers.fork_server"))}
+        return {*workers, *(pid for pid in parents if _runs(pid, "helpers.cluster.fork_server"))}
 
 
 def _share(pid: int) -> int:

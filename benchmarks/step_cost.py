@@ -23,7 +23,7 @@ from typing import Any
 
 from helpers import LocalCluster, input_fn, model_fn
 from helpers.estimator import tf
-from helpers.strategy import make_strategy
+from helpers.strategies import make_strategy
 from helpers.timeline import exclusive_times, trace_step
 
 STEPS, WARM_UP = 500, 300

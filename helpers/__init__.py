@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from helpers.cluster import LocalCluster as LocalCluster
+    from helpers.cluster.local import LocalCluster as LocalCluster
     from helpers.data import input_fn as input_fn
     from helpers.model import model_fn as model_fn
     from helpers.tf_config import TFConfig as TFConfig

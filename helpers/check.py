@@ -147,7 +147,7 @@ def find_task(name: str) -> Task:
     """
     if name not in MODULES:
         raise unknown_choice("name", name, MODULES)
-    tasks: dict[str, Task] = importlib.import_module(f"helpers.tasks.{MODULES[name]}").TASKS
+    tasks: dict[str, Task] = importlib.import_module(f"helpers.exercises.{MODULES[name]}").TASKS
     return tasks[name]
 
 

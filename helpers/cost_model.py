@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from helpers.charts import Picture
+from helpers.charts.picture import Picture
 from helpers.errors import ConfigError, check_count
 from helpers.i18n import _, number
 

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from helpers.estimator import tf
-from helpers.processes import free_ports
+from helpers.cluster.processes import free_ports
 
 
 def in_process_cluster(workers: int, ps: int) -> Any:

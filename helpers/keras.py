@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from helpers.checkpoints import drop_damaged
+from helpers.worker.checkpoints import drop_damaged
 from helpers.estimator import tf
-from helpers.worker import WorkerContext
+from helpers.worker.program import WorkerContext
 
 REPORT_SECONDS = 0.1
 BACKUPS = 2

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from helpers.keras_2 import select_keras_2
+from helpers.system.keras_2 import select_keras_2
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # A slow minute of the machine is no fault of an example.
@@ -61,7 +61,7 @@ def worker_pids() -> set[int]:
             continue
         commands[int(entry)] = command
     ours = {pid for pid, parent in parents.items() if parent == os.getpid()}
-    servers = {pid for pid in ours if b"helpers.fork_server" in commands[pid]}
+    servers = {pid for pid in ours if b"helpers.cluster.fork_server" in commands[pid]}
     forked = {pid for pid, parent in parents.items() if parent in servers and commands[pid]}
     return forked | {pid for pid in ours if b"helpers.worker" in commands[pid]}
 

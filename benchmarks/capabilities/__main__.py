@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from capabilities.model import (
+from benchmarks.capabilities.model import (
     FEATURES,
     LABELS,
     WEIGHTS,

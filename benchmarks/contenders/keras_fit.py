@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from contenders.report import Arguments, Report, StepClock, own_peaks
+from benchmarks.contenders.report import Arguments, Report, StepClock, own_peaks
 from helpers import input_fn
 from helpers.data import load, scale
 from helpers.estimator import tf

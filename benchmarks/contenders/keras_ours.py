@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from contenders.keras_fit import compiled_network, evaluate, length
-from contenders.ours import Watch
-from contenders.report import Arguments, Report
+from benchmarks.contenders.keras_fit import compiled_network, evaluate, length
+from benchmarks.contenders.ours import Watch
+from benchmarks.contenders.report import Arguments, Report
 from helpers import LocalCluster, input_fn
 from helpers.estimator import tf
 from helpers.keras import ReportSteps
-from helpers.worker import WorkerContext
+from helpers.worker.program import WorkerContext
 
 
 def train(args: Arguments, context: WorkerContext) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from contenders.report import Arguments, Mark, Report, peak_memory
+from benchmarks.contenders.report import Arguments, Mark, Report, peak_memory
 from helpers import LocalCluster, input_fn, model_fn
 
 CHIEF = "worker 0"

@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from contenders.report import Arguments, Report, StepClock, own_peaks
+from benchmarks.contenders.report import Arguments, Report, StepClock, own_peaks
 from helpers.data import BUNDLED
 from helpers.estimator import tf
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import distributed, nn
 
-from contenders.report import Arguments, Report, StepClock, own_peaks
+from benchmarks.contenders.report import Arguments, Report, StepClock, own_peaks
 
 WARM_UP_STEPS = 100  # as helpers.model.learning_rate
 

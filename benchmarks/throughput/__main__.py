@@ -1,0 +1,103 @@
+"""Examples per second and time to 97 %, of this package and of what it is compared with.
+
+    python benchmarks/throughput.py [--short] [--repeat N] [--torch-python PYTHON]
+
+README.md, beside this file, says what is measured and how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.throughput.course import Course, Plan
+from benchmarks.throughput.launch import HERE, BenchmarkError
+from benchmarks.throughput.lineup import FULL, SHORT, Contender
+from benchmarks.machine import describe, find_torch, sentence
+from benchmarks.throughput.measure import Row, write_csv
+from benchmarks.throughput.picture import draw
+from benchmarks.throughput.table import ratios, table
+
+FULL_EPOCHS = 3
+FROM_STEP = 100
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the benchmark; returns 1 if a contender failed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `finally` is reached
+    args = _parse(argv)
+    args.output.mkdir(parents=True, exist_ok=True)
+    torch_version = None if args.short else find_torch(args.torch_python)
+    machine = describe(torch_version)
+    (args.output / "machine.json").write_text(json.dumps(machine, indent=2) + "\n", "utf-8")
+    print(sentence(machine), flush=True)
+
+    contenders: Sequence[Contender] = SHORT if args.short else FULL
+    if not args.short and torch_version is None:
+        print(
+            f"PyTorch DDP is skipped: {args.torch_python} has no PyTorch with NumPy. "
+            "Name an interpreter that has them with --torch-python."
+        )
+        contenders = tuple(contender for contender in FULL if not contender.needs_torch)
+    plan = Plan(1 if args.short else FULL_EPOCHS, args.steps, args.from_step, args.torch_python)
+    rows, failures = measure_all(contenders, plan, args.repeat, args.output / "throughput.csv")
+    if rows:
+        draw(rows, sentence(machine), args.output / "throughput.svg")
+        print(f"\n{table(rows)}\n\n{ratios(rows)}\n\nWritten to {args.output}.")
+    return 1 if failures else 0
+
+
+def measure_all(
+    contenders: Sequence[Contender], plan: Plan, repeats: int, output: Path
+) -> tuple[list[Row], int]:
+    """Measures every contender once a round, so that a slow minute of the machine hits all alike.
+
+    Returns the rows, which are in the CSV file `output` as soon as they are known, and how
+    many measurements failed.
+    """
+    rows: list[Row] = []
+    failures = 0
+    with tempfile.TemporaryDirectory(prefix="throughput-") as folder:
+        course = Course(plan, Path(folder))
+        for repeat in range(1, repeats + 1):
+            for contender in contenders:
+                print(f"[{repeat}/{repeats}] {contender}: ", end="", flush=True)
+                try:
+                    rows.append(course.measure(contender, repeat))
+                except BenchmarkError as error:
+                    failures += 1
+                    print(f"failed\n{error}", flush=True)
+                else:
+                    print(f"{rows[-1].examples_per_second:,.0f} examples/s", flush=True)
+                    write_csv(rows, output)
+    return rows, failures
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python benchmarks/throughput.py")
+    parser.add_argument("--short", action="store_true", help="a few contenders, one epoch")
+    parser.add_argument("--repeat", type=_count, default=1, help="rounds through all contenders")
+    parser.add_argument(
+        "--torch-python", default=sys.executable, help="the interpreter that has PyTorch"
+    )
+    parser.add_argument("--steps", type=_count, help="stop every training at this step")
+    parser.add_argument(
+        "--from-step", type=_count, default=FROM_STEP, help="measure from this step on"
+    )
+    parser.add_argument("--output", type=Path, default=HERE / "results")
+    return parser.parse_args(argv)
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

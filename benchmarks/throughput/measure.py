@@ -1,0 +1,140 @@
+"""From reports to numbers: one rule for every contender."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from statistics import median
+
+from benchmarks.contenders.report import Mark, Report
+from benchmarks.throughput.lineup import Key
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement of one contender, a line of the CSV.
+
+    Attributes:
+      contender, workers, batch_size: which one.
+      repeat: which round, from 1.
+      epochs, steps: how long it trained.
+      examples_per_second: of all workers together, from the step asked for to the last.
+      first_epoch_examples_per_second: the same, up to the end of the first epoch; None where
+        that leaves less than a tenth of the epoch.
+      seconds_to_first_step: from the launch of the processes.
+      accuracy: on the test split at the end; None for the ceiling.
+      seconds_to_goal: from the launch of a run to its evaluation, of the shortest run that
+        reached `lineup.GOAL_ACCURACY`; None where none did.
+      epochs_to_goal: how many epochs that run had.
+      peak_memory: of the largest worker, in MB (10⁶ bytes).
+    """
+
+    contender: str
+    workers: int
+    batch_size: int
+    repeat: int
+    epochs: int
+    steps: int
+    examples_per_second: float
+    first_epoch_examples_per_second: float | None
+    seconds_to_first_step: float
+    accuracy: float | None
+    seconds_to_goal: float | None
+    epochs_to_goal: int | None
+    peak_memory: float | None
+
+    @property
+    def key(self) -> Key:
+        """Which contender it belongs to."""
+        return self.contender, self.workers, self.batch_size
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Several measurements of one thing: the middle one, and how far they lie apart."""
+
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle value."""
+        return median(self.values)
+
+    def show(self, form: str) -> str:
+        """The median, and the range where there are several values."""
+        text = format(self.median, form)
+        if len(self.values) > 1:
+            text += f" ({min(self.values):{form}}–{max(self.values):{form}})"
+        return text
+
+
+def throughput(reports: Sequence[Report], first: int, last: int | None = None) -> float | None:
+    """Examples per second from global step `first` to `last`, or to the end.
+
+    Summed over the reports that have marks; None where one has no two marks in between.
+    """
+    speeds = []
+    for report in reports:
+        marks = [m for m in report.marks if m[0] >= first and (last is None or m[0] <= last)]
+        if report.marks and len(marks) < 2:
+            return None
+        if marks:
+            speeds.append(_steps_per_second(marks) * report.examples_per_step)
+    return sum(speeds) or None
+
+
+def first_epoch_throughput(
+    reports: Sequence[Report], first: int, steps_per_epoch: int
+) -> float | None:
+    """The same within the first epoch, if a tenth of it or more comes after step `first`."""
+    if steps_per_epoch - first < steps_per_epoch / 10:
+        return None
+    return throughput(reports, first, steps_per_epoch)
+
+
+def spread(rows: Sequence[Row], attribute: str) -> Spread | None:
+    """The values of one attribute, where there are any."""
+    values = [getattr(row, attribute) for row in rows]
+    known = tuple(value for value in values if value is not None)
+    return Spread(known) if known else None
+
+
+def by_contender(rows: Sequence[Row]) -> dict[Key, list[Row]]:
+    """The rows of each contender, in the order of their first run."""
+    groups: dict[Key, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.key, []).append(row)
+    return groups
+
+
+def ratio(rows: Sequence[Row], mine: Key, other: Key, attribute: str) -> Spread | None:
+    """How many times `mine` is `other`, repeat by repeat: a slow minute hits both."""
+    found = {(row.key, row.repeat): getattr(row, attribute) for row in rows}
+    quotients = []
+    for repeat in sorted({row.repeat for row in rows}):
+        numerator, denominator = found.get((mine, repeat)), found.get((other, repeat))
+        if numerator and denominator:
+            quotients.append(numerator / denominator)
+    return Spread(tuple(quotients)) if quotients else None
+
+
+def write_csv(rows: Sequence[Row], path: Path) -> None:
+    """Writes a line for each row, under a line of names."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(field.name for field in fields(Row))
+        for row in rows:
+            writer.writerow(_cell(value) for value in astuple(row))
+
+
+def _steps_per_second(marks: Sequence[Mark]) -> float:
+    (first, start), (last, end) = marks[0], marks[-1]
+    return (last - first) / (end - start)
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, float):
+        return f"{value:.4f}" if value < 1 else f"{value:.2f}"
+    return "" if value is None else value

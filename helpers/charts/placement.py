@@ -1,0 +1,107 @@
+"""A picture of a strategy at work: where its variables live, and what travels in a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from helpers.charts.picture import Picture
+from helpers.i18n import _
+
+WIDTH, HEIGHT, GAP = 1.9, 0.95, 1.2  # of a device's box, and between two boxes, in inches
+REPLICA, VARIABLE, ARROW = "#4c78a8", "#e08214", "#666666"
+
+
+def placement_chart(replicas: Sequence[str], variables: Mapping[str, Sequence[str]]) -> Picture:
+    """Draws devices as boxes, with the replicas they compute and the variables they hold.
+
+    Where every replica has a copy of its own, an all-reduce of the gradients keeps the copies
+    equal. Where the variables live elsewhere, replicas fetch values and send gradients.
+
+    Args:
+      replicas: the device of each replica, as "CPU:0" or "worker 1".
+      variables: for each variable, the devices that hold it or a copy of it.
+    """
+    computing = list(dict.fromkeys(replicas))
+    holding = dict.fromkeys(device for devices in variables.values() for device in devices)
+    storing = sorted(device for device in holding if device not in computing)
+    width = max(len(computing), len(storing)) * (WIDTH + GAP) - GAP
+    height = HEIGHT * (3.2 if storing else 1)
+    right = width + (1.8 if storing else 0.2)  # room for the words beside the arrows
+    figure = Figure(figsize=(right + 0.2, height + 0.4))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(-0.2, right), ylim=(-0.2, height + 0.2))
+    axes.set_axis_off()
+    lines = {device: _lines(device, replicas, variables) for device in [*computing, *storing]}
+    lower = _row(axes, {device: lines[device] for device in computing}, width, 0)
+    upper = _row(axes, {device: lines[device] for device in storing}, width, 2.2 * HEIGHT)
+    if storing:
+        _fetch_and_send(axes, lower, upper)
+    elif len(lower) > 1:
+        _all_reduce(axes, lower)
+    return Picture(figure, label=_describe(replicas, variables))
+
+
+def _lines(
+    device: str, replicas: Sequence[str], variables: Mapping[str, Sequence[str]]
+) -> list[tuple[str, str]]:
+    """What stands in a device's box: its name, its replicas, its variables, with their colours."""
+    numbers = ", ".join(str(k) for k, other in enumerate(replicas) if other == device)
+    held = ", ".join(name for name, places in variables.items() if device in places)
+    lines = [(device, "black")]
+    lines += [(_("replica {number}").format(number=numbers), REPLICA)] * bool(numbers)
+    return lines + [(held, VARIABLE)] * bool(held)
+
+
+def _row(
+    axes: Any, boxes: Mapping[str, Sequence[tuple[str, str]]], width: float, bottom: float
+) -> list[tuple[float, float]]:
+    """Draws the boxes of one row in the middle of `width`; returns their lower left corners."""
+    indent = (width - len(boxes) * (WIDTH + GAP) + GAP) / 2
+    corners = [(indent + k * (WIDTH + GAP), bottom) for k in range(len(boxes))]
+    for lines, (left, low) in zip(boxes.values(), corners, strict=True):
+        shape = "round,pad=0,rounding_size=0.1"
+        axes.add_patch(FancyBboxPatch((left, low), WIDTH, HEIGHT, boxstyle=shape, fill=False))
+        for k, (text, color) in enumerate(lines):
+            y = low + HEIGHT * (1 - (k + 1) / (len(lines) + 1))
+            axes.text(left + WIDTH / 2, y, text, ha="center", va="center", color=color, size=11)
+    return corners
+
+
+def _all_reduce(axes: Any, corners: Sequence[tuple[float, float]]) -> None:
+    for left, low in corners[:-1]:
+        start, middle = left + WIDTH, low + HEIGHT / 2
+        _arrow(axes, (start, middle), (start + GAP, middle), "<->")
+        axes.text(start + GAP / 2, middle + 0.1, _("all-reduce"), ha="center", color=ARROW, size=10)
+
+
+def _fetch_and_send(
+    axes: Any, lower: Sequence[tuple[float, float]], upper: Sequence[tuple[float, float]]
+) -> None:
+    for left, low in lower:
+        for other, high in upper:
+            for shift, style in ((-0.12, "->"), (0.12, "<-")):
+                start = (left + WIDTH / 2 + shift, low + HEIGHT)
+                _arrow(axes, start, (other + WIDTH / 2 + shift, high), style)
+    x, y = lower[-1][0] + WIDTH / 2, (lower[-1][1] + HEIGHT + upper[-1][1]) / 2
+    text = "\n".join([_("↓ values"), _("↑ gradients")])
+    axes.text(x + 0.6, y, text, va="center", ha="left", color=ARROW, size=10)
+
+
+def _arrow(axes: Any, start: tuple[float, float], end: tuple[float, float], style: str) -> None:
+    axes.annotate("", end, start, arrowprops={"arrowstyle": style, "color": ARROW})
+
+
+def _describe(replicas: Sequence[str], variables: Mapping[str, Sequence[str]]) -> str:
+    """The picture in words, for those who cannot see it."""
+    parts = [
+        _("replica {number} on {device}").format(number=number, device=device)
+        for number, device in enumerate(replicas)
+    ]
+    parts += [
+        _("{variable} on {devices}").format(variable=name, devices=", ".join(devices))
+        for name, devices in variables.items()
+    ]
+    return "; ".join(parts)

@@ -1,0 +1,253 @@
+"""The notebook's side of `helpers.cluster.fork_server`: asks it for workers, and hears how they end."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from helpers.cluster.fork_server import Request, take
+from helpers.strategies import nvidia_gpus
+
+POLL_SECONDS = 0.1
+
+
+@functools.cache
+def can_fork() -> bool:
+    """Whether workers are forked here. Else each is started, and imports TensorFlow for itself.
+
+    Not with a GPU, whose driver a fork cannot share, nor where the system is none that can tell
+    of the end of a process by a descriptor (Linux 5.3).
+    """
+    if sys.platform != "linux" or nvidia_gpus():
+        return False
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a new worker is given.
+
+    Attributes:
+      arguments: of `helpers.worker.program.main`.
+      environment: what all workers of this program have in common.
+      own: what this one has besides.
+      log: the descriptor it prints to.
+      events: the one its events go to.
+      namespaces: those it enters.
+    """
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    own: Mapping[str, str]
+    log: int
+    events: int
+    namespaces: Sequence[int]
+
+
+class ForkServer:
+    """A running server, which lives as long as this process or the last that it forked.
+
+    Args:
+      environment: of the server, and of what it forks.
+    """
+
+    _current: ForkServer | None = None
+    _lock = threading.Lock()
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.environment = dict(environment)
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-u", "-m", "helpers.cluster.fork_server", str(theirs.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=self.environment,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        # When the last reference goes, and when this program ends.
+        self.end = weakref.finalize(self, _end, self._process, os.getpid())
+
+    @classmethod
+    def get(cls, environment: Mapping[str, str], after: ForkServer | None = None) -> ForkServer:
+        """The one that runs, or a new one: TensorFlow may have read the environment already.
+
+        Args:
+          environment: what it must have.
+          after: one that is of no use any more.
+        """
+        with cls._lock:
+            server = cls._current
+            if server and (server is after or not server.serves(environment)):
+                server.retire()
+                server = None
+            if server is None:
+                server = cls._current = cls(environment)
+            return server
+
+    def serves(self, environment: Mapping[str, str]) -> bool:
+        """Whether it lives and has this environment."""
+        return self.environment == environment and self._process.poll() is None
+
+    def retire(self) -> None:
+        """Has the server end as soon as nothing runs that it has forked."""
+        self._requests.close()
+
+    def fork(self, request: Request, descriptors: Sequence[int]) -> None:
+        """Asks for a new process; if the server still imports, it will come soon."""
+        socket.send_fds(self._requests, [request.encode()], descriptors)
+
+
+def _end(server: subprocess.Popen[bytes], owner: int) -> None:
+    if owner == os.getpid():  # not in a fork of the notebook's process
+        server.kill()
+        server.wait()
+        assert server.stdin is not None
+        server.stdin.close()
+
+
+class ForkedProcess:
+    """A child of the fork server, with what `subprocess.Popen` offers of a process.
+
+    Args:
+      lifeline: when this descriptor closes, the process is killed.
+      news: there the process tells its number, and the server its end.
+      ticket: who takes it (`helpers.cluster.fork_server.take`) decides whether the process begins.
+      server: lives at least as long as this object.
+    """
+
+    def __init__(
+        self, lifeline: int, news: int, ticket: int, server: ForkServer | None = None
+    ) -> None:
+        os.set_blocking(news, False)
+        self._server = server
+        self._lifeline = lifeline
+        self._news = news
+        self._ticket = ticket
+        self._open = True
+        self._read = b""
+        self._pid: int | None = None
+        self._returncode: int | None = None
+        self._lock = threading.RLock()  # a panel's button kills what another thread watches
+
+    @property
+    def pid(self) -> int:
+        """Its number, also that of its process group; waits until the server has forked it.
+
+        Raises:
+          ProcessLookupError: it was ended before.
+        """
+        while self._pid is None:
+            if self._returncode is not None:
+                raise ProcessLookupError("ended before it began")
+            self._listen(POLL_SECONDS)
+        return self._pid
+
+    def poll(self) -> int | None:
+        """The exit code, or minus the number of the signal; None while it runs."""
+        self._listen(0)
+        return self._returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for the end.
+
+        Raises:
+          subprocess.TimeoutExpired: it still runs.
+        """
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while self._returncode is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired("helpers.worker", timeout or 0)
+            self._listen(min(left, POLL_SECONDS))
+        return self._returncode
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to it and whatever it started; none if it has ended."""
+        with self._lock:
+            waits = self.poll() is None and self._pid is None  # for the server, or for its number
+            if waits and number == signal.SIGKILL and take(self._ticket):
+                self._end(-number)
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def close(self) -> None:
+        """Kills it if it runs, and lets go of its number."""
+        self.signal(signal.SIGKILL)
+        self._end(self.wait())
+
+    def _listen(self, seconds: float) -> None:
+        """Takes in what is told within `seconds`."""
+        if not self._open:
+            return
+        news = select.poll()
+        news.register(self._news, select.POLLIN)
+        news.poll(1000 * seconds)
+        with self._lock:
+            if not self._open:  # closed by another thread meanwhile
+                return
+            try:
+                data = os.read(self._news, 100)
+            except BlockingIOError:
+                return
+            *lines, self._read = (self._read + data).split(b"\n")
+            for line in lines:
+                if self._pid is None:
+                    self._pid = int(line)
+                else:
+                    self._returncode = int(line)
+            if not data and self._returncode is None:  # the server has gone
+                self._end(-signal.SIGKILL)
+
+    def _end(self, code: int) -> None:
+        """Closes the pipes, which ends the process, if that has not happened yet."""
+        with self._lock:
+            if self._returncode is None:
+                self._returncode = code
+            if self._open:
+                self._open = False
+                for descriptor in (self._lifeline, self._news, self._ticket):
+                    os.close(descriptor)
+
+
+def fork(start: Start) -> ForkedProcess:
+    """A new worker, from the fork server."""
+    request = Request(list(start.arguments), dict(start.own), os.getcwd())
+    stdin, lifeline = os.pipe()
+    news, status = os.pipe()
+    ticket = os.eventfd(1, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+    descriptors = [stdin, start.log, start.events, status, ticket, *start.namespaces]
+    try:
+        server = ForkServer.get(start.environment)
+        try:
+            server.fork(request, descriptors)
+        except ConnectionError:  # it died while we looked at it
+            server = ForkServer.get(start.environment, after=server)
+            server.fork(request, descriptors)
+    except BaseException:
+        for descriptor in (lifeline, news, ticket):
+            os.close(descriptor)
+        raise
+    finally:
+        os.close(stdin)
+        os.close(status)
+    return ForkedProcess(lifeline, news, ticket, server)

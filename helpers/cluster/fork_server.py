@@ -1,0 +1,225 @@
+"""Imports TensorFlow once, and forks workers that have it from their first moment.
+
+    python -m helpers.cluster.fork_server REQUESTS
+
+TensorFlow's import is most of a worker's start, and most of its memory when nothing is trained yet;
+forks share both. A fork is safe as long as TensorFlow has run no operation, since only that starts
+its threads: this process imports, and then does nothing but fork.
+
+REQUESTS is the number of a socket. A message there is a `Request`, with the descriptors of the new
+process: its standard input, its log, where its events go, where its number and its end are told,
+its ticket, and the namespaces it enters. `helpers.cluster.fork_client` is the other side.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import select
+import socket
+import sys
+import tempfile
+import traceback
+import warnings
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from helpers.messages.events import EVENT_FD
+from helpers.system.isolation import NAMESPACES
+from helpers.system.keras_2 import select_keras_2
+from helpers.system.lifeline import die_with_parent
+
+MESSAGE_BYTES = 1 << 16
+MOST_DESCRIPTORS = 8
+
+
+@dataclass(frozen=True)
+class Request:
+    """A worker to be.
+
+    Attributes:
+      arguments: of `helpers.worker.program.main`.
+      environment: what is new or other than in the server's.
+      folder: where it works.
+    """
+
+    arguments: list[str]
+    environment: dict[str, str]
+    folder: str
+
+    def encode(self) -> bytes:
+        """As one message."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, message: bytes) -> Request:
+        """What `encode` made."""
+        return cls(**json.loads(message))
+
+
+@dataclass(frozen=True)
+class Child:
+    """A forked worker: its number, a descriptor that tells its end, and the pipe to tell it on."""
+
+    pid: int
+    end: int
+    status: int
+
+
+class Server:
+    """Answers requests until nobody can make one, and the last child has ended."""
+
+    def __init__(self, requests: socket.socket) -> None:
+        self._requests = requests
+        self._children: dict[int, Child] = {}  # by the descriptor that is polled
+        self._poll = select.poll()
+        self._poll.register(requests, select.POLLIN)
+        self._open = True
+
+    def serve(self) -> None:
+        """Forks on request, and tells how children end."""
+        while self._open or self._children:
+            for descriptor, _event in self._poll.poll():
+                child = self._children.pop(descriptor, None)
+                if child is None:
+                    self._answer()
+                elif descriptor == child.end:
+                    self._tell(child)
+                else:
+                    self._bury(child)
+
+    def _answer(self) -> None:
+        message, descriptors, _flags, _address = socket.recv_fds(
+            self._requests, MESSAGE_BYTES, MOST_DESCRIPTORS
+        )
+        if not message:
+            self._poll.unregister(self._requests)
+            self._open = False
+            return
+        status, ticket = descriptors[3:5]
+        if take(ticket) and (pid := self._fork(Request.decode(message), descriptors)):
+            child = Child(pid, os.pidfd_open(pid), status)
+            self._watch(child, child.end, select.POLLIN)
+            descriptors.remove(status)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _fork(self, request: Request, descriptors: list[int]) -> int | None:
+        """The number of a new worker; None where there is no room for another process."""
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.write(descriptors[1], f"No process could be forked: {error}\n".encode())
+            return None
+        if pid == 0:
+            self._become(request, descriptors)
+        return pid
+
+    def _become(self, request: Request, descriptors: list[int]) -> None:
+        """Turns this process, a fork, into the worker."""
+        code = 1
+        try:
+            for polled, child in self._children.items():
+                for descriptor in {polled, child.status}:  # of one that has ended, only this
+                    os.close(descriptor)
+            self._requests.close()
+            code = run(request, descriptors)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+    def _watch(self, child: Child, descriptor: int, events: int) -> None:
+        self._children[descriptor] = child
+        self._poll.register(descriptor, events)
+
+    def _tell(self, child: Child) -> None:
+        """Says how a child ended; it stays as a zombie, so that its number is given to no other."""
+        info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert info is not None
+        code = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+        with suppress(BrokenPipeError):
+            os.write(child.status, b"%d\n" % code)
+        self._poll.unregister(child.end)
+        os.close(child.end)
+        self._watch(child, child.status, 0)  # an error there: nobody listens any more
+
+    def _bury(self, child: Child) -> None:
+        self._poll.unregister(child.status)
+        os.close(child.status)
+        os.waitpid(child.pid, 0)
+
+
+def take(ticket: int) -> bool:
+    """Whether a ticket, an eventfd with the value 1, was still there; nobody gets it twice.
+
+    The server takes it to fork a worker, the notebook to end one that has not been forked: so each
+    knows what the other will do.
+    """
+    try:
+        os.eventfd_read(ticket)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def run(request: Request, descriptors: list[int]) -> int:
+    """The life of a forked worker; returns its exit code."""
+    stdin, log, events, status, ticket, *namespaces = descriptors
+    os.setsid()  # Ctrl-C in the notebook is not for the worker
+    os.write(status, b"%d\n" % os.getpid())
+    os.close(status)
+    for source, target in [(stdin, 0), (log, 1), (log, 2)]:
+        os.dup2(source, target)
+    for descriptor in (stdin, log, ticket):
+        os.close(descriptor)
+    os.chdir(request.folder)
+    sys.path[0] = request.folder  # as `python -m` has it
+    os.environ.update(request.environment)
+    os.environ[EVENT_FD] = str(events)
+    if namespaces:
+        os.environ[NAMESPACES] = ",".join(map(str, namespaces))
+    tempfile.tempdir = None  # it was looked up in the server's environment
+    _draw_anew()
+
+    from helpers.worker.program import program as worker
+
+    return worker.main(request.arguments)
+
+
+def preload() -> None:
+    """Imports what workers need. What fails here fails again in the worker, which says so."""
+    with suppress(Exception):
+        select_keras_2()
+        for name in ("helpers.worker.training", "helpers.model", "helpers.data", "helpers.keras"):
+            importlib.import_module(name)
+        datasets = importlib.import_module("tensorflow_datasets")
+        datasets.builder_cls("mnist")  # which imports the definitions of all data sets
+    gc.collect()
+    gc.freeze()  # a collection would write to every page, and so unshare it
+
+
+def _draw_anew() -> None:
+    """Gives a fork random numbers of its own; Python's `random` does so by itself."""
+    numpy = sys.modules.get("numpy")
+    if numpy:
+        numpy.random.seed()
+
+
+def main() -> None:
+    """The program."""
+    die_with_parent()
+    # Python 3.12 warns of a fork beside threads: OpenBLAS has some, and ends them before a fork.
+    warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
+    requests = socket.socket(fileno=int(sys.argv[1]))
+    preload()
+    Server(requests).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""One operating-system process for each task of a local cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from helpers.messages.events import EVENT_FD, Event, decode
+from helpers.cluster.fork_client import Start, can_fork, fork
+from helpers.i18n import LANGUAGE, language
+from helpers.system.isolation import NAMESPACES, Network
+from helpers.tf_config import Task, TFConfig
+
+# gRPC would send even its connections to this machine through a proxy.
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy", "no_proxy")
+OWN_VARIABLES = ("TF_CONFIG", "TMPDIR", LANGUAGE)
+
+
+class SpawnedProcess(subprocess.Popen[bytes]):
+    """A worker that is started anew and imports TensorFlow for itself."""
+
+    def __init__(self, start: Start) -> None:
+        environ = {**start.environment, **start.own, EVENT_FD: str(start.events)}
+        if start.namespaces:
+            environ[NAMESPACES] = ",".join(map(str, start.namespaces))
+        super().__init__(
+            [sys.executable, "-u", "-m", "helpers.worker", *start.arguments],
+            stdin=subprocess.PIPE,
+            stdout=start.log,
+            stderr=subprocess.STDOUT,
+            env=environ,
+            pass_fds=[start.events, *start.namespaces],
+            start_new_session=True,  # Ctrl-C in the notebook is not for the worker
+        )
+
+    def signal(self, number: int) -> None:
+        """As `ForkedProcess.signal`."""
+        if self.poll() is None:
+            os.killpg(self.pid, number)
+
+    def close(self) -> None:
+        """As `ForkedProcess.close`."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+        assert self.stdin is not None
+        self.stdin.close()
+
+
+class TaskProcess:
+    """A started task: its own session, its own event pipe, its own log file.
+
+    It dies with this process: the kernel kills it when the pipe to its standard input,
+    whose other end only we hold, closes. Where that is safe it is forked from a process which has
+    imported TensorFlow (`helpers.cluster.fork_server`).
+
+    Attributes:
+      config: its `TF_CONFIG`.
+      log: the file it prints to.
+      serves: whether it waits to be asked and never ends by itself.
+    """
+
+    def __init__(
+        self,
+        config: TFConfig,
+        payload: Path,
+        log: Path,
+        cores: Sequence[int],
+        network: Network | None = None,
+        *,
+        serves: bool = False,
+    ) -> None:
+        self.config = config
+        self.log = log
+        self.serves = serves
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        try:
+            with log.open("ab") as output:
+                start = Start(
+                    [str(payload), "--cores", ",".join(map(str, cores))],
+                    _environment(),
+                    _own_environment(config, log.parent),
+                    output.fileno(),
+                    writer,
+                    network.descriptors if network else [],
+                )
+                self._process = fork(start) if can_fork() else SpawnedProcess(start)
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        self._reader: int | None = reader
+        self._unread = b""
+
+    @property
+    def task(self) -> Task:
+        """Which task of the cluster it is."""
+        return self.config.task
+
+    @property
+    def pid(self) -> int:
+        """The process id, also of its process group."""
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """The event pipe, for `select`."""
+        assert self._reader is not None
+        return self._reader
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the event pipe is closed, which means the process has ended."""
+        return self._reader is None
+
+    def read_events(self) -> list[Event]:
+        """The events that have come since the last call, without waiting."""
+        if self._reader is None:
+            return []
+        try:
+            while data := os.read(self._reader, 1 << 16):
+                self._unread += data
+        except BlockingIOError:
+            pass
+        else:
+            self._close_pipe()
+        *lines, self._unread = self._unread.split(b"\n")
+        return [event for line in lines if (event := decode(line)) is not None]
+
+    def wait(self, seconds: float = 5) -> int:
+        """Waits for the end; the exit code, or minus the number of the signal.
+
+        A process still there after `seconds` is killed.
+        """
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGKILL)
+            return self._process.wait()
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process and whatever it started; none if it has ended."""
+        self._process.signal(number)
+
+    def close(self) -> None:
+        """Kills the process, waits for its end and closes the pipes."""
+        self._process.close()
+        self._close_pipe()
+
+    def log_tail(self, lines: int = 12) -> str:
+        """The last lines it printed."""
+        with self.log.open("rb") as file:
+            file.seek(max(0, self.log.stat().st_size - 16_384))
+            text = file.read().decode(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _close_pipe(self) -> None:
+        if self._reader is not None:
+            os.close(self._reader)
+            self._reader = None
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free on every interface a moment ago.
+
+    TensorFlow's server takes a number, not an open socket, so another program may still be
+    faster; the supervisor then starts the group again on other ports.
+    """
+    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    with ExitStack() as held:  # all at once, so that no number comes twice
+        return [_bound(held.enter_context(socket.socket(family))) for _ in range(count)]
+
+
+def _bound(unused: socket.socket) -> int:
+    if unused.family == socket.AF_INET6:
+        unused.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    unused.bind(("", 0))
+    return unused.getsockname()[1]
+
+
+def _environment() -> dict[str, str]:
+    """What all workers of this program have in common."""
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if name.lower() not in PROXY_VARIABLES and name not in OWN_VARIABLES
+    }
+    environ.setdefault("MALLOC_ARENA_MAX", "2")  # 90 MB less in a worker, measured
+    environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs
+    return environ
+
+
+def _own_environment(config: TFConfig, folder: Path) -> dict[str, str]:
+    """What each worker has for itself."""
+    return {
+        "TF_CONFIG": config.to_json(),
+        "TMPDIR": str(folder),  # what a killed process leaves there goes with the run
+        LANGUAGE: language(),  # for the errors it sends to the notebook
+    }

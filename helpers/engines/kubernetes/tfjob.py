@@ -1,0 +1,159 @@
+"""A `TFJob`, by which Kubeflow's training operator runs a training on Kubernetes.
+
+The manifest is one of API version kubeflow.org/v1, of the operator's 1.9 line. The newer Trainer,
+version 2, has no runtime for TensorFlow. Each pod runs `python -m helpers.worker PAYLOAD`; the
+operator gives it its `TF_CONFIG`. CLUSTERS.md leads from a cluster to a finished job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from helpers.errors import ConfigError, check_count
+from helpers.i18n import _
+from helpers.engines.kubernetes.rules import API_VERSION, CONTAINER, check_manifest
+
+GPU = "nvidia.com/gpu"
+USER = 1000  # of the Dockerfile
+
+
+@dataclass(frozen=True)
+class TFJob:
+    """A checked manifest.
+
+    Attributes:
+      manifest: what `to_yaml` writes: mappings, lists, strings and numbers.
+
+    Raises:
+      ConfigError: the operator would refuse it, or it could not work.
+    """
+
+    manifest: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        check_manifest(self.manifest)
+
+    @classmethod
+    def parse(cls, text: str) -> TFJob:
+        """Reads and checks the text of a manifest, such as one you have edited."""
+        try:
+            return cls(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise ConfigError(_("The manifest is not YAML: {error}").format(error=error)) from None
+
+    def to_yaml(self) -> str:
+        """The text for `kubectl apply -f`."""
+        return yaml.safe_dump(self.manifest, sort_keys=False)
+
+    def __repr__(self) -> str:
+        replicas = self.manifest["spec"]["tfReplicaSpecs"]
+        roles = ", ".join(f"{spec.get('replicas', 1)} {role}" for role, spec in replicas.items())
+        return f"TFJob({self.manifest['metadata']['name']}: {roles})"
+
+
+def tfjob(
+    name: str,
+    payload: str,
+    *,
+    image: str,
+    claim: str,
+    mount: str = "/shared",
+    workers: int = 2,
+    chief: bool = False,
+    ps: int = 0,
+    evaluator: bool = False,
+    cpu: int | float | str = 2,
+    memory: str = "4Gi",
+    gpus: int = 0,
+    namespace: str = "default",
+    restart_policy: str = "ExitCode",
+    clean_pod_policy: str | None = None,
+    backoff_limit: int = 3,
+    deadline_seconds: int | None = None,
+) -> TFJob:
+    """The manifest of a job that does the work of a payload.
+
+    Args:
+      name: the job's name; pods are called `<name>-worker-0` and so on.
+      payload: the file's path inside the pods; see `helpers.messages.payload.save`. It and the job's
+        `model_dir` must lie in the shared volume.
+      image: a container image with this package, as the Dockerfile makes one.
+      claim: the PersistentVolumeClaim of the shared volume, mounted at `mount`. All pods write
+        to it, so it has the access mode ReadWriteMany.
+      workers, chief, ps, evaluator: which tasks there are; parameter servers need a chief.
+      cpu, memory: what each pod gets, as Kubernetes writes quantities: 2, 0.5, "500m", "4Gi".
+      gpus: NVIDIA GPUs of each chief and worker.
+      restart_policy: "ExitCode" starts a pod again that ends with 128 or more, as the worker
+        does for what a restart may mend; also "Never", "OnFailure" and "Always".
+      clean_pod_policy: which pods are deleted at the end: "Running", "All" or "None". By default
+        "Running", since parameter servers never end by themselves; but "None" for an evaluator
+        without them, which has the last checkpoint still to evaluate.
+      backoff_limit: how many restarts before the job has failed.
+      deadline_seconds: how long the job may take; for ever by default.
+
+    Raises:
+      ConfigError: the operator would refuse the job, or it could not work.
+    """
+    amounts: dict[str, Any] = {"cpu": cpu if isinstance(cpu, int) else str(cpu), "memory": memory}
+    if gpus:
+        check_count("gpus", gpus)
+    counts = {"Chief": int(chief), "Worker": workers, "PS": ps, "Evaluator": int(evaluator)}
+    if not chief:
+        check_count("workers", workers)
+    run_policy: dict[str, Any] = {
+        "cleanPodPolicy": clean_pod_policy or ("None" if evaluator and not ps else "Running"),
+        "backoffLimit": backoff_limit,
+    }
+    if deadline_seconds is not None:
+        check_count("deadline_seconds", deadline_seconds)
+        run_policy["activeDeadlineSeconds"] = deadline_seconds
+    replicas = {}
+    for role, count in counts.items():
+        if count:
+            limits = {**amounts, GPU: gpus} if gpus and role in ("Chief", "Worker") else {**amounts}
+            template = _pod(image, payload, claim, mount, limits)
+            replicas[role] = _replica(count, restart_policy, template)
+    return TFJob(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "TFJob",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"runPolicy": run_policy, "tfReplicaSpecs": replicas},
+        }
+    )
+
+
+def _replica(count: int, restart_policy: str, template: dict[str, Any]) -> dict[str, Any]:
+    return {"replicas": count, "restartPolicy": restart_policy, "template": template}
+
+
+def _pod(
+    image: str, payload: str, claim: str, mount: str, limits: dict[str, Any]
+) -> dict[str, Any]:
+    """A pod template; what it may use at most is also what Kubernetes sets aside for it."""
+    if not payload.startswith(f"{mount.rstrip('/')}/"):
+        message = _("payload={payload!r} does not lie in the shared volume: put it below {mount}.")
+        raise ConfigError(message.format(payload=payload, mount=mount))
+    container = {
+        "name": CONTAINER,
+        "image": image,
+        "command": ["python", "-m", "helpers.worker", payload],
+        "resources": {"limits": limits},
+        "volumeMounts": [{"name": "shared", "mountPath": mount}],
+    }
+    volume = {"name": "shared", "persistentVolumeClaim": {"claimName": claim}}
+    return {
+        # Where Istio runs, its sidecar would come between the workers, and outlive them.
+        "metadata": {"annotations": {"sidecar.istio.io/inject": "false"}},
+        "spec": {
+            # All as one user: the payload can be read by its owner only.
+            "securityContext": {"runAsNonRoot": True, "runAsUser": USER, "fsGroup": USER},
+            "automountServiceAccountToken": False,  # training has no use for Kubernetes' API
+            "containers": [container],
+            "volumes": [volume],
+        },
+    }

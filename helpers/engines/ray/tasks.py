@@ -1,0 +1,186 @@
+"""What runs inside Ray's processes: the mailbox, Ray's trainer, and each worker's part."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
+
+from helpers.worker.unsupervised import StepWatch
+from helpers.errors import ClusterError
+from helpers.messages.events import Event
+from helpers.i18n import set_language
+from helpers.messages.payload import load
+from helpers.cluster.processes import PROXY_VARIABLES
+from helpers.strategies import leave_watching_to_us
+from helpers.cluster.supervisor import Deadlines
+from helpers.tf_config import TFConfig
+from helpers.worker.program import WorkerContext, describe, quiet_deprecations
+
+
+@dataclass(frozen=True)
+class RayRun:
+    """What every process of one run is told.
+
+    Attributes:
+      folder: with the payload, and a place for Ray's notes; all hosts reach it.
+      workers: how many.
+      gpus: whether each worker gets a GPU.
+      max_restarts: how many faults are answered with a new group.
+      deadlines: when a silence counts as a fault.
+      language: of the messages.
+    """
+
+    folder: Path
+    workers: int
+    gpus: bool
+    max_restarts: int
+    deadlines: Deadlines
+    language: str
+
+    @property
+    def payload(self) -> Path:
+        """The file with the work."""
+        return self.folder / "payload.pkl"
+
+
+class Mailbox:
+    """An actor on the notebook's host: workers put events in, the notebook takes them out."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._attempt = 0
+        self._came = asyncio.Event()
+
+    async def put(self, event: Event) -> None:
+        """Adds an event."""
+        self._events.append(event)
+        self._came.set()
+
+    async def attempt(self) -> int:
+        """How many attempts have failed."""
+        return self._attempt
+
+    async def fail(self, lost: list[int], raised: list[int]) -> None:
+        """Ends an attempt in which workers of these ranks were lost, or raised."""
+        fields = {"time": time.time(), "attempt": self._attempt, "lost": lost, "raised": raised}
+        self._attempt += 1
+        await self.put({"event": "failure", **fields})
+
+    async def take(self, seconds: float) -> list[Event]:
+        """The events that have come, in order; waits for the first so long."""
+        try:
+            await asyncio.wait_for(self._came.wait(), seconds)
+        except asyncio.TimeoutError:
+            return []
+        events, self._events = self._events, []
+        self._came.clear()
+        return events
+
+
+class MailboxWriter:
+    """Sends the events of one worker, as `EventWriter` does, without waiting for their arrival."""
+
+    def __init__(self, mailbox: Any, task: str) -> None:
+        self._mailbox = mailbox
+        self._sender = {"task": task, "attempt": ray.get(mailbox.attempt.remote())}
+        self._last: Any = None
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        """Sends one event, in plain types as over a pipe."""
+        content = {"event": event, "time": time.time(), **fields, **self._sender}
+        plain = json.loads(json.dumps(content, default=float))
+        self._last = self._mailbox.put.remote(plain)
+
+    def flush(self) -> None:
+        """Waits until all events have arrived."""
+        if self._last is not None:
+            ray.get(self._last)
+
+
+class FailureReporter(UserCallback):
+    """Tells the mailbox, from Ray's controller, that an attempt has failed."""
+
+    def __init__(self, mailbox: Any) -> None:
+        self._mailbox = mailbox
+
+    def after_exception(self, run_context: Any, worker_exceptions: Mapping[int, Exception]) -> None:
+        """Called by Ray before it ends the group, with what each worker raised."""
+        raised = [r for r, error in worker_exceptions.items() if isinstance(error, ClusterError)]
+        lost = sorted(set(worker_exceptions) - set(raised))
+        ray.get(self._mailbox.fail.remote(lost, sorted(raised)))
+
+
+def fit(run: RayRun, mailbox: Any) -> None:
+    """Runs Ray's trainer to its end.
+
+    In a process of its own: so it can be ended, and only here, not in the notebook, does Ray's
+    module import TensorFlow.
+    """
+    from ray.train.tensorflow import TensorflowTrainer
+
+    trainer = TensorflowTrainer(
+        work,
+        train_loop_config={"run": run, "mailbox": mailbox},
+        scaling_config=ScalingConfig(
+            num_workers=run.workers, use_gpu=run.gpus, placement_strategy="SPREAD"
+        ),
+        run_config=RunConfig(
+            name="ray",
+            storage_path=str(run.folder),
+            failure_config=FailureConfig(max_failures=run.max_restarts),
+            callbacks=[FailureReporter(mailbox)],
+        ),
+    )
+    with suppress(SystemExit):  # what Ray's trainer raises when it is cancelled
+        trainer.fit()
+
+
+FIT_ENVIRONMENT = {
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path of the reader's means what it always means
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+}
+
+
+def work(config: Mapping[str, Any]) -> None:
+    """Does one worker's part: what `python -m helpers.worker` does elsewhere.
+
+    Raises:
+      ClusterError: a fault, after which Ray starts the group again.
+    """
+    run: RayRun = config["run"]
+    for name in [name for name in os.environ if name.lower() in PROXY_VARIABLES]:
+        del os.environ[name]
+    set_language(run.language)
+    tf_config = TFConfig.from_env()
+    report = MailboxWriter(config["mailbox"], str(tf_config.task))
+    host = ray.util.get_node_ip_address()
+    report("started", pid=os.getpid(), cores=[], isolated=False, host=host)
+    watch = StepWatch(report, run.deadlines.progress)
+    threading.Thread(target=watch.watch, daemon=True).start()
+    logging.getLogger("tensorflow").addFilter(quiet_deprecations)
+    try:
+        job = load(run.payload, [])
+        leave_watching_to_us()
+        job(WorkerContext(tf_config, watch))
+    except Exception as error:
+        described = describe(error)
+        report("error", **described)
+        if described["restartable"]:
+            # Not the error itself: TensorFlow's do not travel.
+            raise ClusterError(described["message"]) from None
+        # The notebook ends the run when it hears of this. An error would begin it again.
+    finally:
+        report.flush()
+        watch.stop()

@@ -1,0 +1,75 @@
+"""`tf.estimator` on TensorFlow 2.16 and later, which no longer have it.
+
+    import helpers.estimator  # before tensorflow
+    import tensorflow as tf
+
+    tf.estimator.Estimator(...)
+
+Up to TensorFlow 2.15 the genuine module is there, and nothing changes. From 2.16 on, Keras 2 is
+chosen, `tf.estimator` becomes the package tensorflow-estimator 2.15.0, and the few pieces that it
+misses in TensorFlow are supplied. ESTIMATOR.md beside this file tells owners of Estimator code
+more.
+
+Importing it raises PackageError if the installed packages do not fit together, or if TensorFlow
+was imported before with Keras 3.
+
+Attributes:
+  tf: the TensorFlow module. After `from helpers.estimator import tf` nothing depends on the order
+    in which imports are sorted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib import util
+from typing import TYPE_CHECKING, Any
+
+from helpers.system.keras_2 import imported_too_late, select_keras_2
+
+__all__ = ["tf"]
+
+
+def _install() -> Any:
+    """Imports TensorFlow and returns it with `tf.estimator` in its place."""
+    select_keras_2()
+    tf: Any = importlib.import_module("tensorflow")
+    if hasattr(tf, "estimator"):
+        return tf
+    if tf.keras.Model.__module__.partition(".")[0] != "tf_keras":
+        raise imported_too_late()
+    _supply_training()
+    _supply_export_name()
+    _skip_v1_api()
+    estimator = importlib.import_module("tensorflow_estimator._api.v2.estimator")
+    tf.estimator = sys.modules["tensorflow.estimator"] = estimator
+    return tf
+
+
+def _supply_training() -> None:
+    """The module that tensorflow-estimator imports from TensorFlow, which no longer has it."""
+    training = importlib.import_module("helpers.estimator.training")
+    sys.modules["tensorflow.python.distribute.estimator_training"] = training
+
+
+def _supply_export_name() -> None:
+    """The name under which tensorflow-estimator records its public symbols."""
+    export: Any = importlib.import_module("tensorflow.python.util.tf_export")
+    export.ESTIMATOR_API_NAME = "estimator"
+    for table, suffix in (export.API_ATTRS, ""), (export.API_ATTRS_V1, "_v1"):
+        record = type(table[export.TENSORFLOW_API_NAME])
+        names = (f"_estimator_api_{kind}{suffix}" for kind in ("names", "constants"))
+        table["estimator"] = record(*names)
+
+
+def _skip_v1_api() -> None:
+    """Registers the package without running it: that would import TPU code that is gone."""
+    spec = util.find_spec("tensorflow_estimator")
+    assert spec is not None
+    sys.modules.setdefault("tensorflow_estimator", util.module_from_spec(spec))
+
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+else:
+    tf = _install()

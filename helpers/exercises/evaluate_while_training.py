@@ -1,0 +1,221 @@
+"""The tasks of lesson 6: an accuracy of all workers, when to stop, what a side-car sees, a way."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from helpers.check import Part, Task, expect
+from helpers.cluster.local import LocalCluster
+from helpers.i18n import _, gettext_noop, number
+
+Case = Mapping[str, Any]
+Series = list[tuple[int, float]]  # a step and its accuracy, for each evaluation
+
+
+def _accuracies(answer: Callable[..., Any], case: Case) -> list[list[float]]:
+    """What the answer returns in each of two real workers, for each pair of parts."""
+
+    def run(context: Any) -> list[float]:
+        from helpers.estimator import tf
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        own = context.config.task.index
+        return [float(answer(strategy, *parts[own])) for parts in case["parts"]]
+
+    with LocalCluster(workers=2) as cluster:
+        return cluster.run(run, timeout=60)
+
+
+def _agree(found: list[list[float]], case: Case) -> None:
+    for parts, *each in zip(case["parts"], *found, strict=True):
+        expect(
+            math.isclose(*each, rel_tol=1e-5),
+            expected=_("one number in both workers, when they have {parts} right").format(
+                parts=_fractions(parts)
+            ),
+            found=_numbers(each),
+            hint=_("Workers that see different numbers do not stop at the same epoch."),
+        )
+
+
+def _of_all(found: list[list[float]], case: Case) -> None:
+    for parts, one in zip(case["parts"], found[0], strict=True):
+        right, count = (sum(numbers) for numbers in zip(*parts, strict=True))
+        expect(
+            math.isclose(one, right / count, rel_tol=1e-5),
+            expected=_("{value}, when the workers have {parts} right").format(
+                value=number(right / count, ".4g"), parts=_fractions(parts)
+            ),
+            found=_numbers([one]),
+            hint=_("Does each image count as much as any other, whoever evaluates it?"),
+        )
+
+
+def _fractions(parts: Any) -> str:
+    return ", ".join(f"{right}/{count}" for right, count in parts)
+
+
+def _numbers(values: list[float]) -> str:
+    return ", ".join(number(value, ".4g") for value in values)
+
+
+def _ask_after_each(answer: Callable[..., Any], case: Case) -> list[tuple[Series, Any, Any]]:
+    """What the answer says after each evaluation up to the one that ends it, and what is right."""
+    seen = []
+    for evaluations in case["series"]:
+        for count in range(1, len(evaluations) + 1):
+            known = [tuple(one) for one in evaluations[:count]]
+            right = _right_to_keep(known, case["patience"])
+            seen.append((known, answer(list(known), case["patience"]), right))
+            if right is not None:
+                break
+    return seen
+
+
+def _right_to_keep(evaluations: Series, patience: int) -> int | None:
+    best, _accuracy = max(evaluations, key=lambda one: (one[1], -one[0]))
+    return best if evaluations[-1][0] - best >= patience else None
+
+
+def _stops(seen: list[tuple[Series, Any, Any]], case: Case) -> None:
+    for known, found, right in seen:
+        expect(
+            (found is None) == (right is None),
+            expected=(
+                _("None after {evaluations}: training goes on")
+                if right is None
+                else _("the number of a step after {evaluations}: training ends")
+            ).format(evaluations=known),
+            found=repr(found),
+            hint=_("How many steps ago was the best? The patience is {patience} steps.").format(
+                patience=case["patience"]
+            ),
+        )
+
+
+def _keeps(seen: list[tuple[Series, Any, Any]], case: Case) -> None:
+    for known, found, right in seen:
+        expect(
+            found == right,
+            expected=_("{step} after {evaluations}").format(step=right, evaluations=known),
+            found=repr(found),
+            hint=_("Training has gone on after the checkpoint you want."),
+        )
+
+
+def _follow(answer: Callable[..., Any], case: Case) -> list[Any]:
+    return [answer(list(saved), seconds) for saved, seconds in case["trainings"]]
+
+
+def _right_to_see(saved: list[float], seconds: float) -> list[int]:
+    seen, free = [], 0.0
+    for checkpoint, (moment, newer) in enumerate(itertools.pairwise([*saved, math.inf])):
+        begin = max(free, moment)
+        if begin < newer:
+            seen.append(checkpoint)
+            free = begin + seconds
+    return seen
+
+
+def _sees(found: list[Any], case: Case) -> None:
+    for one, (saved, seconds) in zip(found, case["trainings"], strict=True):
+        right = _right_to_see(list(saved), seconds)
+        expect(
+            isinstance(one, list) and one == right,
+            expected=_("{right}, for {saved} and {seconds} seconds").format(
+                right=right, saved=saved, seconds=seconds
+            ),
+            found=one,
+            hint=_("When is the evaluator free again, and which checkpoints are there by then?"),
+        )
+
+
+def _choices(answer: Callable[..., Any], case: Case) -> list[Any]:
+    return [answer(**numbers) for numbers in case["situations"]]
+
+
+def _right_way(numbers: Mapping[str, Any]) -> str:
+    direct = numbers["images"] / numbers["rate"]
+    waits = {
+        "direct": direct,
+        "distributed": direct / numbers["workers"] + numbers["order_seconds"],
+        "side-car": numbers["save_seconds"] if numbers["may_be_late"] else math.inf,
+    }
+    return min(waits, key=lambda way: waits[way])
+
+
+def _waits_least(found: list[Any], case: Case) -> None:
+    for one, numbers in zip(found, case["situations"], strict=True):
+        right = _right_way(numbers)
+        expect(
+            one == right,
+            expected=_("{value}, with {numbers}").format(value=repr(right), numbers=dict(numbers)),
+            found=repr(one),
+            hint=_("Write down three waits, and leave out what the training cannot use."),
+        )
+
+
+def _situation(images: int, workers: int, save_seconds: float, *, late: bool) -> dict[str, Any]:
+    return {
+        "images": images,
+        "rate": 2000,
+        "workers": workers,
+        "order_seconds": 0.5,
+        "save_seconds": save_seconds,
+        "may_be_late": late,
+    }
+
+
+TASKS = {
+    "shared_accuracy": Task(
+        _accuracies,
+        (
+            Part(1, gettext_noop("All workers see the same number."), _agree),
+            Part(2, gettext_noop("It is the accuracy on all images."), _of_all),
+        ),
+        {"parts": [[(30, 40), (5, 10)], [(0, 1), (90, 99)]]},
+    ),
+    "to_keep": Task(
+        _ask_after_each,
+        (
+            Part(2, gettext_noop("Training ends when it should."), _stops),
+            Part(1, gettext_noop("The best checkpoint is kept."), _keeps),
+        ),
+        {
+            "patience": 300,
+            "series": [
+                [(100, 0.7), (200, 0.8), (300, 0.79), (400, 0.78), (500, 0.79), (600, 0.9)],
+                [(100, 0.8), (200, 0.7), (300, 0.85), (500, 0.84), (550, 0.84), (650, 0.83)],
+                [(100, 0.9), (300, 0.9), (450, 0.7)],
+            ],
+        },
+    ),
+    "evaluated": Task(
+        _follow,
+        (Part(2, gettext_noop("You know what a side-car evaluates."), _sees),),
+        {
+            "trainings": [
+                ([10, 20, 30, 40], 4),
+                ([10, 20, 30, 40, 50], 25),
+                ([10, 20, 60, 61, 62], 15),
+                ([5], 100),
+            ]
+        },
+    ),
+    "cheapest": Task(
+        _choices,
+        (Part(2, gettext_noop("The training waits as briefly as it can."), _waits_least),),
+        {
+            "situations": [
+                _situation(10_000, 4, 3.0, late=False),
+                _situation(10_000, 4, 1.0, late=True),
+                _situation(1_000, 4, 2.0, late=True),
+                _situation(1_000, 8, 0.1, late=False),
+                _situation(10_000, 8, 3.0, late=True),
+            ]
+        },
+    ),
+}

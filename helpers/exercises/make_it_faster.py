@@ -1,0 +1,252 @@
+"""The tasks of lesson 10: a predicted speed-up, a worker that starves, a pipeline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from helpers.check import Part, Task, expect
+from helpers.cluster.local import LocalCluster
+from helpers.cost_model import CostModel
+from helpers.i18n import _, gettext_noop, number
+from helpers.system.isolation import is_permitted
+
+Case = Mapping[str, Any]
+MEASURED = 0.25  # how far a measurement on a busy machine may be from the prediction
+
+
+def _speed_ups(answer: Callable[..., Any], case: Case) -> dict[str, float]:
+    """The answer's predictions, and, where bandwidth can be limited, a measured speed-up."""
+    seen = {f"case {k}": float(answer(**numbers)) for k, numbers in enumerate(case["predict"])}
+    measured = case["measure"]
+    if not _is_close(seen["case 0"], _right(case["predict"][0]), 0.01) or not measured:
+        return seen
+    # Two workers share the medium, so each has half of it.
+    link = {**measured, "workers": 2, "bandwidth": measured["bandwidth"] / 2}
+    return {**seen, "predicted": float(answer(**link)), "measured": _measure(**measured)}
+
+
+def _right(numbers: Mapping[str, Any]) -> float:
+    network = {name: value for name, value in numbers.items() if name != "compute"}
+    return CostModel(numbers["compute"]).weak_speed_up(**network)
+
+
+def _is_close(found: float, wanted: float, part: float) -> bool:
+    return abs(found - wanted) <= part * wanted
+
+
+def _measure(compute: float, gradient_bytes: float, bandwidth: float) -> float:
+    """The speed-up of two real workers; a pause stands for the computation."""
+    if not is_permitted():  # as on Colab: what was measured elsewhere
+        return CostModel(compute).weak_speed_up(2, gradient_bytes, bandwidth / 2)
+
+    def run() -> list[float]:
+        from helpers.estimator import tf
+
+        ring = tf.distribute.experimental.CommunicationImplementation.RING
+        options = tf.distribute.experimental.CommunicationOptions(
+            implementation=ring, timeout_seconds=30
+        )
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+        gradient = tf.zeros([int(gradient_bytes / 4)])
+
+        def all_reduce() -> Any:
+            replica = tf.distribute.get_replica_context()
+            return replica.all_reduce("SUM", gradient, options)
+
+        exchange = tf.function(lambda: strategy.run(all_reduce))
+        times = []
+        for _turn in range(8):  # the best counts, as the machine may be busy
+            start = time.perf_counter()
+            time.sleep(compute)
+            exchange()
+            times.append(time.perf_counter() - start)
+        return times[1:]  # the first call builds the graph
+
+    with LocalCluster(workers=2, bandwidth=bandwidth) as cluster:
+        times = cluster.run(run, timeout=60)[0]
+    return 2 * compute / float(min(times))
+
+
+def _predicts(seen: dict[str, float], case: Case) -> None:
+    for k, numbers in enumerate(case["predict"]):
+        wanted, found = _right(numbers), seen[f"case {k}"]
+        expect(
+            _is_close(found, wanted, 0.01),
+            expected=_("{value}, with {numbers}").format(
+                value=number(wanted, ".3g"), numbers=dict(numbers)
+            ),
+            found=number(found, ".3g"),
+            hint=_("What does each worker send in a ring? And a byte has 8 bits."),
+        )
+
+
+def _agrees(seen: dict[str, float], case: Case) -> None:
+    if "measured" in seen:
+        expect(
+            _is_close(seen["predicted"], seen["measured"], MEASURED),
+            expected=_("{value}, as measured").format(value=number(seen["measured"], ".3g")),
+            found=_("{value}, as predicted").format(value=number(seen["predicted"], ".3g")),
+            hint=_("The machine may be busy: check again when it is quiet."),
+        )
+
+
+def _find_starving(answer: Callable[..., Any], case: Case) -> list[tuple[Any, Any]]:
+    """What the answer says of each group's times, and what is right."""
+    groups = list(case["groups"])
+    if case["slow"] is not None:
+        groups.insert(0, (_step_times(case["slow"]), case["slow"]))
+    return [(answer([dict(times) for times in group]), right) for group, right in groups]
+
+
+def _step_times(slow: int) -> list[dict[str, float]]:
+    """The seconds of a step in each of two real workers, one of which has a slow pipeline."""
+
+    def run(context: Any) -> dict[str, float]:
+        from helpers.estimator import tf
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+
+        def all_reduce() -> Any:
+            return tf.distribute.get_replica_context().all_reduce("SUM", tf.ones([1000]))
+
+        exchange = tf.function(lambda: strategy.run(all_reduce))
+        exchange()  # the first call builds the graph
+        parts = {
+            "input": lambda: time.sleep(0.2 if context.config.task.index == slow else 0.001),
+            "compute": lambda: time.sleep(0.05),
+            "all-reduce": exchange,
+        }
+        times = dict.fromkeys(parts, 0.0)
+        for _step in range(3):
+            for name, work in parts.items():
+                start = time.perf_counter()
+                work()
+                times[name] += (time.perf_counter() - start) / 3
+        return times
+
+    with LocalCluster(workers=2) as cluster:
+        return cluster.run(run, timeout=60)
+
+
+def _found_starving(seen: list[tuple[Any, Any]], case: Case) -> None:
+    _judge_starving([pair for pair in seen if pair[1] is not None])
+
+
+def _found_none(seen: list[tuple[Any, Any]], case: Case) -> None:
+    _judge_starving(seen)
+
+
+def _judge_starving(seen: Sequence[tuple[Any, Any]]) -> None:
+    for found, right in seen:
+        expect(
+            found == right and type(found) is type(right),
+            expected=_("None: nobody starves") if right is None else repr(right),
+            found=repr(found),
+            hint=_("Those who wait in the all-reduce wait for somebody. What does that one do?"),
+        )
+
+
+def _count_calls(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """What a pipeline gives, and how often it calls its functions, in two passes."""
+    from helpers.estimator import tf
+
+    calls = {"decode": 0, "scale": 0}
+
+    def counted(name: str, function: Callable[[Any], Any], kind: Any) -> Callable[[Any], Any]:
+        def count(value: Any) -> Any:
+            calls[name] += 1
+            return function(value)
+
+        return lambda value: tf.numpy_function(count, [value], kind)
+
+    dataset = answer(
+        tf.data.Dataset.range(case["images"]),
+        counted("decode", lambda image: image + 1, tf.int64),
+        counted("scale", lambda images: (images / 10).astype("float32"), tf.float32),
+    )
+    passes = []
+    for _pass in range(2):
+        before = dict(calls)
+        values = [float(v) for batch in dataset for v in tf.reshape(batch, [-1])]
+        passes.append({"values": values, **{name: calls[name] - before[name] for name in calls}})
+    return {"passes": passes, "batches": -(-case["images"] // 8)}
+
+
+def _decodes_once(seen: dict[str, Any], case: Case) -> None:
+    wanted = [round((image + 1) / 10, 4) for image in range(case["images"])]
+    first, second = seen["passes"]
+    for one in (first, second):
+        expect(
+            sorted(round(value, 4) for value in one["values"]) == wanted,
+            expected=_("all {count} images, decoded and scaled").format(count=case["images"]),
+            found=_("{count} values").format(count=len(one["values"])),
+            hint=_(
+                "What comes out must stay the same: a part may move or be added, none may be "
+                "left out."
+            ),
+        )
+    expect(
+        (first["decode"], second["decode"]) == (case["images"], 0),
+        expected=_("each image decoded in the first pass, none in the second"),
+        found=_("{first} decoded in the first pass, {second} in the second").format(
+            first=first["decode"], second=second["decode"]
+        ),
+        hint=_("Lesson 10 compares four orders. What is kept in memory, and from where on?"),
+    )
+
+
+def _scales_batches(seen: dict[str, Any], case: Case) -> None:
+    calls = seen["passes"][0]["scale"]
+    expect(
+        calls <= seen["batches"],
+        expected=_("{count} calls of scale, one for each batch").format(count=seen["batches"]),
+        found=_("{count} calls").format(count=calls),
+        hint=_("scale takes many images as well as one."),
+    )
+
+
+def _times(*groups: tuple[float, float, float]) -> list[dict[str, float]]:
+    return [dict(zip(("input", "compute", "all-reduce"), times, strict=True)) for times in groups]
+
+
+TASKS = {
+    "speed_up": Task(
+        _speed_ups,
+        (
+            Part(2, gettext_noop("It is the speed-up of the cost model."), _predicts),
+            Part(2, gettext_noop("Two real workers have the speed-up you predict."), _agrees),
+        ),
+        {
+            "predict": [
+                {"compute": 0.1, "workers": 8, "gradient_bytes": 1e8, "bandwidth": 1e10},
+                {"compute": 0.01, "workers": 2, "gradient_bytes": 1.4e6, "bandwidth": 1e8},
+                {"compute": 0.5, "workers": 1, "gradient_bytes": 1e9, "bandwidth": 1e9},
+            ],
+            "measure": {"compute": 0.2, "gradient_bytes": 1e6, "bandwidth": 8e7},
+        },
+    ),
+    "starving": Task(
+        _find_starving,
+        (
+            Part(2, gettext_noop("You find the worker that starves."), _found_starving),
+            Part(1, gettext_noop("You accuse nobody where all is well."), _found_none),
+        ),
+        {
+            "slow": 1,
+            "groups": [
+                (_times((1, 20, 39), (1, 50, 9), (35, 20, 5), (2, 18, 40)), 2),
+                (_times((2, 30, 4), (1, 20, 15)), None),
+            ],
+        },
+    ),
+    "fast": Task(
+        _count_calls,
+        (
+            Part(2, gettext_noop("Every image is decoded once."), _decodes_once),
+            Part(1, gettext_noop("Batches are scaled, not images."), _scales_batches),
+        ),
+        {"images": 32},
+    ),
+}

@@ -1,0 +1,391 @@
+"""The tasks of lesson 11: the same losses, an old checkpoint, `max_steps`, a signature."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helpers.check import Part, Task, expect
+from helpers.cluster.local import LocalCluster
+from helpers.i18n import _, gettext_noop, number
+
+Case = Mapping[str, Any]
+Losses = dict[str, list[float]]  # of each step, by program
+
+CLASSES = 3
+
+
+def _losses(answer: Callable[..., Any], case: Case) -> Losses:
+    """The losses of two real workers, by the Estimator and by the answer."""
+
+    def run() -> list[float]:
+        from helpers.estimator import tf
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        model, data = answer(strategy, _examples(), case["batch_size"])
+        model.distribute_reduction_method = "first"  # see lesson 11
+        losses: list[float] = []
+        callback = tf.keras.callbacks.LambdaCallback(
+            on_train_batch_begin=lambda batch, logs: model.reset_metrics(),
+            on_train_batch_end=lambda batch, logs: losses.append(float(logs["loss"])),
+        )
+        model.fit(data, steps_per_epoch=case["steps"], verbose=0, callbacks=[callback])
+        return losses
+
+    with LocalCluster(workers=2) as cluster:
+        keras = cluster.run(run, timeout=60)[0]
+    return {"Estimator": _estimator_losses(case["batch_size"], case["steps"]), "Keras": keras}
+
+
+def _examples() -> Any:
+    """A dataset of single examples; 96 of them make 6 global batches of 16."""
+    from helpers.estimator import tf
+
+    features = np.random.default_rng(1).normal(size=[96, 4]).astype("float32")
+    return tf.data.Dataset.from_tensor_slices((features, features.argmax(1) % CLASSES))
+
+
+@functools.cache
+def _estimator_losses(batch_size: int, steps: int) -> list[float]:
+    """The losses of the old program, which the notebook shows, on two real workers."""
+
+    def input_fn(mode: str, params: Mapping[str, Any], input_context: Any) -> Any:
+        pipelines, own = input_context.num_input_pipelines, input_context.input_pipeline_id
+        return _examples().shard(pipelines, own).batch(params["batch_size"])
+
+    with tempfile.TemporaryDirectory() as folder, LocalCluster(workers=2) as cluster:
+        file = Path(folder) / "losses"
+        cluster.train(
+            functools.partial(_model_fn, file=str(file)),
+            input_fn,
+            steps=steps,
+            params={"batch_size": batch_size},
+            evaluate=None,
+            progress=False,
+        )
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def _model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], file: str) -> Any:
+    from helpers.estimator import tf
+
+    layer = tf.keras.layers.Dense(CLASSES, kernel_initializer="identity")
+    logits = layer(features)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    loss = tf.reduce_sum(losses) / (params["batch_size"] * replicas)
+    step = tf.compat.v1.train.get_or_create_global_step()
+    rate = tf.compat.v1.train.exponential_decay(0.5, step, decay_steps=2, decay_rate=0.8)
+    optimizer = tf.keras.optimizers.legacy.SGD(rate, momentum=0.9)
+    optimizer.iterations = step
+    train_op = optimizer.get_updates(loss, layer.trainable_variables)[0]
+    return tf.estimator.EstimatorSpec(
+        mode, loss=loss, train_op=train_op, training_chief_hooks=[_write_losses(file)]
+    )
+
+
+def _write_losses(file: str) -> Any:
+    """A hook that writes down the loss of every step."""
+    from helpers.estimator import tf
+
+    class WriteLosses(tf.estimator.SessionRunHook):
+        def begin(self) -> None:
+            graph = tf.compat.v1.get_default_graph()
+            # The last one is the sum over the replicas, as for `helpers.worker.hooks.ProgressHook`.
+            self.loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
+
+        def before_run(self, run_context: Any) -> Any:
+            return tf.estimator.SessionRunArgs(self.loss)
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            with open(file, "a") as lines:
+                print(float(run_values.results), file=lines)
+
+    return WriteLosses()
+
+
+def _begins_alike(seen: Losses, case: Case) -> None:
+    hint = _("Lesson 11 has a table: what to look at, by the step at which two programs part.")
+    _judge_losses(seen, 1, hint)
+
+
+def _goes_on_alike(seen: Losses, case: Case) -> None:
+    hint = _("Before this step all is the same. What in the old program depends on the step?")
+    _judge_losses(seen, case["steps"], hint)
+
+
+def _judge_losses(seen: Losses, steps: int, hint: str) -> None:
+    expect(
+        len(seen["Keras"]) >= steps,
+        expected=_("{count} steps").format(count=steps),
+        found=_("{count} steps").format(count=len(seen["Keras"])),
+        hint=_("The Estimator reads its data again and again, until the last step."),
+    )
+    pairs = zip(seen["Estimator"], seen["Keras"], strict=False)
+    for step, (right, found) in list(enumerate(pairs, 1))[:steps]:
+        expect(
+            abs(found - right) < 1e-4,
+            expected=_("a loss of {loss} at step {step}, as with the Estimator").format(
+                loss=number(right, ".5f"), step=step
+            ),
+            found=number(found, ".5f"),
+            hint=hint,
+        )
+
+
+def _restore(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """What a Keras model predicts, and where it goes on, after the answer gave it a checkpoint."""
+    from helpers.estimator import tf
+
+    saved = _saved(**case["sizes"])
+    model = tf.keras.Sequential(
+        [
+            tf.keras.layers.Dense(case["sizes"]["units"], "relu", name="first"),
+            tf.keras.layers.BatchNormalization(name="norm"),
+            tf.keras.layers.Dense(CLASSES, name="last"),
+        ]
+    )
+    features = np.random.default_rng(2).normal(size=[5, case["sizes"]["features"]])
+    model.build([None, case["sizes"]["features"]])
+    model.compile(tf.keras.optimizers.legacy.SGD(0.1, 0.9))
+    with tempfile.TemporaryDirectory() as folder:
+        answer(model, _write_checkpoint(saved, folder))
+    return {
+        "predictions": model(features.astype("float32"), training=False).numpy(),
+        "right": _predict(saved, features),
+        "step": int(model.optimizer.iterations),
+        "right step": int(saved["global_step"]),
+    }
+
+
+def _saved(features: int, units: int, step: int) -> dict[str, Any]:
+    """The values of an Estimator's checkpoint, by name."""
+    shapes = {
+        "first/weights": [features, units],
+        "first/biases": [units],
+        "norm/gamma": [units],
+        "norm/beta": [units],
+        "norm/moving_mean": [units],
+        "norm/moving_variance": [units],
+        "last/weights": [units, CLASSES],
+        "last/biases": [CLASSES],
+    }
+    shapes |= {f"{name}/Momentum": shape for name, shape in shapes.items() if "moving" not in name}
+    random = np.random.default_rng(step)
+    values = {f"tower/{name}": random.uniform(0.5, 2, shape) for name, shape in shapes.items()}
+    return {**values, "global_step": np.int64(step)}
+
+
+def _write_checkpoint(saved: Mapping[str, Any], folder: str) -> str:
+    """Writes a checkpoint by names, as Estimators do; returns its path."""
+    from helpers.estimator import tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        for name, value in saved.items():
+            kind = tf.int64 if name == "global_step" else tf.float32
+            v1.get_variable(name, initializer=tf.constant(value, kind))
+        session.run(v1.global_variables_initializer())
+        path = v1.train.Saver().save(session, f"{folder}/model.ckpt", saved["global_step"])
+    return str(path)
+
+
+def _predict(saved: Mapping[str, Any], features: Any) -> Any:
+    """What the Estimator predicts."""
+    value = {name.removeprefix("tower/"): array for name, array in saved.items()}
+    hidden = np.maximum(0, features @ value["first/weights"] + value["first/biases"])
+    scale = value["norm/gamma"] / np.sqrt(value["norm/moving_variance"] + 1e-3)
+    normed = (hidden - value["norm/moving_mean"]) * scale + value["norm/beta"]
+    return normed @ value["last/weights"] + value["last/biases"]
+
+
+def _predicts_alike(seen: dict[str, Any], case: Case) -> None:
+    found, right = seen["predictions"], seen["right"]
+    expect(
+        bool(np.allclose(found, right, rtol=1e-3, atol=1e-3)),
+        expected=_("the logits of the Estimator, as {values} for the first example").format(
+            values=_short(right[0])
+        ),
+        found=_short(found[0]),
+        hint=_("Which weights does the model have? Give each one its value, by its name."),
+    )
+
+
+def _short(values: Any) -> str:
+    return "; ".join(number(float(value), ".4g") for value in values)
+
+
+def _goes_on(seen: dict[str, Any], case: Case) -> None:
+    expect(
+        seen["step"] == seen["right step"],
+        expected=_("the learning rate of step {step}").format(step=seen["right step"]),
+        found=_("that of step {step}").format(step=seen["step"]),
+        hint=_("The checkpoint holds one thing more that training needs. Who counts in Keras?"),
+    )
+
+
+def _count_steps(answer: Callable[..., Any], case: Case) -> list[int]:
+    """The steps a model has trained in all, after each call of the answer."""
+    from helpers.estimator import tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, "linear", False, "zeros")])
+    model.build([None, 1])
+    # The gradient is 1, and so is the learning rate: the weight counts the steps.
+    model.compile(tf.keras.optimizers.legacy.SGD(1.0), lambda labels, outputs: outputs)
+    data = tf.data.Dataset.from_tensors((tf.ones([4, 1]), tf.ones([4, 1])))
+    steps = []
+    for max_steps in case["max_steps"]:
+        answer(model, data.repeat(case["batches"]), max_steps)
+        steps.append(round(-float(model.weights[0][0, 0])))
+    return steps
+
+
+def _trained_to(place: slice, hint: str) -> Callable[[list[int], Case], None]:
+    def judge(found: list[int], case: Case) -> None:
+        wanted = [max(case["max_steps"][: k + 1]) for k in range(len(found))]
+        template = _("steps trained in all: {steps}, after calls with max_steps {calls}")
+        calls = case["max_steps"][place]
+        expect(
+            found[place] == wanted[place],
+            expected=template.format(steps=wanted[place], calls=calls),
+            found=found[place],
+            hint=_(hint),
+        )
+
+    return judge
+
+
+def _serve(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """What a client finds in the answer's export, and what it is answered."""
+    from helpers.estimator import tf
+
+    model = tf.keras.Sequential(
+        [
+            tf.keras.layers.Dense(8, "relu"),
+            tf.keras.layers.Dropout(0.5),
+            tf.keras.layers.Dense(CLASSES),
+        ]
+    )
+    random = np.random.default_rng(3)
+    batches = [random.integers(0, 256, [size, case["pixels"]], "uint8") for size in (1, 5)]
+    logits = [model(tf.cast(pixels, tf.float32) / 255).numpy() for pixels in batches]
+    with tempfile.TemporaryDirectory() as folder:
+        answer(model, folder)
+        signatures = tf.saved_model.load(folder).signatures
+        if "serving_default" not in signatures:
+            return {"names": sorted(signatures)}
+        serve = signatures["serving_default"]
+        seen = {
+            "names": sorted(signatures),
+            "inputs": _specs(serve.structured_input_signature[1]),
+            "outputs": _specs(serve.structured_outputs),
+            "right": [_old_answer(found) for found in logits],
+        }
+        if _keeps_signature(seen, case):
+            answers = [serve(pixels=tf.constant(pixels)) for pixels in batches]
+            seen["found"] = [{k: v.numpy() for k, v in one.items()} for one in answers]
+    return seen
+
+
+def _specs(specs: Mapping[str, Any]) -> dict[str, str]:
+    return {name: f"{spec.dtype.name} {spec.shape}" for name, spec in sorted(specs.items())}
+
+
+def _old_answer(logits: Any) -> dict[str, Any]:
+    odds = np.exp(logits - logits.max(1, keepdims=True))
+    return {"class": logits.argmax(1), "score": odds.max(1) / odds.sum(1)}
+
+
+def _old_signature(case: Case) -> dict[str, dict[str, str]]:
+    return {
+        "inputs": {"pixels": f"uint8 (None, {case['pixels']})"},
+        "outputs": {"class": "int64 (None,)", "score": "float32 (None,)"},
+    }
+
+
+def _keeps_signature(seen: Mapping[str, Any], case: Case) -> bool:
+    return {k: seen.get(k) for k in ("inputs", "outputs")} == _old_signature(case)
+
+
+def _is_found(seen: dict[str, Any], case: Case) -> None:
+    expect(
+        "serving_default" in seen["names"],
+        expected="serving_default",
+        found=seen["names"],
+        hint=_("A client asks for a signature by its name."),
+    )
+    expect(
+        _keeps_signature(seen, case),
+        expected=_old_signature(case),
+        found={k: seen[k] for k in ("inputs", "outputs")},
+        hint=_("Names, types and shapes of a signature come from a function. Lesson 11 saves one."),
+    )
+
+
+def _answers_alike(seen: dict[str, Any], case: Case) -> None:
+    for found, right in zip(seen["found"], seen["right"], strict=True):
+        for name in right:
+            expect(
+                bool(np.allclose(found[name], right[name], atol=1e-5)),
+                expected=f"{name}: {_short(right[name])}",
+                found=f"{name}: {_short(found[name])}",
+                hint=_("What did the old export do between the pixels and the model?"),
+            )
+
+
+TASKS = {
+    "migrated": Task(
+        _losses,
+        (
+            Part(2, gettext_noop("Its first step has the loss of the Estimator."), _begins_alike),
+            Part(1, gettext_noop("So has each step after it."), _goes_on_alike),
+        ),
+        {"batch_size": 8, "steps": 12},
+    ),
+    "restored": Task(
+        _restore,
+        (
+            Part(2, gettext_noop("The model predicts as the Estimator does."), _predicts_alike),
+            Part(1, gettext_noop("Training goes on at the right step."), _goes_on),
+        ),
+        {"sizes": {"features": 6, "units": 6, "step": 1200}},
+    ),
+    "train_to": Task(
+        _count_steps,
+        (
+            Part(
+                1,
+                gettext_noop("It trains to max_steps, whatever the length of the data."),
+                _trained_to(
+                    slice(0, 1),
+                    gettext_noop("How many batches does fit take, and from how many?"),
+                ),
+            ),
+            Part(
+                1,
+                gettext_noop("It counts the steps of earlier calls."),
+                _trained_to(
+                    slice(0, None),
+                    gettext_noop(
+                        "max_steps is a place, not a distance. Where does training begin?"
+                    ),
+                ),
+            ),
+        ),
+        {"batches": 7, "max_steps": [20, 33, 30]},
+    ),
+    "served": Task(
+        _serve,
+        (
+            Part(1, gettext_noop("A client finds the signature that it knows."), _is_found),
+            Part(1, gettext_noop("It gets the answers that it knows."), _answers_alike),
+        ),
+        {"pixels": 4},
+    ),
+}

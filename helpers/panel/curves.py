@@ -1,0 +1,147 @@
+"""The panel's pictures: curves, speed-up, and a whole run for pages without widgets.
+
+They are drawn several times a second, so each is a string of inline SVG.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import pairwise
+from operator import attrgetter
+
+from helpers.i18n import _, number
+from helpers.panel.cluster_picture import WIDTH, cluster_picture
+from helpers.panel.run import RunRecord, TaskStatus, speed_ups
+from helpers.panel.svg import CHART, FONT, Axes, Line, Picture, nice, rule, text
+from helpers.results.training_result import Evaluation, Point, TrainingResult, attempts
+
+SERIES = ("#2f7de1", "#e0731d", "#2e9e58", "#a45fd0", "#0f9191", "#d64545", "#9a7d0a", "#7a7f88")
+MARK_WIDTH = 60
+MOST_POINTS = 150  # of a curve: more than it has pixels to show
+
+
+def loss_chart(result: TrainingResult | None) -> Picture:
+    """Loss of each worker over the global step; accuracy where it was evaluated.
+
+    The workers of a synchronous group report one loss: the later line is the thinner one, so
+    that both are seen.
+    """
+    history = result.history if result else {}
+    lines = [
+        Line(name, SERIES[k % len(SERIES)], _attempts(points, "step", "loss"), 5.0 - 3.0 * (k > 0))
+        for k, (name, points) in enumerate(history.items())
+    ]
+    top = max((y for line in lines for piece in line.pieces for _x, y in piece), default=2.0)
+    steps = (result.total_steps if result else None) or 100
+    axes = Axes(_("Loss"), _("step"), steps, nice(top))
+    return axes.picture(lines, "".join(_marks(axes, result.evaluations if result else ())))
+
+
+def speed_chart(result: TrainingResult | None) -> Picture:
+    """Examples per second of the whole group over time, as each worker reports it."""
+    history = result.history if result else {}
+    lines = [
+        Line(
+            name,
+            SERIES[k % len(SERIES)],
+            _attempts(points, "seconds", "examples_per_second"),
+            4.0 - 2.5 * (k > 0),
+        )
+        for k, (name, points) in enumerate(history.items())
+    ]
+    pieces = [piece for line in lines for piece in line.pieces]
+    top = max((y for piece in pieces for _x, y in piece), default=20_000)
+    last = max((piece[-1][0] for piece in pieces if piece), default=0.0)
+    title, unit = _("Examples per second"), _("seconds")
+    axes = Axes(title, unit, max(10, 5 * math.ceil(last / 5)), nice(top))
+    return axes.picture(lines, "".join(_gaps(axes, lines[0].pieces if lines else [])))
+
+
+def speed_up_chart(records: Sequence[RunRecord]) -> Picture | None:
+    """Speed-up over one worker against the ideal line; None while no run can be compared."""
+    ups = speed_ups(records)
+    found = [(record, up) for record, up in zip(records, ups, strict=True) if up is not None]
+    if not any(record.workers > 1 for record, _up in found):
+        return None
+    most = max(record.workers for record, _up in found)
+    ideal = Line(_("ideal"), "#8a8f98", [[(1, 1), (most, most)]], 1.5, "5 4")
+    groups: dict[tuple[str, int], dict[int, float]] = {}
+    for record, up in found:
+        groups.setdefault((record.collective, record.batch_size), {})[record.workers] = up
+    lines = [
+        Line(f"{name} {batch}", SERIES[k % len(SERIES)], [sorted({1: 1.0, **ups}.items())])
+        for k, ((name, batch), ups) in enumerate(groups.items())
+    ]
+    axes = Axes(_("Speed-up over one worker"), _("workers"), most, most)
+    dots = "".join(
+        f'<circle cx="{axes.x(x):.1f}" cy="{axes.y(y):.1f}" r="3.5" fill="{line.color}"/>'
+        for line in lines
+        for x, y in line.pieces[0]
+    )
+    return axes.picture([ideal, *lines], dots)
+
+
+def poster(result: TrainingResult, tasks: Sequence[TaskStatus], headline: Sequence[str]) -> str:
+    """A finished run as one SVG file, for viewers without widgets, on a white ground.
+
+    Args:
+      headline: what was run, and how it went: a line each.
+    """
+    cluster = cluster_picture(tasks, result.collective)
+    charts = 70 + cluster.height
+    width, height = WIDTH + 40, charts + CHART[1] + 15
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:g}" '
+        f'viewBox="0 0 {width} {height:g}" role="img" aria-label="{escape(" · ".join(headline))}" '
+        f'color="#24292f" fill="#24292f" {FONT}>',
+        f'<rect width="{width}" height="{height:g}" rx="8" fill="#ffffff" stroke="#d0d7de"/>',
+        *(
+            text(20, 28 + 20 * k, line, weight=600 - 200 * k, size=14)
+            for k, line in enumerate(headline)
+        ),
+        cluster.at(20, 60),
+        loss_chart(result).at(20, charts),
+        speed_chart(result).at(470, charts),
+    ]
+    return "".join(parts) + "</svg>"
+
+
+def _attempts(points: Sequence[Point], x: str, y: str) -> list[list[tuple[float, float]]]:
+    """A worker's reports as one piece of curve for each attempt, thinned out."""
+    stride, values = len(points) // MOST_POINTS + 1, attrgetter(x, y)
+    return [
+        [
+            (a, b)
+            for a, b in map(values, [*points[start : end - 1 : stride], points[end - 1]])
+            if b is not None and math.isfinite(b)
+        ]
+        for start, end in attempts(points)
+    ]
+
+
+def _marks(axes: Axes, evaluations: Sequence[Evaluation]) -> Iterable[str]:
+    """A dotted line and the accuracy at the last evaluations, as far as there is room."""
+    room = math.inf
+    for step, metrics in reversed(evaluations):
+        x = axes.x(min(step, axes.x_max))
+        if "accuracy" not in metrics or room - x < MARK_WIDTH:
+            continue
+        room = x
+        label = number(metrics["accuracy"], ".1%")
+        yield rule(x, axes.top, x, axes.height - axes.bottom, opacity=0.6, dash="2 3")
+        yield text(x - 5, axes.top + 12, label, anchor="end", weight=600)
+
+
+def _gaps(axes: Axes, pieces: Sequence[Sequence[tuple[float, float]]]) -> Iterable[str]:
+    """A shaded band from the end of an attempt to the first step of the next."""
+    whole = [piece for piece in pieces if piece]
+    for before, after in pairwise(whole):
+        left, right = axes.x(before[-1][0]), axes.x(after[0][0])
+        if right > left:
+            yield (
+                f'<rect x="{left:.1f}" y="{axes.top}" width="{right - left:.1f}" '
+                f'height="{axes.height - axes.top - axes.bottom}" opacity="0.08"/>'
+                + text((left + right) / 2, axes.top + 12, _("restart"), anchor="middle", size=11)
+            )

@@ -1,0 +1,208 @@
+"""One training as the panel sees it: plain data, filled by events, read by the painter."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from helpers.messages.events import Event
+from helpers.results.training_result import TrainingResult
+from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER, training_tasks
+from helpers.tf_config import EVALUATOR, PS, TFConfig
+
+if TYPE_CHECKING:
+    from helpers.cluster.processes import TaskProcess
+
+# What a task does. The words a reader sees for them are in `helpers.panel.status`.
+WAITING, STARTING, READY, TRAINING = "waiting", "starting", "ready", "training"
+EVALUATING, LOST, RESTARTING = "evaluating", "lost", "restarting"
+DONE, STOPPED, FAILED = "done", "stopped", "failed"
+
+LOST_SECONDS = 1.2  # a group restarts in 0.1 s: too fast for an eye to see who was lost
+
+
+@dataclass
+class TaskStatus:
+    """Where one task stands.
+
+    Attributes:
+      name: as "worker 1".
+      config: its `TF_CONFIG`; None before its process has started.
+      chief: whether it writes the checkpoints.
+      status: one of this module's words.
+      step: the last global step it reported.
+      examples_per_second: its own share of the group's speed.
+    """
+
+    name: str
+    config: TFConfig | None = None
+    chief: bool = False
+    status: str = WAITING
+    step: int = 0
+    examples_per_second: float | None = None
+    lost_until: float = 0.0
+
+    @property
+    def shown_status(self) -> str:
+        """`status`, but LOST for a moment after a loss."""
+        return LOST if time.monotonic() < self.lost_until else self.status
+
+    @property
+    def address(self) -> str | None:
+        """Where it listens, once that is known."""
+        return self.config.address if self.config else None
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A finished run, one row of the panel's table; `workers` are the replicas that trained,
+    `collective` and the units are as in `TrainingResult`.
+    """
+
+    workers: int
+    collective: str
+    batch_size: int
+    evaluator: bool
+    status: str
+    accuracy: float | None
+    examples_per_second: float
+    restarts: int
+
+
+def planned_tasks(
+    workers: int, *, evaluator: bool, strategy: str = MULTI_WORKER
+) -> list[TaskStatus]:
+    """The tasks of a group that has not been started, those that train first."""
+    names = training_tasks(strategy, workers)
+    tasks = [TaskStatus(name, chief=name == names[0]) for name in names]
+    others = [PS] * (strategy == PARAMETER_SERVER) + [EVALUATOR] * evaluator
+    return tasks + [TaskStatus(f"{job} 0") for job in others]
+
+
+@dataclass
+class Run:
+    """A training, from the press of Run to its end. Hold `lock` to read several fields.
+
+    Attributes:
+      result: the run's numbers and history, growing event by event.
+      tasks: one entry for each process, those that train first.
+      batch_size: examples per step and worker.
+      stopping: whether a stop was asked for.
+    """
+
+    result: TrainingResult
+    tasks: list[TaskStatus]
+    batch_size: int
+    stopping: bool = False
+    lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    @property
+    def evaluator(self) -> bool:
+        """Whether an evaluator runs beside the workers."""
+        return any(task.name.startswith(EVALUATOR) for task in self.tasks)
+
+    @property
+    def replicas(self) -> int:
+        """How many train; under MirroredStrategy, more than there are processes."""
+        return max(self.result.workers, self.result.global_batch // self.batch_size)
+
+    def add(self, event: Event, processes: Sequence[TaskProcess]) -> None:
+        """Takes in one event; `processes` are those of the present attempt."""
+        with self.lock:
+            self.result.add(event)
+            if event["event"] == "restart":
+                self._restart(event["task"])
+                return
+            for task in self.tasks:
+                if task.name == event.get("task"):  # some events are of the group, of no task
+                    self._take(task, event, processes)
+
+    def lose(self, name: str) -> None:
+        """Marks a task as lost, for a moment."""
+        with self.lock:
+            for task in self.tasks:
+                if task.name == name:
+                    task.lost_until = time.monotonic() + LOST_SECONDS
+
+    def end(self, status: str) -> RunRecord:
+        """Closes the books: what does not run any more is done, stopped or failed."""
+        with self.lock:
+            for task in self.tasks:
+                task.lost_until = 0.0
+                task.examples_per_second = None
+                if task.status != DONE:
+                    task.status = status
+        result = self.result
+        return RunRecord(
+            self.replicas,
+            result.collective,
+            self.batch_size,
+            self.evaluator,
+            status,
+            result.accuracy,
+            result.examples_per_second,
+            len(result.restarts),
+        )
+
+    @property
+    def phase(self) -> str:
+        """What the group as a whole does, in this module's words."""
+        statuses = [task.status for task in self.tasks]
+        for status in (RESTARTING, STARTING, TRAINING, EVALUATING, READY):
+            if status in statuses:
+                return status
+        return DONE if DONE in statuses else STARTING
+
+    def _take(self, task: TaskStatus, event: Event, processes: Sequence[TaskProcess]) -> None:
+        match event["event"]:
+            case "replaced":
+                self.lose(task.name)
+                task.status, task.examples_per_second = RESTARTING, None
+            case "launched" | "started":
+                task.status = RESTARTING if event["attempt"] else STARTING
+                self._introduce(task, processes)
+            case "ready":
+                task.status, task.step = READY, event["step"]
+            case "step":
+                task.status, task.step = TRAINING, event["step"]
+                if (speed := event["examples_per_second"]) is not None:
+                    task.examples_per_second = speed / self.result.workers
+            case "evaluating":
+                task.status, task.examples_per_second = EVALUATING, None
+            case "evaluation":
+                task.status, task.step = READY, event["step"]
+            case "exit":
+                task.status, task.examples_per_second = DONE, None
+
+    def _introduce(self, task: TaskStatus, processes: Sequence[TaskProcess]) -> None:
+        for process in processes:
+            if str(process.task) == task.name:
+                task.config = process.config
+                task.chief = process.task == process.config.chief
+
+    def _restart(self, lost: str) -> None:
+        self.lose(lost)
+        for task in self.tasks:
+            task.status, task.examples_per_second = RESTARTING, None
+
+
+def speed_ups(records: Sequence[RunRecord]) -> list[float | None]:
+    """Each run's examples per second over those of one worker with the same batch size each.
+
+    That is weak scaling: the global batch grows with the workers. The latest such run of one
+    worker counts; None where there is none, or the run did not finish.
+    """
+    alone = {
+        (record.batch_size, record.evaluator): record.examples_per_second
+        for record in records
+        if record.workers == 1 and record.status == DONE and record.examples_per_second
+    }
+    return [
+        record.examples_per_second / base
+        if record.status == DONE and (base := alone.get((record.batch_size, record.evaluator)))
+        else None
+        for record in records
+    ]

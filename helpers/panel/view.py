@@ -1,0 +1,267 @@
+"""The panel: choose workers and collective, press Run, watch real training.
+
+A view on a `PanelState`, of core ipywidgets alone (7.7 and 8). What happens is in
+`helpers.panel.state`, what is drawn in `helpers.panel.curves` and `helpers.panel.html`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as widgets  # type: ignore[import-untyped]
+from IPython.display import display
+
+from helpers import deferred
+from helpers.charts.picture import picture as charts
+from helpers.panel.view import html as panel_texts
+from helpers.panel.view import curves as pictures
+from helpers.i18n import _, ngettext, number
+from helpers.panel.cluster_picture import cluster_picture
+from helpers.panel.form import ChoiceForm
+from helpers.panel.run import TRAINING, TaskStatus
+from helpers.panel.state import CHOICES, RUNNING, PanelState
+from helpers.panel.style import STYLE
+from helpers.panel.widgets import TaskRow
+from helpers.panel.status import status_word
+from helpers.results.progress import in_notebook
+from helpers.results.training_result import TrainingResult
+from helpers.strategies import way_of_exchange
+
+REPAINT_SECONDS = 0.25
+LOG_LINES = 40
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+
+
+class Panel(widgets.VBox):
+    """Shows a training on several workers, and steers it.
+
+        panel = Panel()
+        result = panel.run(workers=2, collective="RING")
+
+    Args:
+      model_fn, input_fn: what to train; by default the package's.
+      choices: of `PanelState`: workers, collective, batch_size, learning_rate, epochs, evaluator.
+
+    Attributes:
+      state: the `PanelState` behind it.
+    """
+
+    def __init__(
+        self,
+        model_fn: Callable[..., Any] = deferred.model_fn,
+        input_fn: Callable[..., Any] = deferred.input_fn,
+        **choices: Any,
+    ) -> None:
+        self.state = PanelState(model_fn, input_fn, **choices)
+        self._lock = threading.RLock()
+        self._painter: threading.Thread | None = None
+        self._handle: Any = None
+        self._blocking = False  # a cell waits, so the kernel hears no button
+        self._make_widgets()
+        super().__init__(self._parts())
+        self.add_class("mwl-panel")
+        self._link()
+        self.paint()
+
+    def run(self, **choices: Any) -> TrainingResult:
+        """Shows the panel, trains, and waits for the end; an interrupt stops the workers.
+
+        Raises:
+          LessonError: as `LocalCluster.train`.
+        """
+        self._blocking = in_notebook()
+        try:
+            self.launch(**choices)
+            return self.state.wait()
+        except KeyboardInterrupt:
+            self.state.end()
+            raise
+        finally:
+            self._blocking = False
+            self._finish()
+
+    def launch(self, **choices: Any) -> None:
+        """Shows the panel, starts training, and returns at once."""
+        self.state.start(**choices)
+        self.paint()
+        display(self)
+
+    async def train(self, **choices: Any) -> TrainingResult:
+        """As `run`, but the kernel stays free: `await panel.train()`.
+
+        The Stop button works meanwhile with ipykernel 7; an older one, as on Colab, hears no button
+        while a cell runs: interrupt the cell, or use `launch`.
+        """
+        self.launch(**choices)
+        try:
+            while self.state.busy:
+                await asyncio.sleep(REPAINT_SECONDS / 2)
+        except BaseException:
+            self.state.end()
+            raise
+        finally:
+            self._finish()
+        return self.state.wait()
+
+    def stop(self) -> None:
+        """Ends the training."""
+        self.state.stop()
+
+    def kill(self, task: str) -> None:
+        """Kills the process of a task, as "worker 1"; the group restarts."""
+        self.state.kill(task)
+
+    def close(self) -> None:
+        """Ends the training and takes the panel off the page."""
+        self.state.close()
+        super().close()
+
+    def paint(self) -> None:
+        """Brings every part up to date, in the present language."""
+        with self._lock:
+            self.form.paint()
+            self._paint_actions()
+            self._paint_tasks()
+            self._paint_pictures()
+
+    def __repr__(self) -> str:
+        state = self.state
+        count = ngettext("{count} worker", "{count} workers", state.workers)
+        way = way_of_exchange(state.strategy, state.collective)
+        words = [count.format(count=state.workers), way, status_word(state.status)]
+        text = f"Panel({', '.join(words)}"
+        if not state.busy and state.result and state.result.accuracy is not None:
+            share = number(state.result.accuracy, ".2f")
+            text += ": " + _("accuracy {accuracy}").format(accuracy=share)
+        return text + ")"
+
+    def _ipython_display_(self, **unused: Any) -> None:
+        self._handle = display(self._bundle(), raw=True, display_id=True)
+
+    def _bundle(self) -> dict[str, Any]:
+        """The widget; and for viewers without widgets, a picture of the finished run."""
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+        bundle = {"text/plain": repr(self), WIDGET_MIME: view}
+        run = self.state.run
+        if run and not self.state.busy:
+            lines = panel_texts.headline(run.result, run.batch_size)
+            poster = pictures.poster(run.result, run.tasks, lines)
+            bundle["text/html"] = charts.image(poster, " · ".join(lines))
+        return bundle
+
+    def _finish(self) -> None:
+        """Waits for the last repaint, and leaves the picture of the run in the notebook."""
+        if self._painter:
+            self._painter.join()
+        self.paint()
+        if self._handle and not self.state.busy:
+            self._handle.update(self._bundle(), raw=True)
+        elif self.state.run:  # a program, where what was shown cannot change
+            print(self)
+
+    def _make_widgets(self) -> None:
+        self.form = ChoiceForm(self.state, self.paint)
+        self.run_button = widgets.Button(icon="play")
+        self.stop_button = widgets.Button(icon="stop")
+        self.tasks = widgets.VBox()
+        self.code_button = widgets.ToggleButton(icon="code")
+        self.code_button.add_class("mwl-quiet")
+        names = "title summary message cluster charts runs code"
+        self.html = {name: widgets.HTML() for name in names.split()}
+
+    def _parts(self) -> list[widgets.Widget]:
+        actions = widgets.HBox([self.run_button, self.stop_button, self.html["summary"]])
+        actions.add_class("mwl-actions")
+        self.run_button.add_class("mwl-run")
+        self.stop_button.add_class("mwl-stop")
+        self.stop_button.add_class("mwl-quiet")
+        html = self.html
+        upper = [widgets.HTML(STYLE), html["title"], self.form, actions, html["message"]]
+        lower = [html["cluster"], html["charts"], html["runs"], self.code_button, html["code"]]
+        return [*upper, self.tasks, *lower]
+
+    def _link(self) -> None:
+        self.run_button.on_click(lambda _button: self._press_run())
+        self.stop_button.on_click(lambda _button: self.stop())
+        self.code_button.observe(lambda _change: self.paint(), "value")
+        self.state.observe(self._on_status, "status")
+        self.state.observe(lambda _change: self.paint(), list(CHOICES))
+
+    def _press_run(self) -> None:
+        if not self.state.busy:  # a second click of a double click is not a second run
+            self.state.start()
+
+    def _on_status(self, change: Any) -> None:
+        if change["new"] == RUNNING:
+            self._painter = threading.Thread(target=self._repaint, daemon=True)
+            self._painter.start()
+
+    def _repaint(self) -> None:
+        """Paints four times a second while the training lasts, and once after it."""
+        ended = threading.Event()
+        while self.state.busy:
+            self.paint()
+            ended.wait(REPAINT_SECONDS)
+        self.paint()
+
+    def _paint_actions(self) -> None:
+        state = self.state
+        phase = state.run.phase if state.run and state.status == RUNNING else state.status
+        self.html["title"].value = panel_texts.title(phase)
+        self.run_button.description, self.stop_button.description = _("Run"), _("Stop")
+        self.run_button.tooltip = _("Start the workers and train")
+        self.stop_button.tooltip = _("End the training")
+        self.run_button.disabled = state.busy
+        self.stop_button.disabled = state.status != RUNNING or self._blocking
+        self.html["summary"].value = panel_texts.summary(state.run)
+        waits = state.status == RUNNING and self._blocking
+        self.html["message"].value = panel_texts.message(state.run, state.error, waits)
+
+    def _paint_tasks(self) -> None:
+        tasks = self.state.tasks
+        rows = self.tasks.children
+        if [row.name for row in rows] != [task.name for task in tasks]:
+            rows = tuple(self._new_row(k, task) for k, task in enumerate(tasks))
+            self.tasks.children = rows
+        run = self.state.run
+        total = run.result.total_steps if run else None
+        steerable = self.state.status == RUNNING and not self._blocking
+        for row, task in zip(rows, tasks, strict=True):
+            process = self.state.process(task.name)
+            alive = steerable and process is not None and not process.at_end
+            log = process.log_tail(LOG_LINES) if process and row.unfolded else ""
+            row.paint(task, total, alive=alive, log=log)
+
+    def _new_row(self, number: int, task: TaskStatus) -> TaskRow:
+        row = TaskRow(task.name, number, self.kill)
+        row.details_button.observe(lambda _change: self.paint(), "value")
+        return row
+
+    def _paint_pictures(self) -> None:
+        state = self.state
+        result = state.run.result if state.run else None
+        tasks = state.tasks
+        way = way_of_exchange(state.strategy, state.collective)
+        cluster = cluster_picture(tasks, result.collective if result else way).svg()
+        moving = "mwl-moving" if any(task.status == TRAINING for task in tasks) else ""
+        self.html["cluster"].value = f'<div class="mwl-cluster {moving}">{cluster}</div>'
+        curves = [pictures.loss_chart(result), pictures.speed_chart(result)]
+        self.html["charts"].value = _side_by_side([curve.svg() for curve in curves])
+        self._paint_records()
+
+    def _paint_records(self) -> None:
+        records = self.state.records
+        curve = pictures.speed_up_chart(records)
+        picture = _side_by_side([curve.svg()]) if curve else ""
+        self.html["runs"].value = panel_texts.runs_table(records) + picture
+        self.code_button.description = _("The same in Python")
+        self.code_button.tooltip = _("Show the code for these choices")
+        code = panel_texts.code_block(self.state.code())
+        self.html["code"].value = code if self.code_button.value else ""
+
+
+def _side_by_side(drawings: list[str]) -> str:
+    return f'<div class="mwl-charts">{"".join(f"<div>{svg}</div>" for svg in drawings)}</div>'

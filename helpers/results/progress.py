@@ -1,0 +1,124 @@
+"""A progress bar for a training run: in a notebook, in a terminal, or in a log."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tqdm import tqdm
+
+from helpers.messages.events import Event
+from helpers.i18n import _, number
+from helpers.results.training_result import TrainingResult
+
+REPAINT_SECONDS = 0.25
+
+
+@contextmanager
+def show_progress(
+    result: TrainingResult, *, enabled: bool = True
+) -> Iterator[Callable[[Event], None]]:
+    """Gives a function that takes events and keeps a progress bar of `result` up to date."""
+    if not enabled:
+        yield lambda event: None
+        return
+    bar = _NotebookBar(result) if in_notebook() else _TerminalBar(result)
+    last = 0.0
+
+    def show(event: Event) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= REPAINT_SECONDS or event["event"] in ("restart", "evaluation"):
+            last = now
+            bar.paint()
+
+    try:
+        yield show
+    finally:
+        bar.close()
+
+
+def follow(
+    events: Iterable[Event],
+    result: TrainingResult,
+    *,
+    on_event: Callable[[Event], None] | None = None,
+    progress: bool = True,
+) -> None:
+    """Puts the events of a run into `result`, on the progress bar and into `on_event`."""
+    with show_progress(result, enabled=progress) as show:
+        for event in events:
+            result.add(event)
+            show(event)
+            if on_event:
+                on_event(event)
+
+
+def in_notebook() -> bool:
+    """Whether this process is a Jupyter kernel."""
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    return hasattr(get_ipython(), "kernel")
+
+
+def status_line(result: TrainingResult) -> str:
+    """One line on where the run stands."""
+    if result.total_steps is None:
+        return _("starting")
+    steps = _("step {step}/{total}").format(step=result.steps, total=result.total_steps)
+    return ", ".join([steps, *_numbers(result)])
+
+
+def _numbers(result: TrainingResult) -> Iterator[str]:
+    """What there is to tell beside the step."""
+    points = next(iter(result.history.values()), [])
+    if points:
+        yield _("loss {loss}").format(loss=number(points[-1].loss, ".3f"))
+        if speed := points[-1].examples_per_second:
+            yield _("{count} examples/s").format(count=number(speed, ",.0f"))
+    if result.accuracy is not None:
+        yield _("accuracy {accuracy}").format(accuracy=number(result.accuracy, ".4f"))
+    if result.restarts:
+        message = _("restarted {count}×: {reason}")
+        yield message.format(count=len(result.restarts), reason=result.restarts[-1])
+
+
+class _TerminalBar:
+    def __init__(self, result: TrainingResult) -> None:
+        self._result = result
+        # i18n: the unit of a terminal's progress bar, as in "120 steps/s"
+        unit = " " + _("steps")
+        self._bar: Any = tqdm(total=None, unit=unit, dynamic_ncols=True, leave=True)
+
+    def paint(self) -> None:
+        self._bar.total = self._result.total_steps
+        self._bar.n = self._result.steps
+        self._bar.set_postfix_str(", ".join(_numbers(self._result)))
+
+    def close(self) -> None:
+        self.paint()
+        self._bar.close()
+
+
+class _NotebookBar:
+    def __init__(self, result: TrainingResult) -> None:
+        from IPython.display import display
+
+        self._result = result
+        self._handle: Any = display(self._content(), raw=True, display_id=True)
+
+    def paint(self) -> None:
+        self._handle.update(self._content(), raw=True)
+
+    close = paint
+
+    def _content(self) -> dict[str, str]:
+        text = status_line(self._result)
+        total = self._result.total_steps or 1
+        bar = f'<progress value="{self._result.steps}" max="{total}" style="width:16em"></progress>'
+        return {"text/plain": text, "text/html": f"<div>{bar} {html.escape(text)}</div>"}

@@ -1,0 +1,216 @@
+"""What a training run leaves behind: its numbers, its history, its pictures."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from helpers.messages.events import Event
+from helpers.i18n import _, ngettext, number
+from helpers.strategies import training_tasks, way_of_exchange
+
+if TYPE_CHECKING:
+    from helpers.charts.picture import Picture
+
+RESULT_MIME = "application/vnd.multiworker-lessons.result+json"
+WARM_UP_SECONDS = 1.0  # left out of the throughput: graph warm-up and the first decoding
+
+
+class Point(NamedTuple):
+    """One report of one worker.
+
+    Attributes:
+      seconds: since the call of `train`.
+      step: the global step.
+      loss: the mean loss over the global batch of that step.
+      examples_per_second: of all workers together, since the report before; None at the first.
+      attempt: 0, and one more after each restart.
+    """
+
+    seconds: float
+    step: int
+    loss: float
+    examples_per_second: float | None
+    attempt: int
+
+
+def attempts(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
+    """Where the reports of each attempt begin and end, without a look at all of them."""
+    start = 0
+    while start < len(points):
+        attempt = points[start].attempt
+        end = bisect_right(points, attempt, start, key=lambda point: point.attempt)
+        yield start, end
+        start = end
+
+
+class Evaluation(NamedTuple):
+    """The metrics of one checkpoint on the test split."""
+
+    step: int
+    metrics: dict[str, float]
+
+
+@dataclass
+class TrainingResult:
+    """A run, filled event by event while it lasts.
+
+    Attributes:
+      workers: how many processes trained.
+      collective: AUTO, RING or NCCL, as asked for; of a strategy that has none, its name.
+      model_dir: where the checkpoints are.
+      started: when `train` was called, in seconds since the epoch.
+      seconds: from that call to the end of the last process.
+      total_steps: global steps asked for; None until the workers know.
+      global_batch: examples per step of all workers together.
+      history: the reports of each process that trained, by its name, chief first.
+      evaluations: every evaluation, in order of time.
+      checkpoints: the global steps at which the chief saved.
+      restarts: for each restart, what had happened.
+      resumed_at: for each attempt, the global step it began with.
+      notices: what the reader should know besides, in sentences.
+    """
+
+    workers: int
+    collective: str
+    model_dir: str
+    started: float
+    seconds: float = 0.0
+    total_steps: int | None = None
+    global_batch: int = 0
+    history: dict[str, list[Point]] = field(default_factory=dict)
+    evaluations: list[Evaluation] = field(default_factory=list)
+    checkpoints: list[int] = field(default_factory=list)
+    restarts: list[str] = field(default_factory=list)
+    resumed_at: dict[int, int] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.history:  # in their order, whoever reports first
+            self.history = {f"worker {worker}": [] for worker in range(self.workers)}
+
+    @classmethod
+    def begun(cls, strategy: str, workers: int, collective: str) -> TrainingResult:
+        """That of a run which begins now; the arguments are those of `LocalCluster`."""
+        tasks = training_tasks(strategy, workers)
+        way = way_of_exchange(strategy, collective)
+        return cls(len(tasks), way, "", time.time(), history={task: [] for task in tasks})
+
+    def add(self, event: Event) -> None:
+        """Takes in one event of the supervisor."""
+        self.seconds = event["time"] - self.started
+        match event["event"]:
+            case "started" if not event["isolated"]:
+                self._notice(_("The workers' ports are open to the network; see SECURITY.md."))
+            case "notice":
+                self._notice(event["message"])
+            case "plan":
+                self.total_steps = event["total_steps"]
+                self.global_batch = event["global_batch"]
+            case "ready" if event["task"] in self.history:  # not a server, which has no step
+                attempt, step = event["attempt"], event["step"]  # of which others may be ahead
+                self.resumed_at[attempt] = min(step, self.resumed_at.get(attempt, step))
+            case "step":
+                point = Point(
+                    self.seconds,
+                    event["step"],
+                    event["loss"],
+                    event["examples_per_second"],
+                    event["attempt"],
+                )
+                self.history[event["task"]].append(point)
+            case "checkpoint":
+                self.checkpoints.append(event["step"])
+            case "evaluation":
+                self.evaluations.append(Evaluation(event["step"], event["metrics"]))
+            case "replaced":
+                message = _("{reason}; it was started again, and the others went on.")
+                self._notice(message.format(reason=event["reason"]))
+            case "restart":
+                self.restarts.append(event["reason"])
+
+    def _notice(self, message: str) -> None:
+        if message not in self.notices:
+            self.notices.append(message)
+
+    @property
+    def steps(self) -> int:
+        """The last global step reported or saved."""
+        reported = [points[-1].step for points in self.history.values() if points]
+        return max([*reported, *self.checkpoints, *(e.step for e in self.evaluations)], default=0)
+
+    @property
+    def evaluation(self) -> dict[str, float]:
+        """The metrics of the last evaluation; empty when nothing was evaluated."""
+        return self.evaluations[-1].metrics if self.evaluations else {}
+
+    @property
+    def accuracy(self) -> float | None:
+        """The accuracy of the last evaluation, from 0 to 1."""
+        return self.evaluation.get("accuracy")
+
+    @property
+    def examples_per_second(self) -> float:
+        """Examples trained per second by all workers together, start-up left out.
+
+        Over the longest attempt, from one second after its first step to its last; over all
+        of it where that is less than two seconds. 0 when there are too few reports.
+        """
+        points = self._chief_history()
+        start, end = max(attempts(points), key=lambda span: span[1] - span[0], default=(0, 0))
+        if start == end:
+            return 0.0
+        began, last = points[start].seconds, points[end - 1]
+        if last.seconds - began > 2 * WARM_UP_SECONDS:
+            start = bisect_left(
+                points, WARM_UP_SECONDS, start, end, key=lambda point: point.seconds - began
+            )
+        seconds, steps = last.seconds - points[start].seconds, last.step - points[start].step
+        return steps * self.global_batch / seconds if seconds > 0 else 0.0
+
+    @property
+    def seconds_to_first_step(self) -> float | None:
+        """From the call of `train` to the end of the first training step."""
+        return min((points[0].seconds for points in self.history.values() if points), default=None)
+
+    def plot(self) -> Picture:
+        """Loss and throughput over the steps, with restarts and evaluations marked."""
+        from helpers.charts.picture import training_chart
+
+        return training_chart(self)
+
+    def _chief_history(self) -> list[Point]:
+        return next(iter(self.history.values()), [])
+
+    def _repr_mimebundle_(self, **unused: Any) -> dict[str, Any]:
+        """The sentence, and beside it the numbers for programs that read the notebook."""
+        numbers = {
+            "workers": self.workers,
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "accuracy": self.accuracy,
+            "examples_per_second": self.examples_per_second,
+        }
+        return {"text/plain": repr(self), RESULT_MIME: numbers}
+
+    def __repr__(self) -> str:
+        workers = ngettext("{count} worker", "{count} workers", self.workers)
+        workers = workers.format(count=self.workers)
+        sentence = f"TrainingResult({workers}, {self.collective}: {', '.join(self._findings())})"
+        return "\n".join([sentence, *self.notices])
+
+    def _findings(self) -> Iterator[str]:
+        steps = ngettext("{count} step in {seconds} s", "{count} steps in {seconds} s", self.steps)
+        yield steps.format(count=self.steps, seconds=number(self.seconds, ".1f"))
+        yield _("{count} examples/s").format(count=number(self.examples_per_second, ",.0f"))
+        if self.accuracy is not None:
+            yield _("accuracy {accuracy}").format(accuracy=number(self.accuracy, ".4f"))
+        elif not self.evaluations:
+            yield _("not evaluated")
+        if count := len(self.restarts):
+            yield ngettext("{count} restart", "{count} restarts", count).format(count=count)
+        else:
+            yield _("no restart")

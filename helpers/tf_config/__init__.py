@@ -1,0 +1,182 @@
+"""`TF_CONFIG`, the one thing a TensorFlow process is told about its cluster.
+
+The value is JSON in an environment variable::
+
+    {"cluster": {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]},
+     "task": {"type": "worker", "index": 1}}
+
+`cluster` is the same in every process; `task` says which entry this process is.
+The rules checked here are those of
+https://www.tensorflow.org/api_docs/python/tf/estimator/train_and_evaluate and of
+`tf.distribute.cluster_resolver.TFConfigClusterResolver`; TensorFlow itself meets
+most violations with a hang.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from helpers.errors import ConfigError
+from helpers.i18n import _, join_sentences, ngettext
+from helpers.tf_config.rules import (
+    CHIEF,
+    EVALUATOR,
+    JOBS,
+    PS,
+    WORKER,
+    Task,
+    check_cluster,
+    check_task,
+    read_cluster,
+    read_task,
+)
+
+__all__ = ["CHIEF", "EVALUATOR", "PS", "WORKER", "TFConfig", "Task", "build"]
+
+
+@dataclass(frozen=True)
+class TFConfig:
+    """A checked `TF_CONFIG`.
+
+    Attributes:
+      cluster: addresses (``"host:port"``) by job: ``chief``, ``worker``, ``ps``. Empty
+        when the process works alone.
+      task: which of them this process is. An evaluator stands outside `cluster`.
+
+    Raises:
+      ConfigError: for anything TensorFlow would refuse, misread or hang on.
+    """
+
+    cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    task: Task = field(default_factory=lambda: Task(WORKER, 0))
+
+    def __post_init__(self) -> None:
+        check_cluster(self.cluster)
+        check_task(self.task, self.cluster)
+
+    @classmethod
+    def parse(cls, text: str) -> TFConfig:
+        """Reads the JSON text of a `TF_CONFIG`; an empty text is a process alone."""
+        if not text.strip():
+            return cls()
+        try:
+            value = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            message = _(
+                "TF_CONFIG is not JSON: {error}. It begins {beginning!r}. "
+                "Write it with json.dumps(...)."
+            )
+            raise ConfigError(message.format(error=error, beginning=text[:60])) from None
+        if not isinstance(value, dict):
+            message = _("TF_CONFIG must be a JSON object {example}, not {value!r:.60}.")
+            raise ConfigError(message.format(example="{…}", value=value))
+        return cls(read_cluster(value.get("cluster", {})), read_task(value))
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] = os.environ) -> TFConfig:
+        """Reads `TF_CONFIG` of this process; without one, the process works alone."""
+        return cls.parse(environ.get("TF_CONFIG", ""))
+
+    def to_json(self) -> str:
+        """The value to put into the environment of this task."""
+        return json.dumps(
+            {
+                "cluster": {job: list(addresses) for job, addresses in self.cluster.items()},
+                "task": {"type": self.task.type, "index": self.task.index},
+            }
+        )
+
+    @property
+    def tasks(self) -> list[Task]:
+        """Every task in `cluster`, chief first, parameter servers last."""
+        return [Task(job, i) for job in JOBS for i in range(len(self.cluster.get(job, ())))]
+
+    @property
+    def chief(self) -> Task:
+        """The task that saves checkpoints: `chief 0`, or `worker 0` where there is none."""
+        return Task(CHIEF, 0) if CHIEF in self.cluster else Task(WORKER, 0)
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it only serves a coordinator: a worker or ps beside a chief and a ps."""
+        return PS in self.cluster and CHIEF in self.cluster and self.task != self.chief
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether there are parameter servers: nobody waits for the step of another."""
+        return PS in self.cluster
+
+    @property
+    def is_replaceable(self) -> bool:
+        """Whether the others go on without it, and take a successor in: a worker beside a ps."""
+        return self.is_asynchronous and self.task.type == WORKER
+
+    @property
+    def address(self) -> str | None:
+        """Where this task listens; None for an evaluator and for a process alone."""
+        addresses = self.cluster.get(self.task.type, ())
+        return addresses[self.task.index] if addresses else None
+
+    def address_of(self, task: Task) -> str:
+        """Where `task` of this cluster listens."""
+        return self.cluster[task.type][task.index]
+
+    def explain(self) -> str:
+        """Says in words who this process is and whom it waits for."""
+        if not self.cluster:
+            return _("TF_CONFIG names no cluster: this process trains alone and waits for nobody.")
+        if self.task.type == EVALUATOR:
+            return _(
+                "This process is the evaluator. It stands outside the cluster, waits for nobody, "
+                "and evaluates each checkpoint that the chief writes."
+            )
+        return join_sentences(self._sentences())
+
+    def _sentences(self) -> Iterator[str]:
+        message = _("This process is {task}, listening on {address}.")
+        yield message.format(task=self.task, address=self.address)
+        if self.task == self.chief:
+            yield _("It is the chief: it also writes checkpoints and summaries.")
+        else:
+            message = _("The chief, which writes checkpoints and summaries, is {chief}.")
+            yield message.format(chief=self.chief)
+        if self.task.type == PS:
+            yield _("It holds variables and serves whoever asks; it never computes a gradient.")
+        if others := [task for task in self.tasks if task != self.task]:
+            names = ", ".join(f"{task} ({self.address_of(task)})" for task in others)
+            yield _("Training starts when it can reach {tasks}.").format(tasks=names)
+
+
+def build(
+    addresses: Sequence[str], *, chief: bool = False, ps: int = 0, evaluator: bool = False
+) -> list[TFConfig]:
+    """One `TFConfig` for every process of a cluster.
+
+    Args:
+      addresses: one ``"host:port"`` for each of chief, workers and parameter servers,
+        in this order. What is left after `chief` and `ps` are workers.
+      chief: whether the first address is a separate ``chief`` task. Without it, worker 0
+        does the chief's work.
+      ps: how many of the last addresses are parameter servers.
+      evaluator: whether to add an evaluator, which needs no address.
+    """
+    workers = len(addresses) - int(chief) - ps
+    if workers < 0 or not addresses or ps < 0:
+        message = ngettext(
+            "{count} address is too few for chief={chief} and ps={ps}: give one for every task.",
+            "{count} addresses are too few for chief={chief} and ps={ps}: give one for every task.",
+            len(addresses),
+        )
+        raise ConfigError(message.format(count=len(addresses), chief=chief, ps=ps))
+    sizes = {CHIEF: int(chief), WORKER: workers, PS: ps}
+    cluster, rest = {}, list(addresses)
+    for job, size in sizes.items():
+        if size:
+            cluster[job], rest = tuple(rest[:size]), rest[size:]
+    tasks = [Task(job, i) for job, size in sizes.items() for i in range(size)]
+    if evaluator:
+        tasks.append(Task(EVALUATOR, 0))
+    return [TFConfig(cluster, task) for task in tasks]

@@ -1,0 +1,113 @@
+"""The checkpoints of a run: told of as they come, and read again only when whole."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from helpers.errors import ConfigError
+from helpers.estimator import tf
+from helpers.i18n import _
+from helpers.worker.program import WorkerContext
+
+KERAS_STEP = "train_counter/.ATTRIBUTES/VARIABLE_VALUE"  # in the backups of BackupAndRestore
+
+
+class CheckpointWatch:
+    """Lets the chief tell of each new checkpoint in a model_dir.
+
+    TensorFlow allows no CheckpointSaverListener under MultiWorkerMirroredStrategy.
+    """
+
+    def __init__(self, model_dir: str, context: WorkerContext) -> None:
+        self._model_dir = model_dir
+        self._context = context
+        self._state_file = os.path.join(model_dir, "checkpoint")
+        self._seen = self._changed()
+
+    def report(self) -> None:
+        """Reports the newest checkpoint, if it came since the last call."""
+        if (changed := self._changed()) == self._seen:
+            return
+        self._seen = changed
+        path = tf.train.latest_checkpoint(self._model_dir)
+        if path and self._context.config.task == self._context.config.chief:
+            self._context.report("checkpoint", step=step_of(path))
+
+    def _changed(self) -> int:
+        try:
+            return os.stat(self._state_file).st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+
+def step_of(path: str) -> int:
+    """The global step in a checkpoint's name, as in "model.ckpt-1200"."""
+    return int(path.rpartition("-")[2])
+
+
+def saved_step(model_dir: str) -> int:
+    """The global step that training in `model_dir` goes on from; 0 without a checkpoint."""
+    path = tf.train.latest_checkpoint(model_dir)
+    return step_of(path) if path else 0
+
+
+def is_gone(error: Exception, model_dir: str) -> bool:
+    """Whether an error names a checkpoint that training has deleted since, to keep but five."""
+    named = re.findall(re.escape(os.path.join(model_dir, "model.ckpt-")) + r"\d+", str(error))
+    state = tf.train.get_checkpoint_state(model_dir)
+    kept = state.all_model_checkpoint_paths if state else []
+    return any(path not in kept for path in named)
+
+
+def drop_damaged(folder: str, context: WorkerContext) -> None:
+    """Makes the newest checkpoint that can be read the last one, and says what it left out.
+
+    A checkpoint is damaged when the machine, or the disk, failed while it was written.
+    Every value of it is read, with its checksum. Several workers may do so at once: they
+    find the same.
+
+    Raises:
+      ConfigError: there are checkpoints, and none of them can be read.
+    """
+    state = tf.train.get_checkpoint_state(folder)
+    if state is None:
+        return
+    paths, times = state.all_model_checkpoint_paths, state.all_model_checkpoint_timestamps
+    reasons = []
+    for count in range(len(paths), 0, -1):
+        path = paths[count - 1]
+        if reason := _damage(path):
+            reasons.append(f"{Path(path).name}: {reason}")
+            continue
+        if reasons:
+            tf.compat.v1.train.update_checkpoint_state(
+                folder, path, paths[:count], all_model_checkpoint_timestamps=times[:count]
+            )
+            context.report("notice", message=_left_out(reasons, path))
+        return
+    message = _(
+        "No checkpoint in {model_dir} can be read ({reasons}). Name another model_dir, or delete "
+        "this one to begin at step 0."
+    )
+    raise ConfigError(message.format(model_dir=folder, reasons="; ".join(reasons)))
+
+
+def _left_out(reasons: list[str], path: str) -> str:
+    message = _("Damaged checkpoints were left out ({reasons}); training goes on from step {step}.")
+    reader = tf.train.load_checkpoint(path)
+    counts = reader.has_tensor(KERAS_STEP)  # Keras numbers its backups, not by steps
+    step = int(reader.get_tensor(KERAS_STEP)) if counts else step_of(path)
+    return message.format(reasons="; ".join(reasons), step=step)
+
+
+def _damage(path: str) -> str | None:
+    """Why a checkpoint cannot be read to its end, or None."""
+    try:
+        reader = tf.train.load_checkpoint(path)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except Exception as error:  # TensorFlow raises many types here, down to a bare IndexError
+        return str(getattr(error, "message", error)).splitlines()[0]
+    return None

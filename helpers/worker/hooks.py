@@ -1,0 +1,125 @@
+"""What an Estimator training tells the notebook, and the hooks that tell it."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from helpers.worker.checkpoints import CheckpointWatch
+from helpers.estimator import tf
+from helpers.i18n import _
+from helpers.messages.failures import split_graph_error
+from helpers.worker.program import PeerLost, WorkerContext
+
+REPORT_SECONDS = 0.1
+SAME_NUMBER = "The same RunGraph (Worker) request was received twice"
+
+
+class ProgressHook(tf.estimator.SessionRunHook):
+    """Reports steps, loss and speed, and ends a worker whose peers have gone.
+
+    When a peer dies, Estimator hides TensorFlow's error, and makes a new session every 0.6 s, for
+    ever, without a step. So this hook gives the error another type, which Estimator lets through.
+    """
+
+    def __init__(
+        self, context: WorkerContext, checkpoints: CheckpointWatch, global_batch: int, steps: int
+    ) -> None:
+        self._report = context.report
+        self._checkpoints = checkpoints
+        self._global_batch = global_batch
+        self._total_steps = steps
+        self._asynchronous = context.config.is_asynchronous
+        self._step = 0
+        self._last = 0.0, 0  # when the last report was sent, and at which step
+
+    def begin(self) -> None:
+        graph = tf.compat.v1.get_default_graph()
+        # The last loss is the one Estimator added: the sum over replicas of their shares.
+        loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
+        self._fetches = {"loss": loss, "step": tf.compat.v1.train.get_global_step()}
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        session.run = functools.partial(run_or_tell, session.run)
+        self._step = int(session.run(tf.compat.v1.train.get_global_step()))
+        self._report("ready", step=self._step)
+
+    def before_run(self, run_context: Any) -> Any:
+        wanted = []
+        if self._asynchronous:
+            wanted.append("step")  # others count too
+        else:
+            self._step += 1  # a fetched global step may be that before or after the update
+        due = time.perf_counter() - self._last[0] >= REPORT_SECONDS
+        if due or self._step == self._total_steps:
+            wanted.append("loss")
+        return tf.estimator.SessionRunArgs({name: self._fetches[name] for name in wanted})
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        found = run_values.results
+        self._step = int(found.get("step", self._step))
+        if "loss" not in found:
+            return
+        now, (then, since) = time.perf_counter(), self._last
+        speed = (self._step - since) * self._global_batch / (now - then) if then else None
+        loss = float(found["loss"])
+        self._report("step", step=self._step, loss=loss, examples_per_second=speed)
+        self._last = now, self._step
+        self._checkpoints.report()
+
+
+def run_or_tell(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Calls `run`, a session's, with the other arguments; again if TensorFlow took it for another.
+
+    A session on a server gives each request a number, out of 2**32 and drawn anew, and refuses one
+    that was among the last 100,000 (RecentRequestIds; to TensorFlow 2.21). So after that many steps
+    one in 43,000 is refused, by chance, before anything was done for it.
+
+    Raises:
+      PeerLost: with TensorFlow's reason.
+    """
+    while True:
+        try:
+            return run(*args, **options)
+        except (tf.errors.AbortedError, tf.errors.UnavailableError) as error:
+            reason, _frames = split_graph_error(error.message)
+            if SAME_NUMBER not in reason:
+                message = _("TensorFlow lost its connection to a peer: {reason}")
+                raise PeerLost(message.format(reason=reason)) from error
+
+
+class EvaluationHook(tf.estimator.SessionRunHook):
+    """Reports that an evaluation goes on."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._report = context.report
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._report("evaluating")
+
+
+class EvaluationReporter(tf.estimator.Exporter):
+    """Reports what the evaluator task found; `train_and_evaluate` tells nobody else."""
+
+    name = "report"
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any],
+        is_the_final_export: bool,
+    ) -> None:
+        report_evaluation(self._context, eval_result)
+
+
+def report_evaluation(context: WorkerContext, metrics: Mapping[str, Any]) -> None:
+    """Reports the metrics of one evaluation, and the step whose checkpoint was evaluated."""
+    numbers = {name: float(value) for name, value in metrics.items() if name != "global_step"}
+    context.report("evaluation", step=int(metrics["global_step"]), metrics=numbers)

@@ -1,0 +1,230 @@
+"""The work of one task of an Estimator training: `tf.estimator.train_and_evaluate`."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from fractions import Fraction
+from functools import partialmethod
+from typing import Any
+
+from helpers.worker.checkpoints import CheckpointWatch, drop_damaged, is_gone, saved_step
+from helpers.data import find_damaged_file
+from helpers.errors import ConfigError, DataError
+from helpers.estimator import tf
+from helpers.worker.hooks import EvaluationHook, EvaluationReporter, ProgressHook, report_evaluation
+from helpers.i18n import _
+from helpers.messages.job import EstimatorJob
+from helpers.strategies import ONE_PROCESS, make_strategy
+from helpers.tf_config import CHIEF, EVALUATOR, PS, TFConfig
+from helpers.worker.program import WorkerContext
+
+
+def train(job: EstimatorJob, context: WorkerContext) -> None:
+    """Trains, or evaluates, as the task of `context` demands.
+
+    Raises:
+      ConfigError: the input function and the choice of epochs or steps do not fit.
+      DataError: a file of the data set is damaged.
+    """
+    try:
+        _Task(job, context).run()
+    except tf.errors.DataLossError as error:
+        found = find_damaged_file(job.params)
+        message = _("A data file is damaged: {reason}").format(reason=error.message)
+        raise DataError(found or message) from None
+    except (tf.errors.ResourceExhaustedError, tf.errors.PermissionDeniedError) as error:
+        # A graph's error is a page; the line with the file says "…; No space left on device".
+        reason = next((line for line in error.message.splitlines() if job.model_dir in line), None)
+        if reason is None:
+            raise  # out of memory, for instance
+        message = _(
+            "A checkpoint could not be written: {reason}. Make room there, and training goes on "
+            "from step {step}; or name another model_dir."
+        )
+        step = saved_step(job.model_dir)
+        raise ConfigError(message.format(reason=reason, step=step)) from None
+
+
+class _Task:
+    """One task's part in a job."""
+
+    def __init__(self, job: EstimatorJob, context: WorkerContext) -> None:
+        self.job = job
+        self.context = context
+        self.config = context.config
+        self.checkpoints = CheckpointWatch(job.model_dir, context)
+
+    def run(self) -> None:
+        """Runs the task to its end."""
+        job, context = self.job, self.context
+        if (seed := job.params.get("seed")) is not None:
+            tf.keras.utils.set_random_seed(seed)  # Keras's initializers heed no other
+        if self.config.task.type == EVALUATOR:
+            # It works alone: under the strategy, TensorFlow would wait for it as for a worker.
+            strategy, replicas = None, 1 if self.config.is_asynchronous else self.pipelines
+            os.environ["TF_CONFIG"] = _with_chief(self.config).to_json()
+        else:
+            if self.config.task == self.config.chief:  # before its peers can come and read
+                drop_damaged(job.model_dir, context)
+            if job.strategy in ONE_PROCESS:
+                os.environ.pop("TF_CONFIG", None)  # TensorFlow would look for its devices there
+            strategy = make_strategy(job.strategy, job.collective, job.replicas)
+            replicas = strategy.num_replicas_in_sync
+        if self.config.is_asynchronous:
+            _look_every_second_for_the_chief()
+        if job.serves(self.config):
+            context.report("ready", step=0)
+        total_steps = job.steps or self._count_steps(replicas)
+        global_batch = job.params["batch_size"] * replicas
+        context.report("plan", total_steps=total_steps, global_batch=global_batch)
+
+        train_spec = tf.estimator.TrainSpec(
+            self._endless_input_fn,
+            max_steps=total_steps,
+            hooks=[ProgressHook(context, self.checkpoints, global_batch, total_steps)],
+        )
+        eval_spec = tf.estimator.EvalSpec(
+            job.input_fn,
+            steps=None,
+            hooks=[EvaluationHook(context)],
+            exporters=[EvaluationReporter(context)],
+            start_delay_secs=0,
+            throttle_secs=0,
+        )
+        estimator = self._estimator(train_distribute=strategy)
+        if strategy and job.strategy in ONE_PROCESS:  # else it would evaluate every checkpoint
+            estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=total_steps)
+        else:
+            self._train_and_evaluate(estimator, train_spec, eval_spec)
+        self.checkpoints.report()
+
+        if job.evaluate == "after" and self.config.task == self.config.chief:
+            # With a cluster in TF_CONFIG and no evaluator, train_and_evaluate only trains.
+            os.environ.pop("TF_CONFIG", None)
+            metrics = self._estimator().evaluate(job.input_fn, hooks=[EvaluationHook(context)])
+            report_evaluation(context, metrics)
+
+    def _train_and_evaluate(self, *specs: Any) -> None:
+        """As TensorFlow's, but an evaluator that comes too late for a checkpoint takes the next."""
+        while True:
+            try:
+                return tf.estimator.train_and_evaluate(*specs)
+            except (ValueError, tf.errors.OpError) as error:
+                evaluates = self.config.task.type == EVALUATOR
+                if not (evaluates and is_gone(error, self.job.model_dir)):
+                    raise
+
+    def _estimator(self, **distribution: Any) -> tf.estimator.Estimator:
+        job = self.job
+        config = tf.estimator.RunConfig(
+            model_dir=job.model_dir,
+            tf_random_seed=job.params.get("seed"),
+            save_checkpoints_steps=job.save_checkpoints_steps,
+            # A session does not see the logical devices of the process unless it is told.
+            session_config=tf.compat.v1.ConfigProto(device_count={"CPU": job.replicas})
+            if job.replicas > 1
+            else None,
+            experimental_max_worker_delay_secs=0,  # 5 s for each worker beside a ps
+            **distribution,
+        )
+        return tf.estimator.Estimator(job.model_fn, params=dict(job.params), config=config)
+
+    def _endless_input_fn(self, mode: str, input_context: tf.distribute.InputContext) -> Any:
+        """The reader's epoch, over and over: no worker runs out before the others.
+
+        A checkpoint holds the weights but not the place in the data. So the batches of the
+        steps before it are skipped: with a seed, training goes on with those that were due.
+        """
+        replicas = input_context.num_replicas_in_sync
+        done = saved_step(self.job.model_dir) / self._steps_per_batch(replicas)
+        dataset = self._call_input_fn(mode, input_context).repeat().skip(int(done))
+        # The thread that tunes a pipeline sleeps up to 60 s between two looks, and a session
+        # that ends waits until it wakes.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        dataset = dataset.with_options(options)
+        # A dataset would be wrapped in a second one, with a tuning thread that no option
+        # reaches; a function that gives the next batch is called as it is.
+        iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+        tf.compat.v1.add_to_collection(
+            tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer
+        )
+        return iterator.get_next
+
+    def _call_input_fn(self, mode: str, input_context: tf.distribute.InputContext) -> Any:
+        known = {"mode": mode, "params": dict(self.job.params), "input_context": input_context}
+        wanted = inspect.signature(self.job.input_fn).parameters
+        dataset = self.job.input_fn(**{name: known[name] for name in wanted if name in known})
+        if not isinstance(dataset, tf.data.Dataset):
+            message = _(
+                "input_fn returned {type}; return a tf.data.Dataset of (features, labels) batches."
+            )
+            raise ConfigError(message.format(type=type(dataset).__name__))
+        return dataset
+
+    def _count_steps(self, replicas: int) -> int:
+        """Steps in all epochs, by the task with the fewest batches."""
+        last = tf.distribute.InputContext(self.pipelines, self.pipelines - 1, replicas)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            batches = session.run(self._call_input_fn("train", last).cardinality())
+        if batches < 0:
+            raise _unknown_length(endless=batches == tf.data.INFINITE_CARDINALITY)
+        steps = int(int(batches) * self._steps_per_batch(replicas))
+        if steps == 0:
+            raise _no_batch(self.pipelines, self.job.params["batch_size"])
+        return steps * (self.job.epochs or 1)
+
+    @property
+    def pipelines(self) -> int:
+        """How many tasks read data."""
+        return sum(task.type != PS for task in self.config.tasks) or 1
+
+    def _steps_per_batch(self, replicas: int) -> Fraction:
+        """Global steps for one batch of each task that reads.
+
+        Synchronous, all replicas take a batch for a step. Asynchronous, a step is one batch of
+        one task.
+        """
+        if self.config.is_asynchronous:
+            return Fraction(self.pipelines)
+        return Fraction(self.pipelines, replicas)
+
+
+def _unknown_length(*, endless: bool) -> ConfigError:
+    if endless:
+        return ConfigError(
+            _(
+                "epochs needs an input_fn whose length TensorFlow can tell, and this one repeats "
+                "for ever. Return one epoch, without repeat(), or pass steps= instead of epochs=."
+            )
+        )
+    return ConfigError(
+        _(
+            "epochs needs an input_fn whose length TensorFlow can tell, and this one hides it. "
+            "Return one epoch, without repeat(), or pass steps= instead of epochs=."
+        )
+    )
+
+
+def _no_batch(workers: int, batch_size: int) -> ConfigError:
+    message = _(
+        "input_fn gives worker {index} of {workers} no batch at all: its shard is smaller than "
+        "batch_size={batch_size}. Use fewer workers, a smaller batch or more data."
+    )
+    return ConfigError(message.format(index=workers - 1, workers=workers, batch_size=batch_size))
+
+
+def _with_chief(config: TFConfig) -> TFConfig:
+    """The same cluster with worker 0 called chief, as RunConfig without a strategy demands."""
+    if CHIEF in config.cluster or not config.cluster:
+        return config
+    first, *rest = (config.address_of(task) for task in config.tasks)
+    cluster = {"chief": (first,), "worker": tuple(rest)} if rest else {"chief": (first,)}
+    return TFConfig(cluster, config.task)
+
+
+def _look_every_second_for_the_chief() -> None:
+    """Else a worker beside parameter servers that finds the variables not yet there sleeps 30 s."""
+    manager = tf.compat.v1.train.SessionManager
+    manager.__init__ = partialmethod(manager.__init__, recovery_wait_secs=1)

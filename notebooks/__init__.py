@@ -1,1 +1,0 @@
-"""The lessons, by language, and the program that runs one of them."""

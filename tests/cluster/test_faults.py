@@ -1,0 +1,199 @@
+"""Faults of the workers, each made on purpose with real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.support.faults import (
+    ESTIMATOR,
+    KERAS,
+    Engine,
+    Saboteur,
+    assert_little_lost,
+    freeze,
+    kill,
+    matrix,
+    show_times,
+)
+from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
+
+import helpers.cluster.launcher
+from helpers import LocalCluster
+from helpers.messages.events import Event
+from helpers.cluster.launcher import Launcher
+from helpers.cluster.processes import TaskProcess, free_ports
+
+# 2 to 6 s alone, on two cores; this machine may run other tests too. The table in
+# helpers/FAULTS.md has what was measured.
+RECOVERY_SECONDS = 30
+
+
+@matrix(KERAS, 2)
+def test_a_killed_chief_restarts_the_group_from_the_checkpoint(
+    engine: Engine, workers: int, tmp_path: Path
+) -> None:
+    kill_at_a_step(engine, workers, 0, tmp_path)
+
+
+@matrix(ESTIMATOR, 4)
+def test_a_killed_worker_restarts_the_group_from_the_checkpoint(
+    engine: Engine, workers: int, tmp_path: Path
+) -> None:
+    kill_at_a_step(engine, workers, workers - 1, tmp_path)
+
+
+def kill_at_a_step(engine: Engine, workers: int, task: int, folder: Path) -> None:
+    with LocalCluster(workers, collective="RING") as cluster:
+        saboteur = Saboteur(cluster, engine.harm_at, kill(task))
+        result = engine.train(cluster, folder, saboteur)
+    assert f"worker {task} ended with signal 9 (SIGKILL)" in result.restarts[0]
+    assert len(result.restarts) == 1
+    assert_little_lost(engine, result)
+    show_times(saboteur)
+    assert saboteur.detection < 0.5
+    assert saboteur.recovery < RECOVERY_SECONDS
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+def test_a_killed_evaluator_restarts_the_group(workers: int) -> None:
+    with LocalCluster(workers) as cluster:
+        saboteur = Saboteur(cluster, ESTIMATOR.harm_at, kill(workers))  # it comes last
+        result = cluster.train(
+            tiny_model_fn,
+            tiny_input_fn,
+            steps=ESTIMATOR.steps,
+            params=PARAMS,
+            save_checkpoints_steps=ESTIMATOR.save,
+            evaluate="beside",
+            progress=False,
+            on_event=saboteur,
+        )
+    assert len(result.restarts) == 1
+    assert "evaluator 0 ended with signal 9" in result.restarts[0]
+    assert result.evaluations[-1].step == ESTIMATOR.steps
+    assert_little_lost(ESTIMATOR, result)
+    show_times(saboteur)
+    assert saboteur.detection < 0.5
+
+
+@matrix(ESTIMATOR, 2)
+def test_a_frozen_worker_is_known_within_the_deadline(
+    engine: Engine, workers: int, tmp_path: Path
+) -> None:
+    with LocalCluster(workers, step_timeout=5) as cluster:
+        saboteur = Saboteur(cluster, engine.harm_at, freeze(1))
+        result = engine.train(cluster, tmp_path, saboteur)
+    assert len(result.restarts) == 1
+    assert "worker 1 gave no sign of life for 5 s" in result.restarts[0]
+    assert_little_lost(engine, result)
+    show_times(saboteur)
+    assert 3.9 < saboteur.detection < 6  # it was last heard of at most a second before
+
+
+@matrix(KERAS, 2)
+def test_a_worker_that_never_starts_is_named_and_replaced(
+    engine: Engine, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Launcher.launch
+
+    def freeze_one(launcher: Launcher, attempt: int) -> list[TaskProcess]:
+        processes = real(launcher, attempt)
+        if attempt == 0:
+            os.kill(processes[1].pid, signal.SIGSTOP)
+        return processes
+
+    monkeypatch.setattr(Launcher, "launch", freeze_one)
+    seconds = 6 * workers
+    with LocalCluster(workers, start_timeout=seconds, step_timeout=60) as cluster:
+        result = engine.train(cluster, tmp_path)
+    assert len(result.restarts) == 1
+    assert f"worker 1 was not ready within {seconds} s" in result.restarts[0]
+
+
+@matrix(ESTIMATOR, 2)
+def test_a_slow_start_under_load_is_no_fault(engine: Engine, workers: int, tmp_path: Path) -> None:
+    with load(3 * (os.cpu_count() or 1)), LocalCluster(workers) as cluster:
+        result = engine.train(cluster, tmp_path)
+    assert not result.restarts
+
+
+@contextmanager
+def load(count: int) -> Iterator[None]:
+    """That many processes that compute without an end."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            stack.callback(busy.wait)
+            stack.callback(busy.kill)
+        yield
+
+
+@matrix(ESTIMATOR, 2)
+def test_a_port_taken_at_a_start_or_a_restart_is_answered_with_other_ports(
+    engine: Engine, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as squatter:
+        taken = squatter.getsockname()[1]
+        answers = iter([True, False, True])  # at the start, and after the fault of the second
+
+        def some_taken(count: int) -> list[int]:
+            ports = free_ports(count)
+            return [*ports[:-1], taken] if next(answers, False) else ports
+
+        monkeypatch.setattr(helpers.cluster.launcher, "free_ports", some_taken)
+        with LocalCluster(workers, isolated=False) as cluster:
+            result = engine.train(cluster, tmp_path, Saboteur(cluster, engine.harm_at, kill(0)))
+    first, second, third = result.restarts
+    for reason in (first, third):
+        assert f"worker {workers - 1} raised UnknownError" in reason
+        assert "Could not start gRPC server" in reason
+    assert "worker 0 ended with signal 9" in second
+    assert_little_lost(engine, result)
+
+
+@matrix(ESTIMATOR, 4)
+def test_two_faults_at_once_cost_one_restart(engine: Engine, workers: int, tmp_path: Path) -> None:
+    def both(cluster: LocalCluster) -> None:
+        freeze(0)(cluster)
+        kill(1)(cluster)
+
+    with LocalCluster(workers) as cluster:
+        result = engine.train(cluster, tmp_path, Saboteur(cluster, engine.harm_at, both))
+    assert len(result.restarts) == 1
+    assert_little_lost(engine, result)
+
+
+@matrix(KERAS, 2)
+def test_a_fault_during_the_restart_costs_one_more_restart(
+    engine: Engine, workers: int, tmp_path: Path
+) -> None:
+    def kill_again(event: Event) -> None:
+        saboteur(event)
+        if event["event"] == "started" and event["attempt"] == 1 and event["task"] == "worker 1":
+            os.kill(event["pid"], signal.SIGKILL)
+
+    with LocalCluster(workers) as cluster:
+        saboteur = Saboteur(cluster, engine.harm_at, kill(0))
+        result = engine.train(cluster, tmp_path, kill_again)
+    assert len(result.restarts) == 2
+    assert_little_lost(engine, result)
+
+
+@matrix(ESTIMATOR, 2)
+def test_a_fault_in_the_last_step_loses_no_result(
+    engine: Engine, workers: int, tmp_path: Path
+) -> None:
+    with LocalCluster(workers) as cluster:
+        saboteur = Saboteur(cluster, engine.steps, kill(0))
+        result = engine.train(cluster, tmp_path, saboteur)
+    assert saboteur.done_at
+    assert len(result.restarts) == 1
+    assert_little_lost(engine, result)

@@ -1,0 +1,126 @@
+"""Faults in the reader's own functions: shown once, and never answered with a restart."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
+
+from helpers import LocalCluster
+from helpers.errors import UserCodeError
+from helpers.messages.events import Event
+from helpers.worker.program import WorkerContext
+
+
+def broken_model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
+    return features.no_such_method()
+
+
+def broken_input_fn(mode: str, params: Any, input_context: Any = None) -> Any:
+    return tiny_input_fn(mode, params["no_such_parameter"], input_context)
+
+
+def huge_model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
+    from helpers.estimator import tf
+
+    size = tf.cast(tf.reduce_sum(features) * 0 + 2**45, tf.int64)  # unknown until it runs
+    loss = tf.reduce_max(tf.random.uniform([size])) + tf.reduce_sum(features)
+    train_op = tf.compat.v1.train.get_or_create_global_step().assign_add(1)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def broken_function(context: WorkerContext) -> float:
+    return 1 / (context.config.task.index - 1)  # in worker 1
+
+
+def huge_function() -> Any:
+    from helpers.estimator import tf
+
+    return tf.zeros([2**45])
+
+
+def assert_shown_once(error: UserCodeError, line: str, events: list[Event]) -> None:
+    text = str(error)
+    assert line in text
+    assert text.count("Traceback") == 1
+    assert "site-packages" not in text
+    assert "a restart would not help" in text
+    assert not [event for event in events if event["event"] == "restart"]
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("model_fn", "input_fn", "line"),
+    [
+        (broken_model_fn, tiny_input_fn, "features.no_such_method()"),
+        (tiny_model_fn, broken_input_fn, 'params["no_such_parameter"]'),
+        (huge_model_fn, tiny_input_fn, "tf.random.uniform([size])"),
+    ],
+    ids=["model_fn", "input_fn", "out of memory"],
+)
+def test_an_exception_in_an_estimators_function_is_shown_once_and_restarts_nothing(
+    model_fn: Any, input_fn: Any, line: str, workers: int
+) -> None:
+    events: list[Event] = []
+    with LocalCluster(workers) as cluster, pytest.raises(UserCodeError) as caught:
+        cluster.train(
+            model_fn, input_fn, steps=10, params=PARAMS, progress=False, on_event=events.append
+        )
+    assert_shown_once(caught.value, line, events)
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (broken_function, "return 1 / (context.config.task.index - 1)"),
+        (huge_function, "ResourceExhaustedError"),
+    ],
+    ids=["function", "out of memory"],
+)
+def test_an_exception_in_a_function_is_shown_once_and_restarts_nothing(
+    function: Any, line: str, workers: int
+) -> None:
+    events: list[Event] = []
+    with LocalCluster(workers) as cluster, pytest.raises(UserCodeError) as caught:
+        cluster.run(function, on_event=events.append)
+    assert_shown_once(caught.value, line, events)
+
+
+def test_a_function_runs_again_in_all_workers_when_one_is_out_of_memory(tmp_path: Path) -> None:
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)  # what the kernel does to one that takes too much
+
+    assert "worker 1 ended with signal 9 (SIGKILL)" in reason_of_restart(tmp_path, die)
+
+
+def test_a_restart_after_an_error_of_pages_has_its_first_line_as_reason(tmp_path: Path) -> None:
+    def lose_peer() -> None:
+        from helpers.estimator import tf
+
+        raise tf.errors.UnavailableError(None, None, "Socket closed\nAdditional GRPC information")
+
+    reason = reason_of_restart(tmp_path, lose_peer)
+    assert reason == "worker 1 raised UnavailableError at step 0: Socket closed"
+
+
+def reason_of_restart(folder: Path, harm: Callable[[], None]) -> str:
+    """Runs a function that does harm to worker 1, the first time it is called there."""
+
+    def harmed_once(context: WorkerContext) -> int:
+        flag = folder / "harmed"
+        if context.config.task.index == 1 and not flag.exists():
+            flag.touch()
+            harm()
+        return context.config.task.index
+
+    events: list[Event] = []
+    with LocalCluster(workers=2) as cluster:
+        assert cluster.run(harmed_once, on_event=events.append) == [0, 1]
+    [restart] = [event for event in events if event["event"] == "restart"]
+    return str(restart["reason"])

@@ -1,0 +1,218 @@
+"""Faults of the notebook's process: interrupted, killed, asleep, or fed with broken lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.processes import is_running, wait_until, worker_pids
+from tests.support.faults import ESTIMATOR, KERAS, Engine, Saboteur, kill, matrix
+from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
+
+from helpers import LocalCluster
+from helpers.errors import ClusterError, ConfigError, StoppedError
+
+PROGRAM = Path(__file__).parent / "notebook_process.py"
+ENDLESS = ("--steps", "1000000")
+
+
+class Notebook:
+    """A process of its own that trains, and what it has said so far."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.pids: list[int] = []
+        self.last: dict[str, Any] = {}
+
+    def read_until(self, *kinds: str) -> dict[str, Any]:
+        """The next event of one of these kinds."""
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.last = json.loads(line)
+            if self.last["event"] == "started":
+                self.pids.append(self.last["pid"])
+            if self.last["event"] in kinds:
+                return self.last
+        raise AssertionError(f"the process ended after {self.last}")
+
+    def all_started(self, workers: int) -> None:
+        while len(self.pids) < workers:
+            self.read_until("started")
+
+
+@contextmanager
+def notebook(engine: Engine, workers: int, folder: Path, *options: str) -> Iterator[Notebook]:
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), engine.name, str(workers), str(folder), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with process:
+        try:
+            yield Notebook(process)
+        finally:
+            process.kill()
+
+
+@matrix(ESTIMATOR, 2)
+def test_no_worker_outlives_a_killed_notebook_not_even_a_frozen_one(
+    engine: Engine, workers: int, tmp_path: Path
+) -> None:
+    with notebook(engine, workers, tmp_path, *ENDLESS) as it:
+        it.all_started(workers)
+        it.read_until("step")
+        os.kill(it.pids[1], signal.SIGSTOP)
+    assert wait_until(lambda: not any(map(is_running, it.pids)), 2), f"{it.pids} still run"
+
+
+def test_no_worker_outlives_a_notebook_that_is_killed_while_they_start(tmp_path: Path) -> None:
+    with notebook(ESTIMATOR, 2, tmp_path) as it:
+        it.all_started(2)
+    assert wait_until(lambda: not any(map(is_running, it.pids)), 2), f"{it.pids} still run"
+
+
+@matrix(KERAS, 2)
+def test_sigterm_ends_the_notebook_and_all_workers(
+    engine: Engine, workers: int, tmp_path: Path
+) -> None:
+    with notebook(engine, workers, tmp_path, *ENDLESS) as it:
+        it.all_started(workers)
+        it.read_until("step")
+        it.process.terminate()
+        it.process.wait(5)
+        assert wait_until(lambda: not any(map(is_running, it.pids)), 2), f"{it.pids} still run"
+
+
+@matrix(ESTIMATOR, 2)
+def test_sigint_stops_the_training_and_the_notebook_lives(
+    engine: Engine, workers: int, tmp_path: Path
+) -> None:
+    with notebook(engine, workers, tmp_path, *ENDLESS) as it:
+        it.all_started(workers)
+        it.read_until("step")
+        it.process.send_signal(signal.SIGINT)
+        assert it.read_until("raised", "end")["type"] == "KeyboardInterrupt"
+        assert not any(map(is_running, it.pids))
+
+
+@matrix(ESTIMATOR, 2)
+@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.long)])
+def test_a_machine_that_slept_longer_than_the_deadlines_restarts_nothing(
+    engine: Engine, workers: int, seconds: int, tmp_path: Path
+) -> None:
+    with notebook(engine, workers, tmp_path, "--step-timeout", "5") as it:
+        it.all_started(workers)
+        it.read_until("step")
+        everyone = [it.process.pid, *it.pids]
+        for pid in everyone:
+            os.kill(pid, signal.SIGSTOP)
+        awake_at = time.monotonic() + seconds
+        assert wait_until(lambda: time.monotonic() > awake_at, seconds + 10)
+        for pid in everyone:
+            os.kill(pid, signal.SIGCONT)
+        end = it.read_until("end", "raised")
+    assert end["event"] == "end"
+    assert end["restarts"] == []
+
+
+def test_ctrl_c_in_the_notebook_stops_the_workers() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a notebook
+    try:
+        with LocalCluster(workers=2) as cluster:
+            interrupt = lambda c: signal.raise_signal(signal.SIGINT)  # noqa: E731
+            with pytest.raises(KeyboardInterrupt):
+                train(cluster, 10**6, Saboteur(cluster, 100, interrupt))
+            assert not worker_pids()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def train(cluster: LocalCluster, steps: int, on_event: Any) -> Any:
+    return cluster.train(
+        tiny_model_fn,
+        tiny_input_fn,
+        steps=steps,
+        params=PARAMS,
+        progress=False,
+        on_event=on_event,
+    )
+
+
+def test_stop_from_another_thread_ends_everything_within_a_second() -> None:
+    stopped_at: list[float] = []
+    with LocalCluster(workers=2) as cluster:
+
+        def stop() -> None:
+            stopped_at.append(time.monotonic())
+            cluster.stop()
+            cluster.stop()
+
+        saboteur = Saboteur(cluster, 100, lambda c: threading.Thread(target=stop).start())
+        with pytest.raises(StoppedError):
+            train(cluster, 10**6, saboteur)
+        assert time.monotonic() - stopped_at[0] < 1
+        cluster.stop()
+    cluster.close()
+
+
+def test_too_many_faults_end_the_run_with_the_last_lines_of_the_log() -> None:
+    with LocalCluster(workers=2, max_restarts=0) as cluster:
+        with pytest.raises(ClusterError, match="restarted 0 time") as caught:
+            train(cluster, 10**6, Saboteur(cluster, 100, kill(1)))
+        assert "worker 1 ended with signal 9" in str(caught.value)
+        assert "Its last lines" in str(caught.value)
+        assert "eval_strategy" in str(caught.value)  # something that TensorFlow logged
+
+
+def test_a_broken_event_line_does_not_stop_the_watching() -> None:
+    def noisy_input_fn(mode: str, params: Any, input_context: Any = None) -> Any:
+        for fd in range(3, 64):  # the event pipe is one of these
+            try:
+                os.write(fd, b'{"event": \xff\n[]\n{"event": "step"}\n\n')
+            except OSError:
+                continue
+        return tiny_input_fn(mode, params, input_context)
+
+    with LocalCluster(workers=2) as cluster:
+        result = cluster.train(
+            tiny_model_fn, noisy_input_fn, steps=50, params=PARAMS, progress=False
+        )
+    assert result.evaluations[-1].step == 50
+
+
+def test_a_second_training_on_a_busy_cluster_is_refused() -> None:
+    refused: list[str] = []
+
+    def again(cluster: LocalCluster) -> None:
+        with pytest.raises(ClusterError) as caught:
+            train(cluster, 1, None)
+        refused.append(str(caught.value))
+
+    with LocalCluster(workers=1) as cluster:
+        result = train(cluster, 500, Saboteur(cluster, 100, again))
+    assert result.steps == 500
+    assert "is at work already" in refused[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": 0}, "whole number from 1"),
+        ({"collective": "MPI"}, "AUTO, RING, NCCL"),
+        ({"strategy": "Mirrored"}, "unknown"),
+    ],
+)
+def test_a_choice_that_cannot_work_is_refused_at_once(options: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        LocalCluster(**options)

@@ -1,0 +1,222 @@
+"""Exercises: solutions earn all points, empty answers and plausible wrong ones earn none."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from tests.support.l10n_project import ROOT, make_project, notebook_text, run, text_cell, whats
+from nbclient import NotebookClient
+from nbgrader.preprocessors import ClearSolutions
+from nbgrader.utils import determine_grade, is_grade, is_solution
+from tests.exercises.wrong_answers import PARTLY, WRONG
+
+from helpers import i18n
+from helpers.check import MODULES, check, find_task
+from helpers.errors import ConfigError
+from helpers.i18n import set_language
+from helpers.exercises import move_to_keras
+from helpers.exercises.move_to_keras import CLASSES
+from tools.l10n import build
+from tools.l10n import checks
+from tools.lessons import exercises
+from tools.lessons.project import LocalisationError, Project
+
+PROJECT = Project.load(ROOT)
+DOMAINS = PROJECT.exercises
+PROGRAM = "migrated-text"
+LANGUAGES = ["en", *PROJECT.languages]
+# Every exercise in one language always, in all of them with the long tests: the code is the same.
+PAIRS = [
+    pytest.param(
+        domain, language, marks=[] if LANGUAGES[place % 5] == language else pytest.mark.long
+    )
+    for place, domain in enumerate(DOMAINS)
+    for language in LANGUAGES
+]
+
+
+def solution(domain: str, language: str = "en") -> Any:
+    return nbformat.reads(build.solution(PROJECT, domain, language), as_version=4)
+
+
+def empty(domain: str, language: str) -> Any:
+    """The exercise as nbgrader grades it: without solutions, with hidden tests."""
+    notebook, _resources = ClearSolutions().preprocess(solution(domain, language), {})
+    return notebook
+
+
+def marks(notebook: Any, folder: Path) -> dict[str, tuple[float, float]]:
+    """The points earned and to be had, by graded cell, after an execution."""
+    resources = {"metadata": {"path": str(folder)}}
+    NotebookClient(notebook, timeout=180, allow_errors=True, resources=resources).execute()
+    return {
+        cell.metadata.nbgrader.grade_id: determine_grade(cell)
+        for cell in notebook.cells
+        if is_grade(cell)
+    }
+
+
+def namespace_of(task: str) -> dict[str, Any]:
+    """What the notebook's cells before the answer have made."""
+    [domain] = [d for d in DOMAINS if d.partition("_")[2] == MODULES[task]]
+    namespace: dict[str, Any] = {"__name__": "an_exercise"}
+    for cell in solution(domain).cells:
+        if cell["id"] in ("imports", "broken"):
+            exec(cell["source"], namespace)
+    return namespace
+
+
+def points_of(task: str, code: str) -> float:
+    namespace = namespace_of(task)
+    exec(code, namespace)
+    return check(task, namespace)
+
+
+def test_there_are_three_to_five_tasks_in_each_exercise_and_all_have_wrong_answers() -> None:
+    names = []
+    for domain in DOMAINS:
+        found = [cell.metadata.nbgrader.grade_id for cell in solution(domain).cells if answer(cell)]
+        assert 3 <= len(found) <= 5
+        names += found
+    assert sorted(names) == sorted(MODULES) == sorted(WRONG)
+    assert all(len(wrong) >= 2 for wrong in WRONG.values())
+    assert len(DOMAINS) >= 3
+
+
+def answer(cell: Any) -> bool:
+    return is_solution(cell)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_the_graded_cells_are_worth_what_the_checks_give(domain: str) -> None:
+    for cell in solution(domain).cells:
+        if is_grade(cell):
+            task = cell.metadata.nbgrader.grade_id.removesuffix("_check")
+            assert cell.metadata.nbgrader.points == find_task(task).points
+            assert f'check("{task}")' in cell.source
+
+
+@pytest.mark.parametrize(("domain", "language"), PAIRS)
+def test_the_solution_earns_full_marks(domain: str, language: str, tmp_path: Path) -> None:
+    found = marks(solution(domain, language), tmp_path)
+    assert len(found) >= 3
+    assert {name: earned for name, (earned, _most) in found.items()} == {
+        name: most for name, (_earned, most) in found.items()
+    }
+
+
+@pytest.mark.parametrize(("domain", "language"), PAIRS)
+def test_the_empty_exercise_earns_nothing(domain: str, language: str, tmp_path: Path) -> None:
+    found = marks(empty(domain, language), tmp_path)
+    assert len(found) >= 3
+    assert [earned for earned, _most in found.values()] == [0] * len(found)
+
+
+@pytest.mark.parametrize(
+    ("task", "name"), [(task, name) for task, wrong in WRONG.items() for name in wrong]
+)
+def test_a_wrong_answer_earns_nothing_and_gets_a_hint(
+    task: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert points_of(task, WRONG[task][name]) == 0
+    printed = capsys.readouterr().out
+    assert f"{task}: 0 of " in printed
+    for word in ("✗", "expected: ", "found: ", "hint: "):
+        assert word in printed
+    assert "an answer that runs" not in printed  # it was judged for what it does
+
+
+@pytest.mark.parametrize("task", PARTLY)
+def test_an_answer_that_is_right_in_part_earns_a_part(task: str) -> None:
+    points, code = PARTLY[task]
+    assert 0 < points < find_task(task).points
+    assert points_of(task, code) == points
+
+
+def test_an_answer_that_is_not_there_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check("mended", {}) == 0
+    assert "Run the cell with your answer first" in capsys.readouterr().out
+
+
+def test_an_empty_answer_is_named_so_even_in_a_worker(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "def {}(*arguments):\n    raise NotImplementedError()\n"
+    for task in ("third_worker", "scaled_loss"):
+        assert points_of(task, code.format(task)) == 0
+        assert "found: an empty place" in capsys.readouterr().out
+
+
+def test_an_answer_that_raises_is_told_what_it_raised(capsys: pytest.CaptureFixture[str]) -> None:
+    assert points_of("third_worker", "def third_worker(one, two): return one") == 0
+    assert "found: TypeError: third_worker() missing" in capsys.readouterr().out
+
+
+def test_an_unknown_task_is_refused() -> None:
+    with pytest.raises(ConfigError, match="third_worker, shard"):
+        check("schard")
+
+
+def test_a_check_speaks_the_language_of_the_notebook(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = {"an empty place": "una respuesta vacía", "found: {found}": "hallado: {found}"}
+    monkeypatch.setattr(i18n._translations, "gettext", lambda text: words.get(text, text))
+    points_of("third_worker", "def third_worker(_): raise NotImplementedError()")
+    assert "hallado: una respuesta vacía" in capsys.readouterr().out
+    assert set_language("en") == "en"
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_an_exercise_gives_nothing_away(domain: str) -> None:
+    text = PROJECT.notebook(domain).read_text("utf-8")
+    assert "BEGIN" not in text
+    assert "hidden" not in text.lower()
+    for cell in solution(domain).cells:
+        if answer(cell):
+            inside = cell.source.partition("### BEGIN SOLUTION\n")[2].partition("### END")[0]
+            assert inside.strip()
+            assert json.dumps(inside.strip().splitlines()[0])[1:-1] not in text
+
+
+def test_the_old_program_that_exercise_11_shows_is_the_one_that_is_trained() -> None:
+    [text] = [c.source for c in solution("exercises/11_move_to_keras").cells if c.id == PROGRAM]
+    shown = ast.parse(text.split("```python\n")[1].partition("```")[0]).body[0]
+    source = inspect.getsource(move_to_keras._model_fn).replace("CLASSES", str(CLASSES))
+    trained = ast.parse(source).body[0]
+    assert isinstance(shown, ast.FunctionDef) and isinstance(trained, ast.FunctionDef)
+    body = [ast.unparse(line) for line in shown.body]
+    imported, *rest = [ast.unparse(line) for line in trained.body]
+    assert imported.startswith("from")
+    assert body[:-1] == rest[:-1]
+    assert body[-1][:-1] == rest[-1].partition(", training_chief_hooks")[0]
+
+
+def test_an_exercise_that_is_not_what_its_solution_gives_is_found(tmp_path: Path) -> None:
+    project = make_project(tmp_path, text_cell("a", "Text."))
+    folder = tmp_path / "notebooks" / "solutions"
+    folder.mkdir()
+    (folder / "01_x.ipynb").write_text(notebook_text(text_cell("t", "Solve it.")), "utf-8")
+    assert project.exercises == ["exercises/01_x"]
+    assert "has not been built" in whats(list(checks.check(project, ["en"])))
+    assert run(project, "update", "--langs", "ru") == run(project, "build") == 0
+    assert "Solve it." in project.notebook("exercises/01_x", "ru").read_text("utf-8")
+    built = project.notebook("exercises/01_x")
+    built.write_text(built.read_text("utf-8").replace("Solve", "Guess"), "utf-8")
+    assert "is not what a build gives" in whats(list(checks.check(project, ["en"])))
+
+
+def test_a_solution_that_cannot_be_cut_is_named() -> None:
+    cell = {
+        **text_cell("t", "x"),
+        "cell_type": "code",
+        "source": ["### BEGIN SOLUTION\n", "1"],
+        "outputs": [],
+        "execution_count": None,
+    }
+    with pytest.raises(LocalisationError, match=r"solutions/01_x.*no end solution"):
+        exercises.cut(notebook_text(cell), "solutions/01_x")

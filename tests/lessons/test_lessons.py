@@ -1,0 +1,129 @@
+"""Every lesson, executed and compared by nbval, and what must hold for each of them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tools.lessons.run import best_result, summary
+
+ROOT = Path(__file__).parents[1]
+MEASURED = {"speed"}  # the reader's own machine, about which nothing is claimed
+TRAINS = re.compile(r"cluster\.(train|run)\(|\bfit\(|panel\.run\(")
+LESSONS = sorted(
+    path
+    for path in ROOT.glob("notebooks/*/[0-9][0-9]_*.ipynb")
+    if path.parent.name != "solutions"  # tests/test_exercises.py has these
+)
+ENGLISH = [path for path in LESSONS if path.parent.name == "en"]
+TRANSLATED = ["es", "ko", "ru", "zh"]
+
+
+def runs_always(path: Path) -> bool:
+    """Whether a lesson is executed by every run of the tests, or by the long ones only.
+
+    The code is the same in all languages. So each lesson runs in English and in one language more,
+    the first one in all of them; the long tests run every lesson in every language.
+    """
+    lesson, language = int(path.stem[:2]), path.parent.name
+    return lesson == 1 or language in ("en", TRANSLATED[lesson % len(TRANSLATED)])
+
+
+def name(path: Path) -> str:
+    return f"{path.parent.name}-{path.stem[:2]}"
+
+
+def test_the_lessons_are_there() -> None:
+    assert [path.stem[:2] for path in ENGLISH] == [f"{k:02}" for k in range(1, len(ENGLISH) + 1)]
+    assert len(ENGLISH) >= 11
+    assert len(LESSONS) == 5 * len(ENGLISH)
+    assert {path.parent.name for path in LESSONS if runs_always(path)} == {"en", *TRANSLATED}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=name(path), marks=[] if runs_always(path) else pytest.mark.long)
+        for path in LESSONS
+    ],
+)
+def test_the_lesson_runs_and_prints_what_is_stored(path: Path) -> None:
+    done = subprocess.run(
+        [
+            *[sys.executable, "-m", "pytest", "--nbval", "--nbval-cell-timeout", "300"],
+            *["--nbval-sanitize-with", str(ROOT / "tests" / "nbval.cfg")],
+            *["-p", "no:cacheprovider", "-q", "--rootdir", str(path.parent), str(path)],
+        ],
+        cwd=path.parent,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert f"{len(code_cells(path))} passed" in done.stdout
+
+
+@pytest.mark.parametrize("path", ENGLISH, ids=name)
+def test_cells_have_readable_names_and_stored_outputs(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    ids = [cell["id"] for cell in notebook.cells]
+    assert len(set(ids)) == len(ids)
+    assert all(part.isalnum() for cell_id in ids for part in cell_id.split("-"))
+    counts = [cell["execution_count"] for cell in code_cells(path)]
+    assert counts == list(range(1, len(counts) + 1)), "store the lesson as one run from the top"
+    assert not [
+        output for cell in code_cells(path) for output in cell["outputs"] if "ename" in output
+    ]
+
+
+@pytest.mark.parametrize("path", ENGLISH, ids=name)
+def test_a_cell_that_trains_and_is_not_compared_is_followed_by_a_claim(path: Path) -> None:
+    cells = code_cells(path)
+    trains = [i for i, cell in enumerate(cells) if TRAINS.search(cell["source"])]
+    assert trains
+    ignored = [i for i in trains if "nbval-ignore-output" in tags(cells[i])]
+    unproved = [
+        cells[i]["id"]
+        for i in ignored
+        if not any("assert " in cell["source"] for cell in cells[i : i + 3])
+    ]
+    assert set(unproved) <= MEASURED
+
+
+@pytest.mark.parametrize("path", ENGLISH, ids=name)
+def test_the_lesson_has_a_picture(path: Path) -> None:
+    outputs = [output for cell in code_cells(path) for output in cell["outputs"]]
+    assert any("<img" in str(output.get("data", {}).get("text/html", "")) for output in outputs)
+
+
+@pytest.mark.parametrize("path", ENGLISH, ids=name)
+def test_the_lesson_opens_and_closes_with_the_same_three_points(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    first, last = notebook.cells[0]["source"], notebook.cells[-1]["source"]
+    assert "you will" in first
+    assert "You have" in last
+    assert first.count("\n- ") == last.count("\n- ") == 3
+
+
+def test_the_stored_lesson_reached_97_percent_on_two_workers() -> None:
+    result = best_result(nbformat.read(ENGLISH[0], as_version=4))
+    assert result["accuracy"] >= 0.97
+    assert result["workers"] == 2
+    assert "1404 steps on 2 workers, accuracy 0.98" in summary(result, 30)
+
+
+def code_cells(path: Path) -> list[Any]:
+    cells: list[Any] = nbformat.read(path, as_version=4).cells
+    return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+def tags(cell: Any) -> list[str]:
+    return cell["metadata"].get("tags", [])

@@ -1,0 +1,278 @@
+"""The panel without widgets: choices, limits, and real runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.processes import wait_until, worker_pids
+
+from helpers.system import machine
+from helpers.panel.view import state as panel_state
+from helpers.errors import ClusterError, ConfigError, StoppedError
+from helpers.panel.run import DONE, LOST, Run, RunRecord, planned_tasks, speed_ups
+from helpers.panel.state import PanelState
+from helpers.results.training_result import TrainingResult
+
+FEW_STEPS = 1024  # a batch size that leaves 29 steps in an epoch on two workers
+
+
+@pytest.fixture
+def state() -> Iterator[PanelState]:
+    made = PanelState(collective="RING")
+    yield made
+    made.close()
+
+
+def reached(state: PanelState, step: int) -> bool:
+    return bool(state.run and state.run.result.steps >= step)
+
+
+def test_a_run_reaches_the_accuracy_that_mnist_is_known_for(state: PanelState) -> None:
+    had = "tensorflow" in sys.modules
+    state.start(workers=2)
+    result = state.wait(120)
+    assert ("tensorflow" in sys.modules) == had  # only the workers need it
+    assert result.accuracy is not None and result.accuracy > 0.95
+    assert state.status == DONE and [task.status for task in state.tasks] == [DONE, DONE]
+    assert [record.workers for record in state.records] == [2]
+
+
+def test_a_killed_worker_is_seen_lost_and_the_group_comes_back(state: PanelState) -> None:
+    state.start(epochs=20)
+    assert wait_until(lambda: reached(state, 150), 60)
+    state.kill("worker 1")
+    assert state.tasks[1].shown_status == LOST
+    run = state.run
+    assert run and wait_until(lambda: run.result.restarts != [] and run.phase == "training", 60)
+    assert "signal 9" in run.result.restarts[0]
+    assert run.result.resumed_at[1] >= 100
+    state.end()
+    assert state.records[-1].restarts == 1
+
+
+@pytest.mark.parametrize(
+    ("strategy", "tasks"),
+    [
+        ("MirroredStrategy", ["worker 0"]),
+        ("OneDeviceStrategy", ["worker 0"]),
+        ("ParameterServerStrategy", ["chief 0", "worker 0", "worker 1", "ps 0"]),
+    ],
+)
+def test_every_strategy_trains(state: PanelState, strategy: str, tasks: list[str]) -> None:
+    state.choose(strategy=strategy)
+    assert state.collective == "AUTO"
+    assert [task.name for task in state.tasks] == tasks
+    state.start(batch_size=FEW_STEPS)
+    result = state.wait(120)
+    assert result.accuracy is not None and result.collective == strategy
+    assert f'strategy="{strategy}"' in state.code()
+    replicas = {"MirroredStrategy": 2, "OneDeviceStrategy": 1, "ParameterServerStrategy": 3}
+    assert [record.workers for record in state.records] == [replicas[strategy]]
+
+
+def test_a_worker_killed_beside_a_parameter_server_comes_back_alone(state: PanelState) -> None:
+    state.start(strategy="ParameterServerStrategy", epochs=20)
+    assert wait_until(lambda: reached(state, 100), 60)
+    state.kill("worker 1")
+    run = state.run
+    assert run and wait_until(lambda: run.result.notices != [], 30)
+    assert wait_until(lambda: run.tasks[2].status == "training", 60)
+    assert run.result.restarts == []
+
+
+def test_what_a_strategy_cannot_have_is_refused(state: PanelState) -> None:
+    with pytest.raises(ConfigError, match="one device"):
+        state.start(strategy="OneDeviceStrategy", workers=2)
+    with pytest.raises(ConfigError, match="no collective"):
+        state.start(strategy="MirroredStrategy", collective="RING")
+
+
+@pytest.mark.parametrize("seconds", [0, 0.05, 1.5, 6])
+def test_stop_works_within_a_second_at_any_time(state: PanelState, seconds: float) -> None:
+    state.start(epochs=20)
+    wait_until(lambda: False, seconds)
+    start = time.monotonic()
+    state.stop()
+    with pytest.raises(StoppedError):
+        state.wait(10)
+    assert time.monotonic() - start < 1
+    assert state.status == "stopped" and not worker_pids()
+
+
+def test_a_second_panel_ends_the_run_of_the_first(state: PanelState) -> None:
+    state.start(epochs=20)
+    assert wait_until(lambda: len(worker_pids()) == 2, 10)
+    other = PanelState(collective="RING")
+    assert state.status == "stopped" and not worker_pids()
+    other.close()
+
+
+def test_starting_again_ends_the_run_before(state: PanelState) -> None:
+    state.start(epochs=20)
+    assert wait_until(lambda: len(worker_pids()) == 2, 10)
+    state.start(epochs=10)
+    assert [record.status for record in state.records] == ["stopped"]
+    assert wait_until(lambda: len(worker_pids()) == 2, 10)
+
+
+def test_an_interrupt_of_a_waiting_program_stops_the_workers() -> None:
+    program = """
+import os, signal, threading, time
+from helpers.panel.state import PanelState
+
+def interrupt():
+    while not state.run.result.steps:
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
+state = PanelState()
+state.start(epochs=20)
+threading.Thread(target=interrupt).start()
+try:
+    state.wait()
+except KeyboardInterrupt:
+    print(state.status)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=90, check=True
+    )
+    assert done.stdout == "stopped\n"
+
+
+def test_ten_runs_leave_no_more_than_the_second(
+    state: PanelState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = []
+    for _run in range(10):
+        state.start(batch_size=FEW_STEPS)
+        state.wait(60)
+        left.append(
+            (
+                len(os.listdir("/proc/self/fd")),
+                threading.active_count(),
+                len(list(tmp_path.iterdir())),
+                len(worker_pids()),
+            )
+        )
+    assert left[-1] == left[1], left
+
+
+def test_the_readers_own_error_is_shown_and_raised(state: PanelState) -> None:
+    def broken(mode: str) -> Any:
+        raise ValueError("no such column")
+
+    state.input_fn = broken
+    state.start()
+    with pytest.raises(ClusterError, match="no such column"):
+        state.wait(60)
+    assert state.status == "failed" and {task.status for task in state.tasks} == {"failed"}
+
+
+def test_the_code_runs_as_it_stands(state: PanelState) -> None:
+    state.choose(batch_size=FEW_STEPS, evaluator=True)
+    checked = state.code() + '\nassert "accuracy" in result.evaluation\n'
+    subprocess.run([sys.executable, "-c", checked], check=True, timeout=120)
+
+
+def test_code_for_functions_of_the_notebook_imports_none_of_them() -> None:
+    def my_model(features: Any, labels: Any, mode: str) -> None: ...
+
+    my_model.__module__ = "__main__"
+    code = PanelState(model_fn=my_model).code()
+    assert code.startswith("from helpers import LocalCluster, input_fn\n")
+    assert "        my_model,\n        input_fn,\n" in code
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("workers", 0), ("collective", "MPI"), ("speed", 9), ("epochs", "two")]
+)
+def test_a_choice_that_cannot_be_is_refused(state: PanelState, name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=name):
+        state.choose(**{name: value})
+
+
+def test_nccl_without_a_gpu_is_refused_with_the_reason(
+    state: PanelState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(panel_state, "nvidia_gpus", lambda: 0)
+    with pytest.raises(ConfigError, match="GPU"):
+        state.start(collective="NCCL")
+    assert state.why_not("collective", "RING") is None
+
+
+def test_more_workers_than_memory_are_refused_with_the_reason(
+    state: PanelState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(panel_state, "can_fork", lambda: True)
+    monkeypatch.setattr(panel_state, "free_memory", lambda: 1.1e9)
+    assert state.why_not("workers", 2) is None
+    assert "memory" in (state.why_not("workers", 3) or "")
+    state.choose(evaluator=True)
+    assert "memory" in (state.why_not("workers", 2) or "")
+
+
+def test_forks_share_what_each_worker_would_have_for_itself() -> None:
+    assert machine.needed_memory(1, forked=True) == machine.needed_memory(1, forked=False)
+    assert machine.needed_memory(4, forked=True) < 0.6 * machine.needed_memory(4, forked=False)
+
+
+def test_memory_is_the_smaller_of_machine_and_container(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 9000 kB\nMemAvailable: 8000 kB\n")
+    assert machine.free_memory(meminfo, tmp_path) == 8000 * 1024
+    (tmp_path / "memory.max").write_text("5000000\n")
+    (tmp_path / "memory.current").write_text("3000000\n")
+    (tmp_path / "memory.stat").write_text("anon 2000000\ninactive_file 1000000\n")
+    assert machine.free_memory(meminfo, tmp_path) == 3_000_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert machine.free_memory(meminfo, tmp_path) == 8000 * 1024
+    assert machine.free_memory(tmp_path / "missing", tmp_path) is None
+
+
+def test_speed_up_compares_with_one_worker_of_the_same_batch() -> None:
+    def record(workers: int, batch: int, speed: float, status: str = DONE) -> RunRecord:
+        return RunRecord(workers, "RING", batch, False, status, 0.98, speed, 0)
+
+    records = [
+        record(1, 64, 100),
+        record(2, 64, 150),
+        record(2, 128, 190),
+        record(2, 64, 90, "stopped"),
+    ]
+    assert speed_ups(records) == [1.0, 1.5, None, None]
+
+
+def test_a_run_follows_its_events() -> None:
+    run = Run(TrainingResult(2, "RING", "", 0.0), planned_tasks(2, evaluator=False), 64)
+    moments = []
+    for kind, fields in (
+        ("started", {"isolated": True}),
+        ("ready", {"step": 0}),
+        ("step", {"step": 1, "loss": 2.3, "examples_per_second": 100.0}),
+        ("evaluating", {}),
+        ("exit", {"code": 0}),
+    ):
+        event = {"event": kind, "time": 1.0, "task": "worker 0", "attempt": 0, **fields}
+        run.add(event, [])
+        moments.append((run.tasks[0].status, run.tasks[0].examples_per_second))
+    assert moments == [
+        ("starting", None),
+        ("ready", None),
+        ("training", 50.0),
+        ("evaluating", None),
+        ("done", None),
+    ]
+    run.add(
+        {"event": "restart", "time": 2.0, "task": "worker 1", "attempt": 1, "reason": "gone"}, []
+    )
+    assert [task.shown_status for task in run.tasks] == ["restarting", "lost"]

@@ -1,0 +1,213 @@
+"""The panel's widgets and pictures, without a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from typing import Any
+
+import ipywidgets as widgets  # type: ignore[import-untyped]
+import pytest
+from tests.support.processes import wait_until
+
+from helpers.panel.view import form as panel_form
+from helpers.panel.view import curves as panel_pictures
+from helpers.panel.view import state as panel_state
+from helpers.panel.view import html as panel_texts
+from helpers.errors import ConfigError, StoppedError
+from helpers.i18n import number
+from helpers.panel.view import Panel
+from helpers.panel.cluster_picture import cluster_picture
+from helpers.panel.run import DONE, Run, RunRecord, planned_tasks
+from helpers.panel.svg import AXIS, nice
+from helpers.results.training_result import Evaluation, Point, TrainingResult
+
+EVIL = '<img src=x onerror="alert(1)">&'
+NEW_IN_8 = {"titles", "tabbable", "text_color", "font_size", "border_top", "tooltips"}
+
+
+@pytest.fixture
+def panel() -> Iterator[Panel]:
+    made = Panel(collective="RING", batch_size=1024)
+    yield made
+    made.close()
+
+
+def some_run(name: str = "worker 0") -> Run:
+    """A run of two workers with a restart and an evaluation."""
+    result = TrainingResult(2, "RING", "", 0.0, total_steps=468, global_batch=128)
+    for attempt in (0, 1):
+        for k in range(1, 400):
+            point = Point(attempt * 50 + k / 10, k, 2.0 / k, 9000.0 if k > 1 else None, attempt)
+            result.history.setdefault(name, []).append(point)
+            result.history.setdefault("worker 1", []).append(point)
+    result.restarts.append(f"{name} ended with signal 9 at step 200")
+    result.evaluations.append(Evaluation(468, {"accuracy": 0.98}))
+    tasks = planned_tasks(2, evaluator=True)
+    tasks[0].name = name
+    return Run(result, tasks, 64)
+
+
+def test_the_run_button_trains_and_the_panel_says_how_well(panel: Panel) -> None:
+    assert repr(panel) == "Panel(2 workers, RING, ready to run)"
+    panel.run_button.click()
+    assert panel.run_button.disabled
+    assert wait_until(lambda: panel.state.status == DONE, 60)
+    assert wait_until(lambda: not panel.run_button.disabled, 5)
+    assert 'data-status="done"' in panel.html["title"].value
+    assert "<polyline" in panel.html["charts"].value
+    assert repr(panel).startswith("Panel(2 workers, RING, done: accuracy 0.")
+    assert [row.name for row in panel.tasks.children] == ["worker 0", "worker 1"]
+
+
+def test_run_waits_returns_the_result_and_leaves_a_picture(panel: Panel) -> None:
+    result = panel.run()
+    assert result.accuracy is not None
+    bundle = panel._bundle()
+    assert bundle["text/plain"] == repr(panel)
+    assert bundle["text/html"].startswith('<img alt="2 workers · RING')
+    assert bundle["application/vnd.jupyter.widget-view+json"]["model_id"] == panel.model_id
+
+
+def test_the_stop_button_ends_an_awaited_run(panel: Panel) -> None:
+    async def press_stop() -> None:
+        while not panel.state.process("worker 1"):
+            await asyncio.sleep(0.02)
+        assert not panel.stop_button.disabled
+        panel.stop_button.click()
+
+    async def both() -> None:
+        await asyncio.gather(panel.train(epochs=20), press_stop())
+
+    with pytest.raises(StoppedError):
+        asyncio.run(asyncio.wait_for(both(), 30))
+    assert panel.stop_button.disabled
+
+
+def test_the_kill_button_of_a_row_kills_that_worker(panel: Panel) -> None:
+    panel.launch(epochs=50)
+    row = panel.tasks.children[1]
+    assert wait_until(lambda: not row.kill_button.disabled, 10)
+    row.kill_button.click()
+    run = panel.state.run
+    assert run and wait_until(lambda: run.result.restarts != [], 10)
+    assert "worker 1" in run.result.restarts[0]
+    panel.stop()
+
+
+def test_details_show_tf_config_and_log_and_stay_open(panel: Panel) -> None:
+    row = panel.tasks.children[0]
+    row.details_button.value = True
+    panel.launch(epochs=50)
+    assert wait_until(lambda: "&quot;index&quot;: 0" in row._details.value, 20)
+    assert wait_until(lambda: "This process is worker 0" in row._details.value, 30)
+    panel.stop()
+    panel.state.end()
+    assert panel.tasks.children[0] is row and row.unfolded
+
+
+def test_a_choice_made_in_the_view_is_the_states_and_back(panel: Panel) -> None:
+    form = panel.form
+    form.options["workers"].buttons[3].value = True
+    form.fields["batch_size"].value = 256
+    form.fields["epochs"].value = 2
+    assert (panel.state.workers, panel.state.batch_size, panel.state.epochs) == (3, 256, 2)
+    assert panel.html["code"].value == ""
+    panel.code_button.value = True
+    assert "workers=3" in panel.html["code"].value
+    panel.state.choose(workers=1, learning_rate=0.1, batch_size=48)
+    pressed = [value for value, b in form.options["workers"].buttons.items() if b.value]
+    assert pressed == [1]
+    assert form.fields["learning_rate"].value == 0.1
+    assert form.fields["batch_size"].value == 48
+    form.options["workers"].buttons[1].value = False  # pressing the chosen one keeps it
+    assert form.options["workers"].buttons[1].value
+
+
+def test_what_the_machine_cannot_do_is_disabled_with_the_reason(
+    panel: Panel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(panel_state, "nvidia_gpus", lambda: 0)
+    monkeypatch.setattr(panel_state, "free_memory", lambda: 1.5e9)
+    panel.paint()
+    nccl = panel.form.options["collective"].buttons["NCCL"]
+    four = panel.form.options["workers"].buttons[4]
+    assert nccl.disabled and four.disabled
+    assert nccl.tooltip in panel.form._notes.value and "1.5 GB" in four.tooltip
+    with pytest.raises(ConfigError, match="GPU"):
+        panel.run(collective="NCCL")
+
+
+def test_text_from_outside_is_escaped_everywhere() -> None:
+    run = some_run(EVIL)
+    record = RunRecord(2, EVIL, 64, False, DONE, 0.98, 9000.0, 1)
+    alone = RunRecord(1, EVIL, 64, False, DONE, 0.98, 5000.0, 0)
+    curve = panel_pictures.speed_up_chart([alone, record])
+    assert curve
+    painted = [
+        panel_texts.task_row(run.tasks[0], 0, 468),
+        panel_texts.message(run, ValueError(EVIL), False),
+        panel_texts.message(run, StoppedError(EVIL), False),
+        panel_texts.task_details(run.tasks[0], EVIL, EVIL),
+        panel_texts.runs_table([record]),
+        panel_texts.code_block(EVIL),
+        panel_texts.choice_notes([EVIL]),
+        panel_pictures.loss_chart(run.result).svg(),
+        panel_pictures.speed_chart(run.result).svg(),
+        cluster_picture(run.tasks, EVIL).svg(),
+        panel_pictures.poster(run.result, run.tasks, (EVIL, EVIL)),
+        curve.svg(),
+    ]
+    assert not [part for part in painted if "<img" in part]
+
+
+def test_pictures_are_well_formed_labelled_and_follow_the_theme() -> None:
+    run = some_run()
+    drawn = [
+        panel_pictures.loss_chart(run.result).svg(),
+        panel_pictures.speed_chart(None).svg(),
+        cluster_picture(run.tasks, "RING").svg(),
+    ]
+    for svg in drawn:
+        root = ET.fromstring(svg)
+        assert root.get("role") == "img" and root.get("aria-label")
+        assert root.get("fill") == "currentColor"
+
+
+def test_a_long_run_is_drawn_with_few_points_and_a_restart_breaks_the_line() -> None:
+    svg = panel_pictures.speed_chart(some_run().result).svg()
+    lines = [e for e in ET.fromstring(svg).iter() if e.tag.endswith("polyline")]
+    assert len(lines) == 4  # two workers, two attempts
+    assert all(len(line.attrib["points"].split()) <= 151 for line in lines)
+    assert "restart" in svg
+
+
+def test_only_widgets_and_traits_that_colab_has_are_used(panel: Panel) -> None:
+    def every(widget: Any) -> Iterator[Any]:
+        yield widget
+        for child in getattr(widget, "children", ()):
+            yield from every(child)
+
+    for widget in every(panel):
+        assert widget._model_module == "@jupyter-widgets/controls"
+        if int(widgets.__version__.split(".")[0]) >= 8:
+            changed = {name for name in widget.keys if widget.trait_has_value(name)}
+            own = {n for n in changed & NEW_IN_8 if getattr(widget, n) not in (None, (), "")}
+            assert not own, (widget, own)
+
+
+def test_every_button_says_what_it_does(panel: Panel) -> None:
+    rows = panel.tasks.children
+    buttons = [panel.run_button, panel.stop_button, panel.code_button]
+    buttons += [button for row in rows for button in (row.kill_button, row.details_button)]
+    for options in panel.form.options.values():
+        buttons += options.buttons.values()
+    assert all(button.description and button.tooltip for button in buttons)
+    assert all(field.description for field in panel.form.fields.values())
+
+
+def test_numbers_on_axes_are_round() -> None:
+    assert [nice(value) for value in (2.3, 17_200, 0, float("nan"))] == [2.5, 20_000, 1, 1]
+    assert [number(value, AXIS) for value in (12_500, 468, 1.25)] == ["12,500", "468", "1.25"]
+    assert panel_form.BATCH_SIZES[2] == 64

@@ -1,0 +1,166 @@
+"""The promises of the project's own files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from helpers.system.keras_2 import ESTIMATOR_VERSION, LAST_TESTED
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def requirements(lines: list[str], python: str) -> dict[str, Requirement]:
+    """What of `lines` counts for a Python, as "3.11", by name."""
+    found = [Requirement(line) for line in lines]
+    wanted = [r for r in found if not r.marker or r.marker.evaluate({"python_version": python})]
+    assert len({r.name for r in wanted}) == len(wanted)
+    return {r.name: r for r in wanted}
+
+
+def pinned(lines: list[str], python: str) -> dict[str, str]:
+    return {name: str(r.specifier) for name, r in requirements(lines, python).items()}
+
+
+def test_environment_yml_gives_the_pins_of_pyproject() -> None:
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    pip = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
+    ours = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["notebooks"]
+    assert pinned([line for line in pip if line != "-e ."], "3.11") == pinned(ours, "3.11")
+    assert environment["dependencies"][0] == "python=3.11"
+
+
+def test_the_installed_packages_meet_every_range() -> None:
+    lines = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["notebooks"]
+    here = ".".join(map(str, sys.version_info[:2]))
+    for name, requirement in requirements(lines, here).items():
+        assert metadata.version(name) in requirement.specifier, requirement
+
+
+@pytest.mark.parametrize(
+    ("python", "accepted", "refused"),
+    [
+        ("3.10", ["2.15.1"], ["2.15.0", "2.16.2"]),
+        ("3.11", ["2.15.1"], ["2.15.0", "2.16.2"]),
+        ("3.12", ["2.16.2", "2.19.0", "2.21.0"], ["2.15.1", "2.22.0"]),
+        ("3.13", ["2.20.0", "2.21.0"], ["2.15.1", "2.22.0"]),
+    ],
+)
+def test_each_python_gets_a_tensorflow_that_was_tested(
+    python: str, accepted: list[str], refused: list[str]
+) -> None:
+    wanted = requirements(PROJECT["dependencies"], python)
+    assert all(version in wanted["tensorflow"].specifier for version in accepted)
+    assert not [version for version in refused if version in wanted["tensorflow"].specifier]
+    assert ("tf-keras" in wanted) == (python in ("3.12", "3.13"))
+    assert f"Programming Language :: Python :: {python}" in PROJECT["classifiers"]
+    assert f"{python}.1" in SpecifierSet(PROJECT["requires-python"])
+
+
+def test_the_ranges_end_with_the_newest_tensorflow_that_helpers_estimator_knows() -> None:
+    wanted = requirements(PROJECT["dependencies"], "3.13")
+    major, minor = LAST_TESTED
+    for name in ("tensorflow", "tf-keras"):
+        assert f"{major}.{minor}.5" in wanted[name].specifier
+        assert f"{major}.{minor + 1}.0" not in wanted[name].specifier
+    assert ESTIMATOR_VERSION in wanted["tensorflow-estimator"].specifier
+
+
+def test_a_wheel_carries_the_data_set_and_nothing_of_the_tests(tmp_path: Path) -> None:
+    copy = tmp_path / "source"
+    ignored = shutil.ignore_patterns(".venv*", ".git", "build", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, copy, ignore=ignored)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "."],
+        cwd=copy,
+        check=True,
+    )
+    names = zipfile.ZipFile(next(copy.glob("*.whl"))).namelist()
+    assert "helpers/datasets/mnist/3.0.1/mnist-train.tfrecord-00000-of-00001" in names
+    assert "helpers/datasets/LICENSE.md" in names
+    assert not [name for name in names if name.startswith(("tests/", "notebooks/"))]
+
+
+NO_INDEX = {
+    "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+    "PIP_EXTRA_INDEX_URL": "",
+    "PIP_RETRIES": "0",
+    "PIP_CONFIG_FILE": os.devnull,
+    "PIP_FIND_LINKS": "",
+    "PIP_NO_CACHE_DIR": "1",
+}
+
+
+def run_setup(folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    for name in ("environment.sh", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    return subprocess.run(
+        ["sh", "environment.sh"],
+        cwd=folder,
+        env={**os.environ, "VENV": ".venv", "PIP_CONSTRAINT": "", **environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_set_up_without_a_suitable_python_says_so(tmp_path: Path) -> None:
+    done = run_setup(tmp_path, PYTHON="/no/such/python")
+    assert done.returncode == 1
+    assert "the lessons need Python 3.10, 3.11, 3.12 or 3.13" in done.stderr
+
+
+def test_set_up_makes_the_environment_where_it_is_asked_to(tmp_path: Path) -> None:
+    done = run_setup(tmp_path, PYTHON=sys.executable, VENV=".venv312", **NO_INDEX)
+    assert "Making .venv312 with Python" in done.stderr
+    assert (tmp_path / ".venv312/bin/python").exists()
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_set_up_without_room_says_so(tmp_path: Path) -> None:
+    done = run_setup(tmp_path, PYTHON=sys.executable, NEEDED_MB="999999999")
+    assert done.returncode == 1
+    assert "Not enough room" in done.stderr
+
+
+def test_set_up_without_a_network_says_so(tmp_path: Path) -> None:
+    done = run_setup(tmp_path, PYTHON=sys.executable, **NO_INDEX)
+    assert done.returncode == 1
+    assert "no package index answers" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--language", "xx"], "no lessons in 'xx'. Choose IN="),
+        (["--lesson", "99"], "no lesson '99'. Choose LESSON=01"),
+    ],
+)
+def test_a_lesson_that_does_not_exist_is_named(arguments: list[str], message: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.lessons.run", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

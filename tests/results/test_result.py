@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from helpers.messages import events
+from helpers.results.progress import show_progress, status_line
+from helpers.results.training_result import RESULT_MIME, TrainingResult
+
+
+def event(kind: str, at: float, **fields: Any) -> events.Event:
+    return {"event": kind, "time": 1000 + at, "task": "worker 0", "attempt": 0, **fields}
+
+
+def a_run() -> TrainingResult:
+    """Four seconds at 100 steps a second after a slow first second; killed and resumed."""
+    result = TrainingResult(2, "RING", "/tmp/model", 1000.0)
+    result.add(event("plan", 2, total_steps=400, global_batch=128))
+    result.add(event("ready", 2.5, step=0))
+    for tenth in range(51):
+        step = tenth if tenth < 10 else 10 + (tenth - 10) * 10
+        speed = None if tenth == 0 else 12_800.0
+        at = 3 + tenth / 10
+        result.add(event("step", at, step=step + 1, loss=2 / (step + 1), examples_per_second=speed))
+    result.add(event("checkpoint", 8.0, step=400))
+    result.add(event("restart", 8.1, reason="worker 1 ended with signal 9"))
+    result.add(event("ready", 12, step=400) | {"attempt": 1})
+    result.add(event("step", 12.5, step=401, loss=0.1, examples_per_second=None) | {"attempt": 1})
+    result.add(event("evaluation", 13.0, step=401, metrics={"accuracy": 0.9812, "loss": 0.05}))
+    return result
+
+
+def test_a_result_reads_as_a_sentence() -> None:
+    assert repr(a_run()) == (
+        "TrainingResult(2 workers, RING: 401 steps in 13.0 s, 12,800 examples/s, "
+        "accuracy 0.9812, 1 restart)"
+    )
+
+
+def test_throughput_leaves_out_the_first_second_and_other_attempts() -> None:
+    assert a_run().examples_per_second == pytest.approx(12_800, rel=0.01)
+    assert TrainingResult(1, "AUTO", "", 0.0).examples_per_second == 0
+
+
+def test_what_happened_is_kept() -> None:
+    result = a_run()
+    assert result.seconds_to_first_step == pytest.approx(3)
+    assert result.resumed_at == {0: 0, 1: 400}
+    assert result.restarts == ["worker 1 ended with signal 9"]
+    assert result.evaluation == {"accuracy": 0.9812, "loss": 0.05}
+
+
+def test_a_notebook_gets_the_sentence_and_a_program_the_numbers() -> None:
+    bundle = a_run()._repr_mimebundle_()
+    assert bundle["text/plain"].startswith("TrainingResult(")
+    assert bundle[RESULT_MIME]["accuracy"] == 0.9812
+
+
+def test_the_picture_is_svg_with_text_as_text() -> None:
+    svg = a_run().plot().svg()
+    root = ElementTree.fromstring(svg)
+    texts = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"step", "loss", "examples/s", "worker 0"} <= texts
+    assert svg == a_run().plot().svg()
+
+
+def test_a_run_without_a_single_report_can_be_drawn() -> None:
+    assert TrainingResult(2, "AUTO", "", 0.0).plot().svg()
+
+
+def test_the_status_line_says_where_the_run_stands() -> None:
+    assert status_line(TrainingResult(2, "AUTO", "", 0.0)) == "starting"
+    line = status_line(a_run())
+    assert line.startswith("step 401/400, loss 0.100")
+    assert "accuracy 0.9812" in line
+    assert "worker 1 ended with signal 9" in line
+
+
+def test_a_terminal_gets_a_bar() -> None:
+    result, output = a_run(), io.StringIO()
+    with redirect_stderr(output), show_progress(result) as show:
+        show(event("evaluation", 13.0))
+    assert "accuracy 0.9812" in output.getvalue()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{",
+        b"[1]",
+        b'"x"',
+        b"\xff\xfe",
+        b'{"event": 1, "time": 2}',
+        b'{"event": "step"}',
+        b"[" * 9999,
+    ],
+)
+def test_a_line_that_is_no_event_is_ignored(line: bytes) -> None:
+    assert events.decode(line) is None
+
+
+def test_events_arrive_as_they_were_sent() -> None:
+    import os
+
+    reader, writer = os.pipe()
+    try:
+        events.EventWriter(writer)("step", step=3, loss=0.5, examples_per_second=None)
+        got = events.decode(os.read(reader, 4096))
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert got
+    assert (got["event"], got["step"], got["loss"]) == ("step", 3, 0.5)
+
+
+def test_a_writer_whose_reader_is_gone_goes_on() -> None:
+    import os
+
+    reader, writer = os.pipe()
+    os.close(reader)
+    report = events.EventWriter(writer)
+    report("alive")
+    report("alive")
+    os.close(writer)

@@ -1,0 +1,178 @@
+"""What the tests of faults share: two engines that train, and one who does harm."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.functions import PARAMS, keras_fit, tiny_input_fn, tiny_model_fn
+
+from helpers import LocalCluster
+from helpers.messages.events import Event
+from helpers.results.training_result import TrainingResult
+
+Deed = Callable[[LocalCluster], Any]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A way to train the same model of one weight, to `steps`, saving each `save` steps."""
+
+    name: str
+    steps: int
+    save: int
+    harm_at: int
+
+    def train(
+        self, cluster: LocalCluster, folder: Path, on_event: Callable[[Event], None] | None = None
+    ) -> TrainingResult:
+        """Trains to the last step and asserts that every worker found the answer."""
+        train = _train_estimator if self.name == "estimator" else _train_keras
+        return train(self, cluster, folder, on_event or (lambda event: None))
+
+
+ESTIMATOR = Engine("estimator", steps=2000, save=100, harm_at=500)
+KERAS = Engine("keras", steps=600, save=100, harm_at=250)
+
+
+def train_tiny(
+    cluster: LocalCluster, steps: int, on_event: Callable[[Event], None] | None = None
+) -> TrainingResult:
+    """A training that saves every 50 steps, and asserts nothing."""
+    return cluster.train(
+        tiny_model_fn,
+        tiny_input_fn,
+        steps=steps,
+        params=PARAMS,
+        save_checkpoints_steps=50,
+        evaluate=None,
+        progress=False,
+        on_event=on_event,
+    )
+
+
+def _train_estimator(
+    engine: Engine, cluster: LocalCluster, folder: Path, on_event: Callable[[Event], None]
+) -> TrainingResult:
+    result = cluster.train(
+        tiny_model_fn,
+        tiny_input_fn,
+        steps=engine.steps,
+        params=PARAMS,
+        model_dir=folder,
+        save_checkpoints_steps=engine.save,
+        progress=False,
+        on_event=on_event,
+    )
+    assert result.evaluations[-1].step == engine.steps
+    assert result.evaluation["error"] < 0.05
+    return result
+
+
+def _train_keras(
+    engine: Engine, cluster: LocalCluster, folder: Path, on_event: Callable[[Event], None]
+) -> TrainingResult:
+    result = TrainingResult(cluster.workers, cluster.collective, str(folder), time.time())
+
+    def note(event: Event) -> None:
+        result.add(event)
+        on_event(event)
+
+    fit = functools.partial(
+        keras_fit, backup_dir=str(folder), steps=engine.steps, backup_every=engine.save
+    )
+    for value in cluster.run(fit, on_event=note):
+        assert value["step"] == engine.steps
+        assert abs(value["weight"] - 2) < 0.05
+    return result
+
+
+def matrix(engine: Engine, workers: int) -> pytest.MarkDecorator:
+    """Both engines, on 2 and on 4 workers; the one named in every run, the others in long ones."""
+    return pytest.mark.parametrize(
+        ("engine", "workers"),
+        [
+            pytest.param(
+                each,
+                count,
+                id=f"{each.name} on {count}",
+                marks=[] if (each, count) == (engine, workers) else pytest.mark.long,
+            )
+            for each in (ESTIMATOR, KERAS)
+            for count in (2, 4)
+        ],
+    )
+
+
+@dataclass
+class Saboteur:
+    """Does something once, at a known step, and notes when the training went on."""
+
+    cluster: LocalCluster
+    step: int
+    deed: Deed
+    done_at: float | None = None
+    known_at: float | None = None
+    back_at: float | None = None
+    restarts: list[Event] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        if event["event"] == "step" and event["step"] >= self.step and self.done_at is None:
+            self.done_at = time.time()
+            self.deed(self.cluster)
+        if event["event"] == "restart":
+            self.known_at = self.known_at or event["time"]
+            self.restarts.append(event)
+        if event["event"] == "step" and event["attempt"] > 0 and self.back_at is None:
+            self.back_at = event["time"]
+
+    @property
+    def detection(self) -> float:
+        """Seconds from the deed to the decision to restart."""
+        assert self.done_at and self.known_at
+        return self.known_at - self.done_at
+
+    @property
+    def recovery(self) -> float:
+        """Seconds from that decision to the next step."""
+        assert self.known_at and self.back_at
+        return self.back_at - self.known_at
+
+
+def kill(task: int) -> Deed:
+    """Ends a task as the kernel does when memory runs out."""
+    return lambda cluster: os.kill(cluster.processes[task].pid, signal.SIGKILL)
+
+
+def freeze(task: int) -> Deed:
+    """Stops a task; only SIGCONT or SIGKILL move it again."""
+    return lambda cluster: os.kill(cluster.processes[task].pid, signal.SIGSTOP)
+
+
+def assert_little_lost(engine: Engine, result: TrainingResult) -> None:
+    """Each attempt began no more than one checkpoint before the last step of the others."""
+    steps = {
+        attempt: [
+            point.step
+            for points in result.history.values()
+            for point in points
+            if point.attempt == attempt
+        ]
+        for attempt in range(len(result.restarts) + 1)
+    }
+    for attempt in range(1, len(steps)):
+        before = max((max(steps[earlier], default=0) for earlier in range(attempt)), default=0)
+        if steps[attempt]:  # a step that was done while a checkpoint was written counts too
+            assert before - min(steps[attempt]) < engine.save + 50
+
+
+def show_times(saboteur: Saboteur) -> None:
+    """Prints the two times of a fault; `pytest -rP` shows them."""
+    print(f"noticed after {saboteur.detection:.2f} s, next step {saboteur.recovery:.1f} s later")

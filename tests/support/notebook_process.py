@@ -1,0 +1,65 @@
+"""A process that trains as a notebook would, for tests that do something to it.
+
+python tests/notebook_process.py {estimator,keras} WORKERS FOLDER [--at STEP --do COMMAND]
+
+Prints each event as a line of JSON, and at the end {"event": "end"} with `restarts` and `notices`,
+or {"event": "raised"} with `type` and `message`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.support.faults import ESTIMATOR, KERAS
+
+from helpers import LocalCluster
+from helpers.errors import LessonError
+from helpers.messages.events import Event
+
+
+def main() -> None:
+    """Trains as the arguments say."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("engine", choices=["estimator", "keras"])
+    parser.add_argument("workers", type=int)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--step-timeout", type=float, default=30)
+    parser.add_argument("--at", type=int, default=0)
+    parser.add_argument("--do", default="", help="a shell command to run at that step")
+    args = parser.parse_args()
+
+    # A shell's background jobs inherit an ignored SIGINT; a notebook never does.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    engine = ESTIMATOR if args.engine == "estimator" else KERAS
+    engine = dataclasses.replace(engine, steps=args.steps or engine.steps)
+    done = False
+
+    def on_event(event: Event) -> None:
+        nonlocal done
+        say(**event)
+        if args.do and not done and event["event"] == "step" and event["step"] >= args.at:
+            done = True
+            subprocess.run(args.do, shell=True, check=False, stderr=subprocess.DEVNULL)
+
+    try:
+        with LocalCluster(args.workers, step_timeout=args.step_timeout) as cluster:
+            result = engine.train(cluster, args.folder, on_event)
+        say(event="end", restarts=result.restarts, notices=result.notices)
+    except (LessonError, KeyboardInterrupt) as error:
+        say(event="raised", type=type(error).__name__, message=str(error))
+
+
+def say(**event: Any) -> None:
+    """Prints one event."""
+    print(json.dumps(event), flush=True)
+
+
+if __name__ == "__main__":
+    main()

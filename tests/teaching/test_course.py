@@ -1,0 +1,198 @@
+"""Homework by nbgrader itself: release, collect, autograde, export, and hostile submissions."""
+
+from __future__ import annotations
+
+import csv
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from tests.support.l10n_project import ROOT
+from traitlets.config import Config
+
+from tools.l10n import build
+from tools.lessons.project import Project
+from tools.teaching import course as courses
+from tools.teaching.course import Course
+from tools.teaching.grading import STOPPED, JailedExecute, jail_is_permitted
+
+PROJECT = Project.load(ROOT)
+NAME = "01_train_on_two_workers"
+THIRD = """
+def third_worker(addresses):
+    return json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 2}})
+"""
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A course with the exercises in English, as `make assignments` makes it."""
+    found = Course(tmp_path_factory.mktemp("course"))
+    found.release(PROJECT, "en")
+    return found
+
+
+def submit(
+    folder: Path, student: str, language: str, answers: dict[str, str], solved: bool = False
+) -> None:
+    """What a student hands in: the exercise, with other code in some cells."""
+    domain = f"exercises/{NAME}"
+    path = PROJECT.notebook(domain, language)
+    text = build.solution(PROJECT, domain, language) if solved else path.read_text("utf-8")
+    notebook = nbformat.reads(text, as_version=4)
+    for cell in notebook.cells:
+        cell["source"] = answers.pop(cell["id"], cell["source"])
+    assert not answers
+    (folder / student).mkdir(parents=True)
+    nbformat.write(notebook, folder / student / f"{NAME}.ipynb")
+
+
+def only(course: Course, submissions: Path) -> list[str]:
+    """Collects, and returns who handed something in."""
+    return course.collect(submissions, NAME)
+
+
+def test_nbgrader_releases_what_readers_have(course: Course) -> None:
+    assert course.assignments == [d.partition("/")[2] for d in PROJECT.exercises]
+    for domain, name in zip(PROJECT.exercises, course.assignments, strict=True):
+        released = nbformat.read(course.folder / "release" / name / f"{name}.ipynb", as_version=4)
+        ours = nbformat.read(PROJECT.notebook(domain), as_version=4)
+        for one, other in zip(released.cells, ours.cells, strict=True):
+            for key in ("id", "source", "metadata"):
+                assert one[key] == other[key]
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    with socket.create_server(("0.0.0.0", 0)) as found:
+        found.settimeout(0.2)
+        yield found
+
+
+def test_three_submissions_in_three_languages_are_marked(
+    course: Course,
+    tmp_path: Path,
+    server: socket.socket,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    submissions, outside = tmp_path / "submissions", tmp_path / "outside"
+    port = server.getsockname()[1]
+    reach_out = (
+        "import os, socket\n"
+        f"for work in (lambda: open({str(outside)!r}, 'w').write('1'),\n"
+        f"             lambda: socket.create_connection(('127.0.0.1', {port}), 3),\n"
+        f"             lambda: os.listdir({str(ROOT / 'notebooks/solutions')!r})[0],\n"
+        f"             lambda: os.listdir({str(course.folder)!r})[0]):\n"
+        "    try:\n        work()\n        shard = None\n        break\n"
+        "    except (OSError, IndexError):\n        pass\n"
+        "else:\n"
+        "    def shard(numbers, input_context):\n"
+        "        n = input_context\n"
+        "        return numbers.shard(n.num_input_pipelines, n.input_pipeline_id).batch(4)\n"
+    )
+    submit(
+        submissions,
+        "a-kills",
+        "ko",
+        {"third-worker": THIRD, "shard": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"},
+    )
+    submit(submissions, "b-reaches-out", "ru", {"shard": reach_out})
+    submit(submissions, "c-good", "es", {}, solved=True)
+    folders = [str(submissions), "--course", str(course.folder)]
+    assert courses.main(["grade", *folders]) == 0
+    printed = capsys.readouterr().out
+    assert f"a-kills: {NAME}: 2 of 10 points, the kernel ended in cell shard" in printed
+    assert f"c-good: {NAME}: 10 of 10 points" in printed
+    if jail_is_permitted():
+        assert f"b-reaches-out: {NAME}: 2 of 10 points" in printed  # each attempt was refused
+        assert not outside.exists()
+        with pytest.raises(TimeoutError):
+            server.accept()
+    rows = csv.DictReader((course.folder / "marks.csv").read_text("utf-8").splitlines())
+    marks = {row["student_id"]: float(row["score"]) for row in rows if row["assignment"] == NAME}
+    assert marks == {"a-kills": 2, "b-reaches-out": 2, "c-good": 10}
+
+
+def test_a_submission_that_loops_is_stopped_and_the_next_is_graded(
+    course: Course, tmp_path: Path
+) -> None:
+    loop = "while True:\n    pass"
+    stubborn = (
+        "while True:\n    try:\n        while True:\n            pass\n"
+        "    except BaseException:\n        pass"
+    )
+    submit(tmp_path, "d-stubborn", "en", {"third-worker": THIRD, "shard": stubborn})
+    answers = {"third-worker": THIRD, "shard": loop, "scaled-loss": "scaled_loss = None"}
+    submit(tmp_path, "e-loops", "zh", answers)
+    short = Course(course.folder, seconds=45, cell_seconds=20)
+    short.configure()
+    notes = {}
+    for student in only(course, tmp_path):
+        mark = short.grade(student, NAME)
+        assert mark.score == 2
+        notes[student] = mark.notes[0]
+    assert notes == {
+        "d-stubborn": "the kernel ended in cell shard",
+        "e-loops": "cell shard took more than 20 s",
+    }
+
+
+@pytest.mark.parametrize("jailed", [True, False])
+def test_the_deadline_holds_with_and_without_namespaces(jailed: bool) -> None:
+    if jailed and not jail_is_permitted():
+        pytest.skip("no namespaces on this machine")
+    cells = [nbformat.v4.new_code_cell(code) for code in ("1 + 1", "import time; time.sleep(99)")]
+    notebook = nbformat.v4.new_notebook(cells=[*cells, nbformat.v4.new_code_cell("3")])
+    config = Config({"JailedKernelManager": {"jailed": jailed, "seconds": 12.0}})
+    done, _resources = JailedExecute(config=config).preprocess(notebook, {})
+    first, second, third = (cell.outputs[0] for cell in done.cells)
+    assert first["data"]["text/plain"] == "2"
+    assert second["ename"] == third["ename"] == STOPPED
+
+
+def test_a_file_that_is_no_notebook_earns_nothing_and_is_named(
+    course: Course, tmp_path: Path
+) -> None:
+    (tmp_path / "f-damaged").mkdir()
+    (tmp_path / "f-damaged" / f"{NAME}.ipynb").write_text('{"cells": [', "utf-8")
+    assert only(course, tmp_path) == ["f-damaged"]
+    course.configure()
+    mark = course.grade("f-damaged", NAME)
+    assert (mark.score, mark.most) == (0, 10)
+    assert "not graded: nbgrader autograde failed" in mark.notes[0]
+
+
+def test_graded_cells_that_were_changed_or_deleted_come_back(
+    course: Course, tmp_path: Path
+) -> None:
+    submit(tmp_path, "g-cheats", "en", {"third-worker-check": "10.0", "mended-check": "2.0"})
+    path = tmp_path / "g-cheats" / f"{NAME}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells = [c for c in notebook.cells if c["id"] not in ("shard-check", "scaled-loss")]
+    nbformat.write(notebook, path)
+    only(course, tmp_path)
+    course.configure()
+    assert course.grade("g-cheats", NAME).score == 0
+
+
+def test_a_folder_without_submissions_is_explained(
+    course: Course, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert courses.main(["grade", str(tmp_path), "--course", str(course.folder)]) == 1
+    assert f"notebooks named as {NAME}.ipynb" in capsys.readouterr().err
+
+
+def test_a_course_that_was_not_released_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert courses.main(["grade", str(tmp_path), "--course", str(tmp_path / "none")]) == 1
+    assert "Run: make assignments" in capsys.readouterr().err
+
+
+def test_a_language_without_catalogues_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert courses.main(["release", "--language", "xx", "--course", str(tmp_path)]) == 1
+    assert "no language 'xx'" in capsys.readouterr().err

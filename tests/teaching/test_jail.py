@@ -1,0 +1,149 @@
+"""The jail in which submissions run: what it keeps them from, as root and without privileges."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.processes import is_running, wait_until
+
+from tools.teaching.grading import JAIL, jail_is_permitted
+
+pytestmark = pytest.mark.skipif(not jail_is_permitted(), reason="no namespaces on this machine")
+
+OK, REFUSED = "ok\n", "refused\n"
+TRY = """
+import os, socket, subprocess, sys
+try:
+    {what}
+    print("ok")
+except OSError:
+    print("refused")
+"""
+
+
+def jailed(folder: Path, what: str, *options: str, python: str = sys.executable) -> str:
+    """What a line of Python says in the jail, which may write into `folder`."""
+    command = [*JAIL, f"--writable={folder}", *options, "--", python, "-I", "-c"]
+    done = subprocess.run(
+        [*command, TRY.format(what=what)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return done.stdout or done.stderr
+
+
+def test_it_may_write_into_its_folder_and_nowhere_else(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    assert jailed(own, "open('x', 'w').write('1')") == OK
+    assert (own / "x").read_text() == "1"
+    for path in (
+        tmp_path / "x",
+        Path.home() / "x-of-a-test",
+        Path("/proc/sys/kernel/core_pattern"),
+    ):
+        assert jailed(own, f"open({str(path)!r}, 'w').write('1')") == REFUSED
+    assert not (tmp_path / "x").exists()
+    assert jailed(own, "open('/dev/null', 'w').write('1'); open('/dev/shm/x', 'w')") == OK
+
+
+def test_it_cannot_undo_what_holds_it(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    outside = tmp_path / "outside"
+    for command in (
+        f"mount -o remount,bind,rw / ; touch {outside}",
+        f"unshare -Um sh -c 'mount -o remount,bind,rw / ; touch {outside}'",
+    ):
+        jailed(own, f"subprocess.run({command!r}, shell=True)")
+        assert not outside.exists()
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    with socket.create_server(("0.0.0.0", 0)) as found:
+        found.settimeout(0.2)
+        yield found
+
+
+def test_it_has_loopback_and_no_network(tmp_path: Path, server: socket.socket) -> None:
+    address = ("127.0.0.1", server.getsockname()[1])
+    assert jailed(tmp_path, f"socket.create_connection({address!r}, 3)") == REFUSED
+    with pytest.raises(TimeoutError):
+        server.accept()
+    assert jailed(tmp_path, "s = socket.create_server(('127.0.0.1', 0))") == OK
+
+
+def test_hidden_folders_are_empty_even_around_its_own(tmp_path: Path) -> None:
+    own = tmp_path / "course" / "own"
+    own.mkdir(parents=True)
+    (tmp_path / "course" / "solution").write_text("42")
+    hide = f"--hide={tmp_path / 'course'}"
+    assert jailed(own, "open('../solution')", hide) == REFUSED
+    assert jailed(own, "open('x', 'w')", hide) == OK
+    assert (own / "x").exists()
+
+
+def test_what_it_starts_ends_with_it_and_at_the_deadline(tmp_path: Path) -> None:
+    started = time.monotonic()
+    script = "setsid sleep 1234 & sleep 1234"
+    command = [*JAIL, "--seconds=1", f"--writable={tmp_path}", "--", "sh", "-c", script]
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 124
+    assert time.monotonic() - started < 20
+    assert wait_until(lambda: not sleepers(), 5)
+
+
+def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    process = subprocess.Popen([*JAIL, "--", "sleep", "1235"], cwd=tmp_path)
+    assert wait_until(lambda: bool(sleepers("1235")), 10)
+    process.kill()
+    process.wait()
+    assert wait_until(lambda: not sleepers("1235"), 5)
+
+
+def test_workers_in_it_can_have_a_network_of_their_own(tmp_path: Path) -> None:
+    root = str(Path(__file__).parents[1])
+    what = f"sys.path.insert(0, {root!r}); from helpers.system.isolation import is_permitted; "
+    assert jailed(tmp_path, what + "assert is_permitted()") == OK
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_it_holds_without_privileges_too(tmp_path: Path) -> None:
+    python = shutil.which("python3", path="/usr/bin:/bin")
+    if python is None:
+        pytest.skip("no Python that everybody may run")
+    tmp_path.chmod(0o777)
+    jail = shutil.copy(JAIL[-1], "/tmp/jail-of-a-test.py")
+    os.chmod(jail, 0o644)
+    code = TRY.format(what="open('/tmp/x-of-a-test', 'w')")
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", python, jail]
+    try:
+        done = subprocess.run(
+            [*command, "--", python, "-c", code],
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.unlink(jail)
+    assert done.stdout == REFUSED, done.stderr
+
+
+def sleepers(seconds: str = "1234") -> list[int]:
+    """The processes that sleep so long, wherever they are."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[:2] == [b"sleep", seconds.encode()] and is_running(int(entry)):
+            found.append(int(entry))
+    return found

@@ -1,0 +1,144 @@
+"""The command line of the builder.
+
+python -m locales extract            templates (.pot) for a translation program
+python -m locales update             catalogues brought up to the English notebooks
+python -m locales build              notebooks/<lang> and the messages of helpers
+python -m locales build --execute    the same, executed, with outputs
+python -m locales check              every check; the exit code is 1 if one finds something
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from fnmatch import fnmatch
+from pathlib import Path
+
+from tools.l10n import build
+from tools.l10n import catalogue
+from tools.l10n import checks
+from tools.lessons import execute
+from tools.l10n import extract
+from tools.l10n import update
+from tools.lessons.project import SOURCE, LocalisationError, Project
+
+TEMPLATES = Path(".artefacts") / "templates"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    args = _arguments(argv)
+    try:
+        project = Project.load(args.root)
+        command: Callable[[Project, argparse.Namespace], int] = args.command
+        return command(project, args)
+    except LocalisationError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def run_extract(project: Project, args: argparse.Namespace) -> int:
+    """Writes a template for each domain."""
+    for domain in extract.domains(project):
+        text = catalogue.dumps(extract.template(project, domain))
+        path = project.root / TEMPLATES / f"{domain}.pot"
+        update.write(path, text)
+        print(project.short(path))
+    return 0
+
+
+def run_update(project: Project, args: argparse.Namespace) -> int:
+    """Brings the catalogues up to date; a language that is not there yet is made."""
+    langs = [lang for lang in args.langs or project.languages if lang != SOURCE]
+    update.update(project, langs, print)
+    return 0
+
+
+def run_build(project: Project, args: argparse.Namespace) -> int:
+    """Writes the notebooks and the compiled messages of helpers."""
+    failures = 0
+    for lang in _languages(project, args):
+        for domain in (d for d in project.notebooks if fnmatch(d, args.only)):
+            try:
+                _build_one(project, domain, lang, args.execute)
+            except LocalisationError as error:
+                print(error, file=sys.stderr)
+                failures += 1
+        compiled = build.compiled_panel(project, lang) if lang != SOURCE else None
+        if compiled is not None:
+            update.write(project.compiled_panel(lang), compiled)
+    return 1 if failures else 0
+
+
+def run_check(project: Project, args: argparse.Namespace) -> int:
+    """Prints every finding; notes do not count."""
+    langs = _languages(project, args)
+    found = list(checks.check(project, langs))
+    for finding in found:
+        print(finding)
+    errors = sum(not finding.advisory for finding in found)
+    print(f"{', '.join(langs)}: {errors} findings, {len(found) - errors} notes")
+    return 1 if errors else 0
+
+
+def _build_one(project: Project, domain: str, lang: str, executes: bool) -> None:
+    path = project.notebook(domain, lang)
+    built = build.build(project, domain, lang)
+    text = built.text
+    if executes and execute.is_executable(domain):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = execute.execute(text, path)
+    update.write(path, text)
+    done = built.messages - len(built.kept)
+    state = f", {done} of {built.messages} messages" if lang != SOURCE else ""
+    if built.outputs != "kept" and not executes:
+        state += (
+            ", without outputs: "
+            + {
+                "cleared": "its code has changed",
+                "none": "it is new",
+            }[built.outputs]
+        )
+    print(f"{project.short(path)}{state}")
+    for cell, why, message in built.kept:
+        print(f"    English kept in cell {cell}, {why}: {message[:70]!r}")
+
+
+def _languages(project: Project, args: argparse.Namespace) -> list[str]:
+    known = [SOURCE, *project.languages]
+    for lang in args.langs or []:
+        if lang not in known:
+            raise LocalisationError(
+                f"There are no catalogues for {lang!r}, only for {', '.join(known)}. "
+                f"Make them: python -m locales update --langs {lang}"
+            )
+    return args.langs or known
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m locales",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, run in (
+        ("extract", run_extract),
+        ("update", run_update),
+        ("build", run_build),
+        ("check", run_check),
+    ):
+        command = commands.add_parser(name, help=run.__doc__)
+        command.set_defaults(command=run)
+        command.add_argument("--root", type=Path, default=Path(), help="the repository's folder")
+        if name != "extract":
+            command.add_argument("--langs", nargs="+", metavar="LANG", help="default: all")
+        if name == "build":
+            command.add_argument("--execute", action="store_true", help="execute the notebooks")
+            command.add_argument("--only", default="*", metavar="NAME", help="as 01_*")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

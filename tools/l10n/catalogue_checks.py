@@ -1,0 +1,160 @@
+"""Checks of the catalogues: the files, what they lack, and each translation in them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from gettext import c2py
+
+from babel.messages.catalog import Message
+
+from tools.l10n import build
+from tools.l10n import catalogue
+from tools.l10n import glossary
+from tools.l10n import update
+from tools.l10n.catalogue import LessonCatalogue
+from tools.l10n.numbers import check_numbers
+from tools.lessons.project import PANEL, LocalisationError, Project
+from tools.l10n.punctuation import check_pairs, check_punctuation
+from tools.l10n.report import Finding
+from tools.l10n.text_checks import (
+    Check,
+    Problem,
+    check_addresses,
+    check_placeholders,
+    check_toolkit,
+)
+
+TEXT_CHECKS: tuple[Check, ...] = (
+    check_placeholders,
+    check_numbers,
+    check_addresses,
+    check_punctuation,
+    check_pairs,
+    check_toolkit,
+)
+
+
+def file_problems(
+    project: Project, domain: str, lang: str, template: LessonCatalogue
+) -> Iterator[Finding]:
+    """Whether the file is there, well formed, and up to date with its English source."""
+    path = project.catalogue(domain, lang)
+    name = project.short(path)
+    todo = f"Run: python -m locales update --langs {lang}"
+    if not path.exists():
+        yield Finding(name, "the catalogue does not exist", todo)
+        return
+    for line in msgfmt(project, domain, lang):
+        yield Finding(name, f"msgfmt --check: {line}", "Mend that entry.")
+    if path.read_text("utf-8") != update.updated(project, domain, lang, template):
+        yield Finding(name, "the catalogue is not up to date with the English text", todo)
+
+
+def msgfmt(project: Project, domain: str, lang: str) -> list[str]:
+    """What gettext's own check complains of.
+
+    Raises:
+      LocalisationError: if gettext is not installed.
+    """
+    program = shutil.which("msgfmt")
+    if program is None:
+        raise LocalisationError(
+            "msgfmt is not installed, so the catalogues' form cannot be checked. Install gettext: "
+            "`apt-get install gettext`, `brew install gettext` or `conda install gettext`."
+        )
+    name = project.short(project.catalogue(domain, lang))
+    done = subprocess.run(
+        [program, "--check", "--output-file=/dev/null", name],
+        cwd=project.root, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode == 0:
+        return []
+    return [line.removeprefix(f"{name}:") for line in done.stderr.splitlines() if line.strip()]
+
+
+def message_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
+    """What is missing in a released language, and what is wrong in the translations there are."""
+    path = project.catalogue(domain, lang)
+    messages = catalogue.read(path, lang)
+    checks = [*TEXT_CHECKS, glossary.check_terms(_terms(project, lang))]
+    for message in messages:
+        if not message.id:
+            continue
+        if lang in project.released and not catalogue.usable(message):
+            yield _finding(project, path_of(project, domain, lang), message, _missing(message))
+        elif catalogue.usable(message):
+            for problem in text_problems(lang, message, messages, checks):
+                yield _finding(project, path_of(project, domain, lang), message, problem)
+
+
+def text_problems(
+    lang: str, message: Message, messages: LessonCatalogue, checks: list[Check]
+) -> list[Problem]:
+    """What these checks find in one message, in any of its plural forms."""
+    pairs = _pairs(message, messages)
+    return [problem for check in checks for pair in pairs for problem in check(lang, *pair)]
+
+
+def strays(project: Project, lang: str) -> Iterator[Finding]:
+    """Catalogues and notebooks whose English notebook is gone."""
+    known = set(project.notebooks)
+    todo = "Delete it, or rename it as the English notebook was renamed."
+    for path in project.catalogues_in(lang):
+        if path not in {project.catalogue(domain, lang) for domain in [*known, PANEL]}:
+            yield Finding(project.short(path), "no English notebook has this name", todo)
+    for domain in project.notebooks_in(lang):
+        if domain not in known:
+            name = project.short(project.notebook(domain, lang))
+            yield Finding(name, "no English notebook has this name", todo)
+
+
+def panel_problems(project: Project, lang: str) -> Iterator[Finding]:
+    """Whether helpers reads the messages that the catalogue holds."""
+    data = build.compiled_panel(project, lang)
+    path = project.compiled_panel(lang)
+    if data is not None and not (path.exists() and path.read_bytes() == data):
+        todo = f"Run: python -m locales build --langs {lang}"
+        yield Finding(project.short(path), "it is not what panel.po compiles to", todo)
+
+
+def path_of(project: Project, domain: str, lang: str) -> str:
+    """A catalogue's name for a finding."""
+    return project.short(project.catalogue(domain, lang))
+
+
+def _terms(project: Project, lang: str) -> list[glossary.Term]:
+    path = project.root / "locales" / "glossary.csv"
+    return glossary.load(path, lang) if path.exists() else []
+
+
+def _missing(message: Message) -> Problem:
+    if message.fuzzy:
+        return Problem(
+            "the English text has changed since it was translated (fuzzy)",
+            "Mend the translation and take the word fuzzy away.",
+        )
+    return Problem("it is not translated", "Translate it.")
+
+
+def _pairs(message: Message, messages: LessonCatalogue) -> list[tuple[str, str]]:
+    """Each form with the English it answers to: the singular only for a form of 1 alone."""
+    if isinstance(message.id, str):
+        return [(message.id, catalogue.strings(message)[0])]
+    singular, plural = message.id
+    form_of = c2py(messages.plural_expr)
+    numbers_of: dict[int, list[int]] = {}
+    for number in range(200):
+        numbers_of.setdefault(int(form_of(number)), []).append(number)
+    return [
+        (singular if numbers_of.get(form) == [1] else plural, text)
+        for form, text in enumerate(catalogue.strings(message))
+    ]
+
+
+def _finding(project: Project, name: str, message: Message, problem: Problem) -> Finding:
+    place = "; ".join(message.auto_comments) or " ".join(file for file, _ in message.locations)
+    return Finding(
+        name, problem.what, problem.todo, place, catalogue.key(message), problem.advisory
+    )

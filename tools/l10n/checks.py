@@ -1,0 +1,27 @@
+"""Everything that `python -m locales check` looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tools.l10n import catalogue_checks
+from tools.l10n import extract
+from tools.l10n.lesson_checks import lesson_problems
+from tools.lessons.project import SOURCE, Project
+from tools.l10n.report import Finding
+
+
+def check(project: Project, langs: Iterable[str]) -> Iterator[Finding]:
+    """The findings in these languages; English, if named, has those of its notebooks."""
+    templates = {domain: extract.template(project, domain) for domain in extract.domains(project)}
+    for lang in langs:
+        for domain in project.notebooks:
+            yield from lesson_problems(project, domain, lang)
+        if lang == SOURCE:
+            continue
+        for domain, template in templates.items():
+            if len(template) or project.catalogue(domain, lang).exists():
+                yield from catalogue_checks.file_problems(project, domain, lang, template)
+                yield from catalogue_checks.message_problems(project, domain, lang)
+        yield from catalogue_checks.strays(project, lang)
+        yield from catalogue_checks.panel_problems(project, lang)

@@ -1,0 +1,161 @@
+"""Checks of the built notebooks: fresh, executed, structured as in English, no dead links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tools.l10n import build
+from tools.lessons import execute
+from tools.lessons import exercises
+from tools.lessons import notebook
+from tools.l10n import structure
+from tools.lessons.notebook import Json
+from tools.lessons.project import SOURCE, Project
+from tools.l10n.report import Finding
+from tools.l10n.text_checks import Problem
+
+
+def lesson_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
+    """Every finding about one notebook in one language."""
+    english = notebook.parse(exercises.english(project, domain), domain)
+    built = build.build(project, domain, lang)
+    result = notebook.parse(built.text, domain)
+    yield from freshness_problems(project, domain, lang, built)
+    if lang == SOURCE:
+        yield from _language_problems(project, domain, english)
+    else:
+        yield from _structure_problems(project, domain, lang, english, result)
+    if not built.kept:  # a link cannot lead to a heading that is not translated yet
+        yield from _link_problems(project, domain, lang, result)
+
+
+def freshness_problems(
+    project: Project, domain: str, lang: str, built: build.Built
+) -> Iterator[Finding]:
+    """Whether the file is what a build gives, and executed if the English one is."""
+    path = project.notebook(domain, lang)
+    command = f"Run: python -m locales build --langs {lang} --only {domain}"
+    if not path.exists() or path.read_text("utf-8") != built.text:
+        what = "is not what a build gives" if path.exists() else "has not been built"
+        yield Finding(project.short(path), f"the notebook {what}", command)
+    elif execute.is_executable(domain) and (lang == SOURCE or lang in project.released):
+        for cell in notebook.cells(notebook.read(path), "code"):
+            if notebook.source(cell).strip() and not notebook.executed(cell):
+                what = "the cell has not been executed"
+                place = f"cell {cell['id']}"
+                yield Finding(project.short(path), what, f"{command} --execute", place)
+                return
+
+
+def compare(english: str, text: str) -> Iterator[tuple[Problem, str]]:
+    """How a translated cell differs in structure, and in which of its English texts."""
+    wanted_blocks, found_blocks = structure.blocks(english), structure.blocks(text)
+    if wanted_blocks != found_blocks:
+        yield _block_problem(wanted_blocks, found_blocks), ""
+        return
+    pairs = zip(structure.inlines(english), structure.inlines(text), strict=True)
+    for (source, wanted), (_, found) in pairs:
+        for (kind, detail), count in sorted((wanted - found).items()):
+            name = f"{count} × {kind} {detail}".strip()
+            yield Problem(f"{name} is missing or does not render", _advice(kind)), source
+        for (kind, detail), count in sorted((found - wanted).items()):
+            name = f"{count} × {kind} {detail}".strip()
+            yield Problem(f"{name} is not in the English text", _advice(kind)), source
+
+
+def _block_problem(wanted: list[structure.Block], found: list[structure.Block]) -> Problem:
+    pairs = zip([*wanted, ("nothing", 0)], [*found, ("nothing", 0)], strict=False)
+    want, have = next((w, f) for w, f in pairs if w != f)
+    return Problem(
+        f"the cell has other blocks than in English: {have[0]} where English has {want[0]}",
+        "Begin no line with a mark of a heading, list, quote or table, and keep HTML tags.",
+    )
+
+
+def _advice(kind: str) -> str:
+    if kind in ("bold", "italics"):
+        return (
+            "If the marks are there, keep punctuation outside of them, or put a space between "
+            "the closing mark and the next letter."
+        )
+    return "Keep it exactly as in English."
+
+
+def _structure_problems(
+    project: Project, domain: str, lang: str, english: Json, result: Json
+) -> Iterator[Finding]:
+    name = project.short(project.catalogue(domain, lang))
+    for cell, translated in zip(notebook.prose(english), notebook.prose(result), strict=True):
+        for problem, text in compare(notebook.source(cell), notebook.source(translated)):
+            yield Finding(name, problem.what, problem.todo, f"cell {cell['id']}", text)
+
+
+def _link_problems(project: Project, domain: str, lang: str, result: Json) -> Iterator[Finding]:
+    path = project.notebook(domain, lang)
+    name = project.short(path if lang == SOURCE else project.catalogue(domain, lang))
+    for cell in notebook.cells(result, "markdown"):
+        for link in structure.links(notebook.source(cell)):
+            what = _dead_end(project, lang, path, result, link)
+            if what:
+                todo = (
+                    "Copy the heading with - for each space." if "heading" in what else "Mend it."
+                )
+                yield Finding(
+                    name, f"the link {link} leads nowhere: {what}", todo, f"cell {cell['id']}"
+                )
+
+
+def _dead_end(project: Project, lang: str, path: Path, result: Json, link: str) -> str:
+    """Why a link within the repository leads nowhere; empty if it leads somewhere."""
+    parts = urlsplit(link)
+    if parts.scheme or parts.netloc or link.startswith(("/", "attachment:")):
+        return ""
+    target = path
+    if parts.path:
+        target = path.parent / parts.path
+        if not _exists(project, target):
+            return f"there is no {parts.path}"
+    if not parts.fragment or target.suffix != ".ipynb":
+        return ""
+    domain = _domain(project, lang, target)
+    if target != path and domain is None:
+        return ""
+    page = result if domain is None or target == path else _built(project, domain, lang)
+    known = {
+        a for c in notebook.cells(page, "markdown") for a in structure.anchors(notebook.source(c))
+    }
+    return "" if parts.fragment in known else f"{target.name} has no heading #{parts.fragment}"
+
+
+def _exists(project: Project, target: Path) -> bool:
+    return target.exists() or target.resolve() in {
+        project.notebook(domain, lang).resolve()
+        for lang in project.languages
+        for domain in project.notebooks
+    }
+
+
+def _domain(project: Project, lang: str, target: Path) -> str | None:
+    for domain in project.notebooks:
+        if project.notebook(domain, lang).resolve() == target.resolve():
+            return domain
+    return None
+
+
+def _built(project: Project, domain: str, lang: str) -> Json:
+    return notebook.parse(build.build(project, domain, lang).text, domain)
+
+
+def _language_problems(project: Project, domain: str, english: Json) -> Iterator[Finding]:
+    """Exactly the cell that names the language is tagged so."""
+    name = project.short(project.notebook(domain))
+    for cell in notebook.cells(english, "code"):
+        tagged = notebook.LANGUAGE_TAG in notebook.tags(cell)
+        if tagged and not re.search(build.NAMED_LANGUAGE, notebook.source(cell)):
+            what = f"the cell is tagged {notebook.LANGUAGE_TAG} and names no language"
+            yield Finding(
+                name, what, 'Write lang="en" in it, or remove the tag.', f"cell {cell['id']}"
+            )

@@ -1,0 +1,83 @@
+"""Punctuation and spacing by language, as `locales/TRANSLATING.md` states it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tools.l10n.text_checks import Problem, words
+
+HAN = "\u3400-\u4dbf\u4e00-\u9fff"
+CYRILLIC = "\u0400-\u04ff"
+WIDE = "，。；：！？（）、"
+
+Rule = tuple[str, str, str]  # a pattern that must not be there, what it is, what to do
+RULES: dict[str, list[Rule]] = {
+    "zh": [
+        (
+            rf"(?<=[{HAN}])\s?[,;:!?()]|(?<=[{HAN}])\.(?!\w)|[,;:!?()](?=\s?[{HAN}])"
+            rf"|(?<=[\w）」”])[,;!?](?=\s|$)|(?<=[A-Za-z）])\.(?=\s|$)",
+            "half-width punctuation",
+            f"Use the full-width marks {WIDE}",
+        ),
+        (
+            rf"[{HAN}][A-Za-z0-9]|[A-Za-z0-9%][{HAN}]",
+            "Chinese and Latin letters without a space",
+            "Put one space between Chinese and Latin letters, figures or code.",
+        ),
+        (
+            rf"[ \u00a0][{WIDE}]|[{WIDE}][ \u00a0](?=\S)",
+            "a space beside full-width punctuation",
+            "Take the space away; a full-width mark brings its own.",
+        ),
+        (rf"[{HAN}][ \u00a0]+[{HAN}]", "a space between Chinese characters", "Take it away."),
+        (rf"[{HAN}][\"']|[\"'][{HAN}]", "a straight quote", "Use “…”."),
+    ],
+    "ko": [
+        (
+            rf"[{WIDE}「」『』]",
+            "full-width punctuation",
+            "Korean uses the half-width marks , . ; : ! ? ( ).",
+        ),
+        (r"[가-힣][ ]+[,.;:!?)]", "a space before punctuation", "Take the space away."),
+    ],
+    "ru": [
+        (r"[\"“”„]", "quotes that are not Russian", "Use «…»; „…“ only inside of them."),
+        (r"(?<=\S)\s--?\s(?=\S)", "a hyphen for a dash", "Use an em dash: —."),
+        (rf"[{CYRILLIC}]\s+[,.;:!?)]", "a space before punctuation", "Take the space away."),
+        (
+            rf"[A-Za-z][{CYRILLIC}]|[{CYRILLIC}][A-Za-z]|(?<=[{CYRILLIC}]\s)[aceoy](?=\s[{CYRILLIC}])",
+            "a Latin letter in a Russian word",
+            "Type the word again on a Russian keyboard, or put a hyphen between code and ending.",
+        ),
+    ],
+    "es": [
+        (r"[^\W\d_]\s+[,.;:!?)]", "a space before punctuation", "Take the space away."),
+    ],
+}
+PAIRS = ("()", "（）", "«»", "“”", "「」", "『』")
+INVERTED = {"es": ("¿?", "¡!")}
+
+
+def check_punctuation(lang: str, english: str, text: str) -> Iterator[Problem]:
+    """The marks of the language, spaced as it spaces them."""
+    prose = words(text)
+    if lang == "zh" and not re.search(f"[{HAN}]", prose):
+        return
+    for pattern, what, todo in RULES.get(lang, []):
+        for match in re.finditer(pattern, prose):
+            around = prose[max(0, match.start() - 6) : match.end() + 6].strip()
+            yield Problem(f"{what}: …{around}…", todo)
+
+
+def check_pairs(lang: str, english: str, text: str) -> Iterator[Problem]:
+    """What is opened is closed, unless the English text does not close it either."""
+    prose, source = words(text), words(english)
+    for first, last in (*PAIRS, *INVERTED.get(lang, ())):
+        if prose.count(first) != prose.count(last) and (
+            first in "¿¡" or source.count(first) == source.count(last)
+        ):
+            yield Problem(
+                f"{first} and {last} are not paired: {prose.count(first)} and {prose.count(last)}",
+                f"Begin with {first} and end with {last}.",
+            )

@@ -1,0 +1,114 @@
+"""What a Markdown cell renders to: its blocks, the parts of its text, its links and anchors."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from urllib.parse import unquote
+
+from markdown_it.token import Token
+
+from tools.l10n import html
+from tools.l10n.markdown import PARSER
+
+Block = tuple[str, int]
+Part = tuple[str, str]  # what it is, and which one: ("inline code", "TF_CONFIG")
+
+MATH = frozenset({"math_inline", "math_inline_double"})
+NAMES = {
+    "strong_open": "bold",
+    "em_open": "italics",
+    "s_open": "struck-out text",
+    "link_open": "link to",
+    "image": "picture",
+    "code_inline": "inline code",
+    "html_inline": "tag",
+    "hardbreak": "hard line break",
+}
+PLAIN = frozenset({"text", "softbreak", "text_special"})
+ADDRESS = re.compile(r"(\b(?:href|src)\s*=\s*)(\"[^\"]*\"|'[^']*')", re.IGNORECASE)
+HTML_ANCHOR = re.compile(r"\b(?:id|name)\s*=\s*[\"']([^\"']+)", re.IGNORECASE)
+
+
+def blocks(source: str) -> list[Block]:
+    """The block tree: each block's name and depth, and what an HTML block holds besides words."""
+    found = []
+    for token in PARSER.parse(source):
+        if token.type == "html_block":
+            tags = sorted(_tag(tag) for tag in html.tags(token.content))
+            found.append(
+                ("HTML " + " ".join([*tags, *sorted(html.code(token.content))]), token.level)
+            )
+        elif token.type != "inline" and not token.type.endswith("_close"):
+            found.append((f"{token.type.removesuffix('_open')} {token.tag}".strip(), token.level))
+    return found
+
+
+def inlines(source: str) -> list[tuple[str, Counter[Part]]]:
+    """For each piece of text, what it is made of besides words."""
+    return [
+        (token.content, Counter(_parts(token.children or [])))
+        for token in PARSER.parse(source)
+        if token.type == "inline"
+    ]
+
+
+def anchors(source: str) -> set[str]:
+    """The targets that a link can name: headings as Jupyter does, and ids in HTML."""
+    tokens = PARSER.parse(source)
+    found = set()
+    for before, token in pairwise(tokens):
+        if before.type == "heading_open":
+            found.add(_plain(token.children or []).replace(" ", "-"))
+    return found | set(HTML_ANCHOR.findall(source))
+
+
+def links(source: str) -> list[str]:
+    """Where the links and pictures of a cell point to, in plain characters."""
+    found = []
+    for token in PARSER.parse(source):
+        for child in token.children or []:
+            if child.type in ("link_open", "image"):
+                found.append(unquote(str(child.attrGet("href") or child.attrGet("src") or "")))
+        texts = [token, *(token.children or [])]
+        raw = "".join(t.content for t in texts if t.type in ("html_block", "html_inline"))
+        found += [match[2][1:-1] for match in ADDRESS.finditer(raw)]
+    return found
+
+
+def same_in_every_language(address: str) -> str:
+    """An address without what may differ: the anchor, and the language of the lessons."""
+    page, mark, _ = unquote(address).partition("#")
+    return re.sub(r"(/notebooks/)[A-Za-z_-]+(?=/)", r"\1*", page) + mark
+
+
+def _plain(children: list[Token]) -> str:
+    parts = []
+    for child in children:
+        if child.type in MATH:
+            parts.append(f"{child.markup}{child.content}{child.markup}")
+        elif child.type in ("text", "code_inline", "text_special"):
+            parts.append(child.content)
+        elif child.type == "softbreak":
+            parts.append("\n")
+    return "".join(parts).strip()
+
+
+def _parts(children: list[Token]) -> Iterator[Part]:
+    for child in children:
+        if child.type in PLAIN or child.type.endswith("_close"):
+            continue
+        name = "math" if child.type in MATH else NAMES.get(child.type, child.type)
+        address = str(child.attrGet("href") or child.attrGet("src") or "")
+        if address:
+            yield name, same_in_every_language(address)
+        elif child.type == "html_inline":
+            yield name, _tag(html.tags(child.content)[0] if html.tags(child.content) else "")
+        else:
+            yield name, child.content
+
+
+def _tag(tag: str) -> str:
+    return ADDRESS.sub(lambda match: match[1] + same_in_every_language(match[2]), tag)

@@ -1,0 +1,119 @@
+"""Brings a catalogue up to its English source without touching what still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from babel.messages.catalog import Message
+
+from tools.l10n import catalogue
+from tools.l10n import extract
+from tools.l10n.catalogue import LessonCatalogue, key
+from tools.lessons.project import PANEL, Project
+
+SAME_PLACE, ANYWHERE = 0.3, 0.6  # how alike two texts must be to count as old and new
+
+
+def updated(project: Project, domain: str, lang: str, template: LessonCatalogue) -> str:
+    """The text that a catalogue file should have; a translator's work in it is kept."""
+    old = catalogue.read(project.catalogue(domain, lang), lang)
+    new = merge(old, template, lang)
+    if domain != PANEL:
+        for message in new:
+            catalogue.drop_format_flags(message)
+    return catalogue.dumps(new)
+
+
+def merge(old: LessonCatalogue, template: LessonCatalogue, lang: str) -> LessonCatalogue:
+    """The template's messages in its order, with the translations that `old` has.
+
+    A message whose English changed becomes fuzzy and remembers its previous English; the
+    most alike message that left the same cell, or else any, is taken for its old self.
+    One that left for good is kept as obsolete, and comes back if its English does.
+    """
+    known = {key(m): m for m in [*old.obsolete.values(), *old] if m.id}
+    wanted = [m for m in template if m.id]
+    present = {key(m) for m in wanted}
+    gone = {
+        name: m for name, m in known.items() if name not in present and any(catalogue.strings(m))
+    }
+    live = {key(m) for m in old}
+    left = [m for name, m in gone.items() if name in live]
+    new = catalogue.of([], lang)
+    for message in wanted:
+        same = known.get(key(message))
+        if same is not None and isinstance(same.id, str) == isinstance(message.id, str):
+            new[message.id] = _same(message, same)
+            continue
+        before = _old_self(message, left)
+        if before is not None:
+            left.remove(before)
+            gone.pop(key(before), None)
+        new[message.id] = _changed(message, before)
+    new.obsolete.update(gone)
+    return new
+
+
+def write(path: Path, text: str | bytes) -> bool:
+    """Writes a file unless it holds just this; whether it was written."""
+    data = text.encode() if isinstance(text, str) else text
+    if path.exists() and path.read_bytes() == data:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return True
+
+
+def update(project: Project, langs: Iterable[str], say: Callable[[str], None]) -> None:
+    """Updates every catalogue of these languages, making those that are not there."""
+    templates = {domain: extract.template(project, domain) for domain in extract.domains(project)}
+    for lang in langs:
+        catalogue.locale_of(lang)
+        (project.root / "locales" / lang / "LC_MESSAGES").mkdir(parents=True, exist_ok=True)
+        for domain, template in templates.items():
+            path = project.catalogue(domain, lang)
+            if not len(template) and not path.exists():
+                continue
+            if write(path, updated(project, domain, lang, template)):
+                say(summary(project.short(path), catalogue.read(path, lang)))
+
+
+def summary(name: str, messages: LessonCatalogue) -> str:
+    """One line on the state of a catalogue."""
+    real = [m for m in messages if m.id]
+    done = sum(catalogue.usable(m) for m in real)
+    fuzzy = sum(m.fuzzy for m in real)
+    return f"{name}: {done} of {len(real)} messages translated, {fuzzy} fuzzy"
+
+
+def _same(message: Message, old: Message) -> Message:
+    flags = (old.flags - catalogue.FORMATS) | message.flags
+    return Message(
+        message.id, old.string, message.locations, flags, message.auto_comments,
+        old.user_comments, old.previous_id if old.fuzzy else (),
+    )  # fmt: skip
+
+
+def _changed(message: Message, old: Message | None) -> Message:
+    if old is None:
+        return Message(message.id, "", message.locations, message.flags, message.auto_comments)
+    previous = old.previous_id if old.fuzzy and old.previous_id else old.id
+    return Message(
+        message.id, old.string, message.locations, {"fuzzy", *message.flags},
+        message.auto_comments, old.user_comments, previous,
+    )  # fmt: skip
+
+
+def _old_self(message: Message, candidates: Iterable[Message]) -> Message | None:
+    """The candidate that this message was before somebody changed its English."""
+    best, best_likeness = None, 0.0
+    for old in candidates:
+        if isinstance(old.id, str) != isinstance(message.id, str):
+            continue
+        near = set(old.auto_comments) & set(message.auto_comments)
+        likeness = SequenceMatcher(None, key(old), key(message), autojunk=False).ratio()
+        if likeness >= (SAME_PLACE if near else ANYWHERE) and likeness + bool(near) > best_likeness:
+            best, best_likeness = old, likeness + bool(near)
+    return best

@@ -1,0 +1,59 @@
+"""Executes a built notebook where it stands and stores its outputs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tools.lessons import notebook
+from tools.lessons.notebook import Json
+from tools.lessons.project import EXERCISES, LocalisationError
+
+CELL_SECONDS = 600
+KERNEL_OPTIONS = ["--log-level=ERROR"]  # no warning that it talks over TCP: that is loopback
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def is_executable(domain: str) -> bool:
+    """Whether a notebook runs as it is; an exercise waits for its reader."""
+    return not domain.startswith(f"{EXERCISES}/")
+
+
+def execute(text: str, path: Path) -> str:
+    """The notebook `text` with the outputs of an execution in `path`'s folder.
+
+    Widgets are stored as their text: their state differs from run to run.
+
+    Raises:
+      LocalisationError: if a cell fails, with the cell's error.
+    """
+    import nbformat
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    client = NotebookClient(
+        nbformat.reads(text, as_version=4),
+        timeout=CELL_SECONDS,
+        kernel_name="python3",
+        store_widget_state=False,
+        coalesce_streams=True,
+        extra_arguments=KERNEL_OPTIONS,
+        resources={"metadata": {"path": str(path.parent)}},
+    )
+    try:
+        done = client.execute()
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        raise LocalisationError(
+            f"{path} was not written, a cell of it failed. Mend the English notebook:\n{error}"
+        ) from None
+    result = notebook.parse(text, str(path))
+    notebook.copy_outputs(json.loads(nbformat.writes(done)), result)
+    _flatten_widgets(result)
+    notebook.strip_volatile(result)
+    return notebook.dumps(result)
+
+
+def _flatten_widgets(result: Json) -> None:
+    for cell in notebook.cells(result, "code"):
+        for output in cell["outputs"]:
+            output.get("data", {}).pop(WIDGET_VIEW, None)

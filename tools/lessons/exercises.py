@@ -1,0 +1,60 @@
+"""Exercises: a solution in notebooks/solutions is the source, what a reader gets is cut from it.
+
+The cutting is nbgrader's own: solutions become stubs, hidden tests go, graded cells are locked
+and get the checksums by which nbgrader later knows an answer that was left empty.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+
+from tools.lessons import notebook
+from tools.lessons.project import LocalisationError, Project, read_text
+
+
+def english(project: Project, domain: str) -> str:
+    """The text that a notebook's English file has to have."""
+    solution = project.solution(domain)
+    if solution is not None and solution.exists():
+        return cut(read_text(solution), project.short(solution))
+    return read_text(project.notebook(domain))
+
+
+@functools.cache
+def cut(solution: str, name: str) -> str:
+    """An exercise: the text of a solution's notebook without what the reader has to find.
+
+    Args:
+      name: for the error message.
+
+    Raises:
+      LocalisationError: if nbgrader is missing, or refuses the notebook.
+    """
+    notebook.parse(solution, name)
+    try:
+        import nbformat
+        from nbgrader import preprocessors as nbgrader
+    except ImportError:
+        raise LocalisationError(
+            "Exercises are cut from their solutions with nbgrader, which is not installed. "
+            'Run: pip install -e ".[test]"'
+        ) from None
+    steps = (
+        nbgrader.LockCells,
+        nbgrader.ClearSolutions,
+        nbgrader.ClearOutput,
+        nbgrader.CheckCellMetadata,
+        nbgrader.ClearHiddenTests,
+        nbgrader.ComputeChecksums,
+    )
+    exercise = nbformat.reads(solution, as_version=4)
+    try:
+        for step in steps:
+            exercise, _resources = step().preprocess(exercise, {"unique_key": name})
+    except Exception as error:  # RuntimeError, ValidationError, SchemaTooOldError, …
+        raise LocalisationError(
+            f"{name} cannot be made into an exercise: {error}. Mend the cell's tags or its "
+            "BEGIN and END lines."
+        ) from error
+    return notebook.dumps(json.loads(nbformat.writes(exercise)))

@@ -1,0 +1,141 @@
+"""A notebook as the JSON it is: every byte that is not a translated message stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tools.lessons.project import LocalisationError, read_text
+
+Json = dict[str, Any]  # a notebook, or one of its cells
+
+LANGUAGE_TAG = "l10n-lang"  # the one code cell that names the notebook's language
+BADGES_TAG = "badges"  # the Markdown cell whose links the builder writes
+
+
+def parse(text: str, name: str) -> Json:
+    """Reads a notebook's JSON; `name` is for the error message.
+
+    Raises:
+      LocalisationError: if it is not a notebook, or has cells without ids.
+    """
+    try:
+        notebook = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _no_notebook(name, str(error)) from None
+    match notebook:
+        case {"cells": [*cells], "metadata": {**metadata}} if isinstance(
+            metadata.get("language_info", {}), dict
+        ):
+            pass
+        case _:
+            raise _no_notebook(name, "it has no list of cells, or wrong metadata")
+    for number, cell in enumerate(cells, 1):
+        if not _is_cell(cell):
+            raise _no_notebook(name, f"cell {number} lacks a field, or has a wrong one")
+        if not cell.get("id"):
+            raise LocalisationError(
+                f"{name}: cell {number} has no id. Translations are filed by cell id: "
+                "give the cell a readable one (nbformat 4.5)."
+            )
+    return notebook
+
+
+def _no_notebook(name: str, why: str) -> LocalisationError:
+    return LocalisationError(
+        f"{name} is not a notebook: {why}. Restore it from git, or save it with Jupyter."
+    )
+
+
+def _is_cell(cell: Any) -> bool:
+    """Whether it has what the builder needs, in the types of nbformat 4.5."""
+    match cell:
+        case {"cell_type": "code", "outputs": list(), "execution_count": int() | None}:
+            pass
+        case {"cell_type": "markdown" | "raw"}:
+            pass
+        case _:
+            return False
+    lines = cell.get("source")
+    tagged = cell.get("metadata", {})
+    return (
+        isinstance(cell.get("id", ""), str)
+        and (isinstance(lines, str) or _are_strings(lines))
+        and isinstance(tagged, dict)
+        and _are_strings(tagged.get("tags", []))
+    )
+
+
+def _are_strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def read(path: Path) -> Json:
+    """Reads a notebook file."""
+    return parse(read_text(path), str(path))
+
+
+def dumps(notebook: Json) -> str:
+    """The text of a notebook file, formatted as nbformat formats it; key order is kept."""
+    return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+
+
+def source(cell: Json) -> str:
+    """A cell's text."""
+    return "".join(cell["source"])
+
+
+def set_source(cell: Json, text: str) -> None:
+    """Gives a cell another text, as lines if it was lines; the same text changes nothing."""
+    if text == source(cell):
+        return
+    cell["source"] = text if isinstance(cell["source"], str) else text.splitlines(keepends=True)
+
+
+def tags(cell: Json) -> list[str]:
+    """A cell's tags."""
+    return cell.get("metadata", {}).get("tags", [])
+
+
+def cells(notebook: Json, kind: str) -> Iterator[Json]:
+    """The cells of one kind, ``markdown`` or ``code``."""
+    return (cell for cell in notebook["cells"] if cell["cell_type"] == kind)
+
+
+def prose(notebook: Json) -> Iterator[Json]:
+    """The Markdown cells that are translated: all but the badges, which the builder writes."""
+    return (cell for cell in cells(notebook, "markdown") if BADGES_TAG not in tags(cell))
+
+
+def code(notebook: Json) -> list[tuple[str, str]]:
+    """Id and text of every code cell: what its outputs depend on."""
+    return [(cell["id"], source(cell)) for cell in cells(notebook, "code")]
+
+
+def clear_outputs(notebook: Json) -> None:
+    """Takes away what an execution gave."""
+    for cell in cells(notebook, "code"):
+        cell["outputs"], cell["execution_count"] = [], None
+
+
+def copy_outputs(giver: Json, taker: Json) -> None:
+    """Gives the code cells of `taker` the outputs that the same cells have in `giver`."""
+    for old, new in zip(cells(giver, "code"), cells(taker, "code"), strict=True):
+        new["outputs"], new["execution_count"] = old["outputs"], old["execution_count"]
+
+
+def executed(cell: Json) -> bool:
+    """Whether a code cell has been executed; an empty one never is."""
+    return cell.get("execution_count") is not None
+
+
+def strip_volatile(notebook: Json) -> None:
+    """Takes away what differs from run to run: times, Python's version, widgets' state."""
+    metadata = notebook.get("metadata", {})
+    metadata.pop("widgets", None)
+    metadata.get("language_info", {}).pop("version", None)
+    for cell in notebook["cells"]:
+        for key in ("execution", "ExecuteTime"):
+            cell.get("metadata", {}).pop(key, None)

@@ -1,0 +1,100 @@
+"""Executes one lesson from top to bottom, as a reader would with Run All.
+
+    python -m tools.lessons.run --lesson 01 --language en
+
+The executed copy goes to a folder that is named at the end; the lesson itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+from helpers.results.training_result import RESULT_MIME
+from tools.lessons.execute import KERNEL_OPTIONS
+
+LESSONS = Path(__file__).parent
+CELL_SECONDS = 300
+
+
+def find_lesson(number: str, language: str) -> Path:
+    """The notebook whose name begins with `number`.
+
+    Raises:
+      SystemExit: there is none; the message lists what there is.
+    """
+    folder = LESSONS / language
+    if not folder.is_dir():
+        folders = {path.parent.name for path in LESSONS.glob("*/*.ipynb")} - {"solutions"}
+        languages = sorted(folders)
+        raise SystemExit(f"There are no lessons in {language!r}. Choose IN={'|'.join(languages)}.")
+    found = sorted(folder.glob(f"{number.zfill(2)}_*.ipynb"))
+    if not found:
+        numbers = sorted(path.name[:2] for path in folder.glob("[0-9][0-9]_*.ipynb"))
+        raise SystemExit(f"There is no lesson {number!r}. Choose LESSON={'|'.join(numbers)}.")
+    return found[0]
+
+
+def execute(path: Path) -> Any:
+    """Runs every cell in the lesson's own folder; returns the notebook with outputs."""
+    notebook = nbformat.read(path, as_version=4)
+    resources = {"metadata": {"path": str(path.parent)}}
+    client = NotebookClient(
+        notebook, timeout=CELL_SECONDS, resources=resources, extra_arguments=KERNEL_OPTIONS
+    )
+    return client.execute()
+
+
+def best_result(notebook: Any) -> dict[str, Any]:
+    """The training result with the highest accuracy among the outputs; empty without one."""
+    found = [
+        output["data"][RESULT_MIME]
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if RESULT_MIME in output.get("data", {})
+    ]
+    return max(found, key=lambda result: result["accuracy"] or 0, default={})
+
+
+def summary(result: dict[str, Any], seconds: float) -> str:
+    """One line: steps, accuracy, examples per second, seconds."""
+    if not result:
+        return f"executed in {seconds:.0f} s"
+    return (
+        f"{result['steps']} steps on {result['workers']} workers, accuracy "
+        f"{result['accuracy']:.4f}, {result['examples_per_second']:,.0f} examples/s, "
+        f"{result['seconds']:.1f} s of {seconds:.0f} s for the whole lesson"
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tools.lessons.run", description=__doc__)
+    parser.add_argument("--lesson", default="01", help="its number, as 01")
+    parser.add_argument("--language", default="en", help="en, ru, zh, ko or es")
+    args = parser.parse_args(argv)
+    path = find_lesson(args.lesson, args.language)
+    print(f"Running {path.relative_to(LESSONS.parent)} ...", flush=True)
+    start = time.monotonic()
+    try:
+        notebook = execute(path)
+    except CellExecutionError as error:
+        print(f"{path.name} failed.\n{error}", file=sys.stderr)
+        return 1
+    target = Path(tempfile.mkdtemp(prefix="lesson-")) / path.name
+    nbformat.write(notebook, target)
+    print(summary(best_result(notebook), time.monotonic() - start))
+    print(f"Executed notebook: {target}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
