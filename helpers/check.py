@@ -10,10 +10,10 @@ import contextlib
 import importlib
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from helpers.errors import UserCodeError, unknown_choice
+from helpers.exercises.parts import Exercise, Part, Wrong
 from helpers.i18n import _, gettext_noop, number
 
 MODULES = {  # where each task is checked; imported when it is
@@ -64,53 +64,6 @@ MODULES = {  # where each task is checked; imported when it is
 READ_TASK = gettext_noop("Read the task again, and run your own code to see what it does.")
 
 
-class Wrong(Exception):
-    """What a check found that is not as it should be.
-
-    Attributes:
-      expected, found: in words, or as values.
-      hint: where to look; never the solution.
-    """
-
-    def __init__(self, expected: object, found: object, hint: str) -> None:
-        super().__init__(hint)
-        self.expected, self.found, self.hint = expected, found, hint
-
-
-@dataclass(frozen=True)
-class Part:
-    """One claim about an answer, worth points.
-
-    Attributes:
-      claim: in words, in English; it is translated when it is shown.
-      judge: raises `Wrong` unless what was observed fits the case.
-    """
-
-    points: float
-    claim: str
-    judge: Callable[[Any, Mapping[str, Any]], None]
-
-
-@dataclass(frozen=True)
-class Task:
-    """How an answer is checked.
-
-    Attributes:
-      observe: what the answer does in a case: real workers run it, where it is about workers.
-      parts: judged in order; after one that fails, none is.
-      case: the numbers that the reader's own check takes.
-    """
-
-    observe: Callable[[Any, Mapping[str, Any]], Any]
-    parts: tuple[Part, ...]
-    case: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def points(self) -> float:
-        """The most that an answer can earn."""
-        return sum(part.points for part in self.parts)
-
-
 def check(name: str, answers: Mapping[str, Any] | None = None, **case: Any) -> float:
     """Checks one task, says what it found, and returns the points earned.
 
@@ -139,7 +92,7 @@ def check(name: str, answers: Mapping[str, Any] | None = None, **case: Any) -> f
     return earned
 
 
-def find_task(name: str) -> Task:
+def find_task(name: str) -> Exercise:
     """The task of this name.
 
     Raises:
@@ -147,19 +100,12 @@ def find_task(name: str) -> Task:
     """
     if name not in MODULES:
         raise unknown_choice("name", name, MODULES)
-    tasks: dict[str, Task] = importlib.import_module(f"helpers.exercises.{MODULES[name]}").TASKS
-    return tasks[name]
+    return _lesson(MODULES[name])[name]
 
 
-def as_it_is(answer: Any, case: Mapping[str, Any]) -> Any:
-    """What `Task.observe` is where the answer itself is judged: it is returned."""
-    return answer
-
-
-def expect(holds: bool, *, expected: object, found: object, hint: str) -> None:
-    """Raises `Wrong` unless it holds."""
-    if not holds:
-        raise Wrong(expected, found, hint)
+def _lesson(name: str) -> Mapping[str, Exercise]:
+    """The exercises of a lesson; their modules import much, so each is imported when it is used."""
+    return importlib.import_module(f"helpers.exercises.{name}").EXERCISES
 
 
 def _run(function: Callable[..., Any], subject: Any, case: Mapping[str, Any]) -> Any:
@@ -171,7 +117,7 @@ def _run(function: Callable[..., Any], subject: Any, case: Mapping[str, Any]) ->
     except NotImplementedError:
         raise _empty() from None
     except Exception as error:  # whatever the reader's code raises
-        if isinstance(error, UserCodeError) and "NotImplementedError" in str(error):
+        if isinstance(error, UserCodeError) and error.raised == NotImplementedError.__name__:
             raise _empty() from None
         found = f"{type(error).__name__}: {error}"
         raise Wrong(_("an answer that runs"), found, _(READ_TASK)) from error

@@ -10,6 +10,7 @@ from typing import Any
 from helpers.errors import DataError
 from helpers.estimator import tf
 from helpers.i18n import _
+from helpers.params import param
 
 BUNDLED = Path(__file__).parent / "datasets"
 SHUFFLE_BUFFER = 10_000  # TFDS shuffled the files already; this reorders each epoch
@@ -45,7 +46,7 @@ def input_fn(
         dataset = dataset.shuffle(SHUFFLE_BUFFER, seed=params.get("seed"))
     else:
         dataset = load("test", params)
-    dataset = dataset.batch(params.get("batch_size", 64), drop_remainder=training)
+    dataset = dataset.batch(param(params, "batch_size"), drop_remainder=training)
     dataset = dataset.map(scale)  # once for a batch: 64 times fewer calls than for an image
     if mode == "infer":
         dataset = dataset.map(lambda images, labels: images)

@@ -44,12 +44,14 @@ class UserCodeError(ClusterError):
     Attributes:
       task: the task it happened in, as ``"worker 1"``.
       traceback: the traceback as the worker printed it.
+      raised: the name of the exception's class, as ``"ValueError"``.
     """
 
-    def __init__(self, message: str, *, task: str, traceback: str) -> None:
+    def __init__(self, message: str, *, task: str, traceback: str, raised: str) -> None:
         super().__init__(message)
         self.task = task
         self.traceback = traceback
+        self.raised = raised
 
 
 class StoppedError(ClusterError):

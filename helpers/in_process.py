@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from helpers.estimator import tf
-from helpers.cluster.processes import free_ports
+from helpers.system.ports import free_ports
+from helpers.tf_config import write_env
+from helpers.worker.server import server_options
 
 
 def in_process_cluster(workers: int, ps: int) -> Any:
@@ -18,12 +19,10 @@ def in_process_cluster(workers: int, ps: int) -> Any:
 
     Returns: the `ClusterResolver` that `tf.distribute.ParameterServerStrategy` takes.
     """
-    os.environ.pop("TF_CONFIG", None)  # it describes another cluster
+    write_env(None)  # it describes another cluster
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers + ps)]
     spec = tf.train.ClusterSpec({"worker": addresses[:workers], "ps": addresses[workers:]})
-    # A worker waits in one thread for what another must compute, so it needs several.
-    config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=4)
     for job in spec.jobs:
         for index in range(spec.num_tasks(job)):
-            tf.distribute.Server(spec, job_name=job, task_index=index, config=config)
+            tf.distribute.Server(spec, job_name=job, task_index=index, config=server_options())
     return tf.distribute.cluster_resolver.SimpleClusterResolver(spec, rpc_layer="grpc")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from helpers.worker.checkpoints import drop_damaged
 from helpers.estimator import tf
-from helpers.worker.program import WorkerContext
+from helpers.worker.checkpoints import drop_damaged
+from helpers.worker.context import WorkerContext
+from helpers.worker.step_reporter import StepReporter
 
-REPORT_SECONDS = 0.1
 BACKUPS = 2
 
 
@@ -61,9 +60,7 @@ class ReportSteps(tf.keras.callbacks.Callback):
 
     def __init__(self, context: WorkerContext, global_batch: int) -> None:
         super().__init__()
-        self._report = context.report
-        self._global_batch = global_batch
-        self._last = 0.0, 0  # when the last report was sent, and at which step
+        self._reporter = StepReporter(context.report, global_batch)
         self._loss: Any = float("nan")
 
     def set_model(self, model: Any) -> None:
@@ -75,17 +72,14 @@ class ReportSteps(tf.keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Reports, at most ten times a second."""
         self._loss = (logs or {}).get("loss", self._loss)
-        if time.perf_counter() - self._last[0] >= REPORT_SECONDS:
-            self._send()
+        if self._reporter.is_due:
+            self._reporter.send(self._step, float(self._loss))
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
         """Reports the last step, if it was not."""
-        if self._last[0] and int(self.model.optimizer.iterations.numpy()) > self._last[1]:
-            self._send()
+        if self._reporter.has_begun and self._step > self._reporter.step:
+            self._reporter.send(self._step, float(self._loss))
 
-    def _send(self) -> None:
-        step, now = int(self.model.optimizer.iterations.numpy()), time.perf_counter()
-        then, since = self._last
-        speed = (step - since) * self._global_batch / (now - then) if then else None
-        self._report("step", step=step, loss=float(self._loss), examples_per_second=speed)
-        self._last = now, step
+    @property
+    def _step(self) -> int:
+        return int(self.model.optimizer.iterations.numpy())

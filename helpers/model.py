@@ -8,9 +8,11 @@ from typing import Any
 
 from helpers.errors import unknown_choice
 from helpers.estimator import tf
+from helpers.params import DEFAULT_PARAMS, param
 
 NETWORKS = ("cnn", "resnet")
 PRECISIONS = ("float32", "mixed_bfloat16")
+BASE_BATCH = DEFAULT_PARAMS["batch_size"]  # the global batch that a learning rate is given for
 
 
 def model_fn(
@@ -46,14 +48,14 @@ def model_fn(
         )
 
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    global_batch = params.get("batch_size", 64) * replicas
+    global_batch = param(params, "batch_size") * replicas
     loss = tf.reduce_sum(losses) / global_batch  # the replicas' losses will be added up
     step = tf.compat.v1.train.get_or_create_global_step()
     # A Keras optimizer: those of tf.compat.v1 would, under Estimator, divide the loss by the
     # number of replicas once more.
     optimizer = tf.keras.optimizers.legacy.SGD(
-        learning_rate(step, global_batch, params.get("learning_rate", 0.05)),
-        momentum=params.get("momentum", 0.9),
+        learning_rate(step, global_batch, param(params, "learning_rate")),
+        momentum=param(params, "momentum"),
     )
     optimizer.iterations = step
     train_op = optimizer.get_updates(loss, network.trainable_variables)[0]
@@ -158,4 +160,4 @@ def learning_rate(step: tf.Tensor, global_batch: int, base: float, warmup: int =
       base: the learning rate that suits a global batch of 64.
     """
     ramp = tf.minimum(1.0, tf.cast(step + 1, tf.float32) / warmup)
-    return base * global_batch / 64 * ramp
+    return base * global_batch / BASE_BATCH * ramp

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from helpers.charts.picture import Picture
 from helpers.estimator import tf
 from helpers.i18n import _, gettext_noop, number
-from helpers.strategies import make_strategy
+from helpers.worker.devices import make_strategy
 
 # A span is (category, name, start, end): which kind of work, the operation's type, microseconds
 # from the beginning of the step. As a list, so that it travels from a worker to the notebook.

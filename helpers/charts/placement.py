@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
-
+from helpers.charts.boxes import Point, arrow, box, canvas
 from helpers.charts.picture import Picture
 from helpers.i18n import _
 
@@ -30,10 +28,7 @@ def placement_chart(replicas: Sequence[str], variables: Mapping[str, Sequence[st
     storing = sorted(device for device in holding if device not in computing)
     width = max(len(computing), len(storing)) * (WIDTH + GAP) - GAP
     height = HEIGHT * (3.2 if storing else 1)
-    right = width + (1.8 if storing else 0.2)  # room for the words beside the arrows
-    figure = Figure(figsize=(right + 0.2, height + 0.4))
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(-0.2, right), ylim=(-0.2, height + 0.2))
-    axes.set_axis_off()
+    figure, axes = canvas(width + (1.6 if storing else 0), height)  # room for words beside arrows
     lines = {device: _lines(device, replicas, variables) for device in [*computing, *storing]}
     lower = _row(axes, {device: lines[device] for device in computing}, width, 0)
     upper = _row(axes, {device: lines[device] for device in storing}, width, 2.2 * HEIGHT)
@@ -57,41 +52,31 @@ def _lines(
 
 def _row(
     axes: Any, boxes: Mapping[str, Sequence[tuple[str, str]]], width: float, bottom: float
-) -> list[tuple[float, float]]:
+) -> list[Point]:
     """Draws the boxes of one row in the middle of `width`; returns their lower left corners."""
     indent = (width - len(boxes) * (WIDTH + GAP) + GAP) / 2
     corners = [(indent + k * (WIDTH + GAP), bottom) for k in range(len(boxes))]
-    for lines, (left, low) in zip(boxes.values(), corners, strict=True):
-        shape = "round,pad=0,rounding_size=0.1"
-        axes.add_patch(FancyBboxPatch((left, low), WIDTH, HEIGHT, boxstyle=shape, fill=False))
-        for k, (text, color) in enumerate(lines):
-            y = low + HEIGHT * (1 - (k + 1) / (len(lines) + 1))
-            axes.text(left + WIDTH / 2, y, text, ha="center", va="center", color=color, size=11)
+    for lines, corner in zip(boxes.values(), corners, strict=True):
+        box(axes, corner, (WIDTH, HEIGHT), lines)
     return corners
 
 
-def _all_reduce(axes: Any, corners: Sequence[tuple[float, float]]) -> None:
+def _all_reduce(axes: Any, corners: Sequence[Point]) -> None:
     for left, low in corners[:-1]:
         start, middle = left + WIDTH, low + HEIGHT / 2
-        _arrow(axes, (start, middle), (start + GAP, middle), "<->")
+        arrow(axes, (start, middle), (start + GAP, middle), ARROW, "<->")
         axes.text(start + GAP / 2, middle + 0.1, _("all-reduce"), ha="center", color=ARROW, size=10)
 
 
-def _fetch_and_send(
-    axes: Any, lower: Sequence[tuple[float, float]], upper: Sequence[tuple[float, float]]
-) -> None:
+def _fetch_and_send(axes: Any, lower: Sequence[Point], upper: Sequence[Point]) -> None:
     for left, low in lower:
         for other, high in upper:
             for shift, style in ((-0.12, "->"), (0.12, "<-")):
                 start = (left + WIDTH / 2 + shift, low + HEIGHT)
-                _arrow(axes, start, (other + WIDTH / 2 + shift, high), style)
+                arrow(axes, start, (other + WIDTH / 2 + shift, high), ARROW, style)
     x, y = lower[-1][0] + WIDTH / 2, (lower[-1][1] + HEIGHT + upper[-1][1]) / 2
     text = "\n".join([_("↓ values"), _("↑ gradients")])
     axes.text(x + 0.6, y, text, va="center", ha="left", color=ARROW, size=10)
-
-
-def _arrow(axes: Any, start: tuple[float, float], end: tuple[float, float], style: str) -> None:
-    axes.annotate("", end, start, arrowprops={"arrowstyle": style, "color": ARROW})
 
 
 def _describe(replicas: Sequence[str], variables: Mapping[str, Sequence[str]]) -> str:

@@ -6,16 +6,12 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
-
+from helpers.charts.boxes import Point, arrow, box, canvas
 from helpers.charts.picture import Picture
 from helpers.tf_config import EVALUATOR, PS, TFConfig
 
 WIDTH, HEIGHT, GAP = 1.9, 0.7, 0.5  # of a box, in inches, and the space beside it
 NETWORK, FILES = "tab:blue", "tab:orange"
-
-Box = tuple[float, float]  # its lower left corner
 
 
 def roles_chart(configs: Sequence[TFConfig]) -> Picture:
@@ -35,9 +31,7 @@ def roles_chart(configs: Sequence[TFConfig]) -> Picture:
     lower = [task for task in first.tasks if task.type != PS]
     columns = max(len(upper), len(lower), 2)
     size = columns * (WIDTH + GAP) - GAP, (2.6 + 1.6 * bool(upper)) * HEIGHT
-    figure = Figure(figsize=(size[0] + 0.4, size[1] + 0.4))
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(-0.2, size[0] + 0.2), ylim=(-0.2, size[1] + 0.2))
-    axes.set_axis_off()
+    figure, axes = canvas(*size)
 
     places = {task: (k * (WIDTH + GAP), 1.6 * HEIGHT) for k, task in enumerate(lower)}
     places |= {task: (k * (WIDTH + GAP), 3.2 * HEIGHT) for k, task in enumerate(upper)}
@@ -46,41 +40,33 @@ def roles_chart(configs: Sequence[TFConfig]) -> Picture:
     _box(axes, (0, 0), "model_dir", FILES)
     for server in upper:
         for task in lower:
-            _arrow(axes, _top(places[task]), _bottom(places[server]), NETWORK, "<->")
+            arrow(axes, _top(places[task]), _bottom(places[server]), NETWORK, "<->")
     if not upper:
         for left, right in itertools.pairwise(lower):
-            _arrow(axes, _right(places[left]), _left(places[right]), NETWORK, "<->")
-    _arrow(axes, _bottom(places[first.chief]), _top((0, 0)), FILES, "->")
+            arrow(axes, _right(places[left]), _left(places[right]), NETWORK, "<->")
+    arrow(axes, _bottom(places[first.chief]), _top((0, 0)), FILES, "->")
     for task in evaluators:
         _box(axes, (WIDTH + GAP, 0), str(task))
-        _arrow(axes, _right((0, 0)), _left((WIDTH + GAP, 0)), FILES, "->")
+        arrow(axes, _right((0, 0)), _left((WIDTH + GAP, 0)), FILES, "->")
     names = [f"{task} ({first.address_of(task)})" for task in first.tasks]
     return Picture(figure, ", ".join([*names, "model_dir", *map(str, evaluators)]))
 
 
-def _box(axes: Any, corner: Box, text: str, color: str = "black") -> None:
-    shape = "round,pad=0,rounding_size=0.1"
-    patch = FancyBboxPatch(corner, WIDTH, HEIGHT, boxstyle=shape, fill=False, edgecolor=color)
-    axes.add_patch(patch)
-    x, y = corner
-    axes.text(x + WIDTH / 2, y + HEIGHT / 2, text, ha="center", va="center", color=color, size=11)
+def _box(axes: Any, corner: Point, text: str, color: str = "black") -> None:
+    box(axes, corner, (WIDTH, HEIGHT), [(text, color)], color)
 
 
-def _arrow(axes: Any, start: Box, end: Box, color: str, style: str) -> None:
-    axes.annotate("", end, start, arrowprops={"arrowstyle": style, "color": color})
-
-
-def _top(corner: Box) -> Box:
+def _top(corner: Point) -> Point:
     return corner[0] + WIDTH / 2, corner[1] + HEIGHT
 
 
-def _bottom(corner: Box) -> Box:
+def _bottom(corner: Point) -> Point:
     return corner[0] + WIDTH / 2, corner[1]
 
 
-def _left(corner: Box) -> Box:
+def _left(corner: Point) -> Point:
     return corner[0], corner[1] + HEIGHT / 2
 
 
-def _right(corner: Box) -> Box:
+def _right(corner: Point) -> Point:
     return corner[0] + WIDTH, corner[1] + HEIGHT / 2

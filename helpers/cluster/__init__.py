@@ -1,0 +1,1 @@
+"""The notebook's side: starts workers, watches them, starts them again."""

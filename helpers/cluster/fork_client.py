@@ -1,4 +1,4 @@
-"""The notebook's side of `helpers.cluster.fork_server`: asks it for workers, and hears how they end."""
+"""The notebook's side of the fork server: asks it for workers, and hears how they end."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from helpers.cluster.fork_server import Request, take
-from helpers.strategies import nvidia_gpus
+from helpers.cluster.fork_server import Request, claim
+from helpers.system.machine import nvidia_gpus
 
 POLL_SECONDS = 0.1
+STATUS_BYTES = 100  # more than a number and a code take
 
 
 @functools.cache
@@ -129,18 +130,18 @@ class ForkedProcess:
 
     Args:
       lifeline: when this descriptor closes, the process is killed.
-      news: there the process tells its number, and the server its end.
-      ticket: who takes it (`helpers.cluster.fork_server.take`) decides whether the process begins.
+      status_pipe: there the process tells its number, and the server its end.
+      ticket: who claims it (`fork_server.claim`) decides whether the process begins.
       server: lives at least as long as this object.
     """
 
     def __init__(
-        self, lifeline: int, news: int, ticket: int, server: ForkServer | None = None
+        self, lifeline: int, status_pipe: int, ticket: int, server: ForkServer | None = None
     ) -> None:
-        os.set_blocking(news, False)
+        os.set_blocking(status_pipe, False)
         self._server = server
         self._lifeline = lifeline
-        self._news = news
+        self._status_pipe = status_pipe
         self._ticket = ticket
         self._open = True
         self._read = b""
@@ -184,7 +185,7 @@ class ForkedProcess:
         """Sends a signal to it and whatever it started; none if it has ended."""
         with self._lock:
             waits = self.poll() is None and self._pid is None  # for the server, or for its number
-            if waits and number == signal.SIGKILL and take(self._ticket):
+            if waits and number == signal.SIGKILL and claim(self._ticket):
                 self._end(-number)
         if self.poll() is None:
             with suppress(ProcessLookupError):
@@ -199,14 +200,14 @@ class ForkedProcess:
         """Takes in what is told within `seconds`."""
         if not self._open:
             return
-        news = select.poll()
-        news.register(self._news, select.POLLIN)
-        news.poll(1000 * seconds)
+        told = select.poll()
+        told.register(self._status_pipe, select.POLLIN)
+        told.poll(1000 * seconds)
         with self._lock:
             if not self._open:  # closed by another thread meanwhile
                 return
             try:
-                data = os.read(self._news, 100)
+                data = os.read(self._status_pipe, STATUS_BYTES)
             except BlockingIOError:
                 return
             *lines, self._read = (self._read + data).split(b"\n")
@@ -225,7 +226,7 @@ class ForkedProcess:
                 self._returncode = code
             if self._open:
                 self._open = False
-                for descriptor in (self._lifeline, self._news, self._ticket):
+                for descriptor in (self._lifeline, self._status_pipe, self._ticket):
                     os.close(descriptor)
 
 
@@ -233,7 +234,7 @@ def fork(start: Start) -> ForkedProcess:
     """A new worker, from the fork server."""
     request = Request(list(start.arguments), dict(start.own), os.getcwd())
     stdin, lifeline = os.pipe()
-    news, status = os.pipe()
+    status_pipe, status = os.pipe()
     ticket = os.eventfd(1, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
     descriptors = [stdin, start.log, start.events, status, ticket, *start.namespaces]
     try:
@@ -244,10 +245,10 @@ def fork(start: Start) -> ForkedProcess:
             server = ForkServer.get(start.environment, after=server)
             server.fork(request, descriptors)
     except BaseException:
-        for descriptor in (lifeline, news, ticket):
+        for descriptor in (lifeline, status_pipe, ticket):
             os.close(descriptor)
         raise
     finally:
         os.close(stdin)
         os.close(status)
-    return ForkedProcess(lifeline, news, ticket, server)
+    return ForkedProcess(lifeline, status_pipe, ticket, server)

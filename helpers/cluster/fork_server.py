@@ -14,7 +14,6 @@ its ticket, and the namespaces it enters. `helpers.cluster.fork_client` is the o
 from __future__ import annotations
 
 import gc
-import importlib
 import json
 import os
 import select
@@ -88,7 +87,7 @@ class Server:
                 elif descriptor == child.end:
                     self._tell(child)
                 else:
-                    self._bury(child)
+                    self._reap(child)
 
     def _answer(self) -> None:
         message, descriptors, _flags, _address = socket.recv_fds(
@@ -99,7 +98,7 @@ class Server:
             self._open = False
             return
         status, ticket = descriptors[3:5]
-        if take(ticket) and (pid := self._fork(Request.decode(message), descriptors)):
+        if claim(ticket) and (pid := self._fork(Request.decode(message), descriptors)):
             child = Child(pid, os.pidfd_open(pid), status)
             self._watch(child, child.end, select.POLLIN)
             descriptors.remove(status)
@@ -149,16 +148,16 @@ class Server:
         os.close(child.end)
         self._watch(child, child.status, 0)  # an error there: nobody listens any more
 
-    def _bury(self, child: Child) -> None:
+    def _reap(self, child: Child) -> None:
         self._poll.unregister(child.status)
         os.close(child.status)
         os.waitpid(child.pid, 0)
 
 
-def take(ticket: int) -> bool:
+def claim(ticket: int) -> bool:
     """Whether a ticket, an eventfd with the value 1, was still there; nobody gets it twice.
 
-    The server takes it to fork a worker, the notebook to end one that has not been forked: so each
+    The server claims it to fork a worker, the notebook to end one that has not been forked: so each
     knows what the other will do.
     """
     try:
@@ -187,19 +186,24 @@ def run(request: Request, descriptors: list[int]) -> int:
     tempfile.tempdir = None  # it was looked up in the server's environment
     _draw_anew()
 
-    from helpers.worker.program import program as worker
+    from helpers.worker.program import main
 
-    return worker.main(request.arguments)
+    return main(request.arguments)
 
 
 def preload() -> None:
     """Imports what workers need. What fails here fails again in the worker, which says so."""
     with suppress(Exception):
         select_keras_2()
-        for name in ("helpers.worker.training", "helpers.model", "helpers.data", "helpers.keras"):
-            importlib.import_module(name)
-        datasets = importlib.import_module("tensorflow_datasets")
-        datasets.builder_cls("mnist")  # which imports the definitions of all data sets
+        import tensorflow_datasets
+
+        import helpers.data
+        import helpers.model
+        import helpers.worker.program
+        import helpers.worker.training
+        import helpers.worker.work  # noqa: F401
+
+        tensorflow_datasets.builder_cls("mnist")  # which imports the definitions of all data sets
     gc.collect()
     gc.freeze()  # a collection would write to every page, and so unshare it
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from helpers.errors import ConfigError
-from helpers.i18n import _
+from helpers.cluster.processes import TaskProcess
 from helpers.system.isolation import Network
-from helpers.cluster.processes import TaskProcess, free_ports
-from helpers.strategies import share_cores
+from helpers.system.machine import share_cores
+from helpers.system.ports import free_ports
 from helpers.tf_config import EVALUATOR, TFConfig, build
 
 
@@ -24,8 +21,7 @@ class Launcher:
       workers: how many worker processes.
       ps: how many parameter servers; with any, there is a chief besides, the coordinator.
       evaluator: whether an evaluator runs beside them.
-      serves: whether the task of a `TF_CONFIG` only serves.
-      payload: the file with the work.
+      payload: the file with the job.
       folder: where each attempt gets a folder for logs and temporary files.
       network: the workers' own network, or None for the machine's.
     """
@@ -33,7 +29,6 @@ class Launcher:
     workers: int
     ps: int
     evaluator: bool
-    serves: Callable[[TFConfig], bool]
     payload: Path
     folder: Path
     network: Network | None
@@ -69,24 +64,4 @@ class Launcher:
         return self._process(lost.config, lost.log, [])
 
     def _process(self, config: TFConfig, log: Path, cores: Sequence[int]) -> TaskProcess:
-        serves = self.serves(config)
-        return TaskProcess(config, self.payload, log, cores, self.network, serves=serves)
-
-
-def default_start_timeout(workers: int) -> float:
-    """Seconds until a group must be ready: TensorFlow's import takes its cores' time."""
-    return 60.0 * max(1.0, workers / (2 * (os.cpu_count() or 1)))
-
-
-def check_writable(model_dir: str) -> None:
-    """Raises ConfigError, before anything starts, if no checkpoint can be written there."""
-    try:
-        os.makedirs(model_dir, exist_ok=True)
-        with tempfile.TemporaryFile(dir=model_dir) as file:
-            file.write(b"\0" * 4096)
-    except OSError as error:
-        message = _(
-            "Checkpoints cannot be written to model_dir={model_dir!r}: {reason}. Name a folder "
-            "that you may write to, on a disk with room."
-        )
-        raise ConfigError(message.format(model_dir=model_dir, reason=error.strerror)) from None
+        return TaskProcess(config, self.payload, log, cores, self.network)

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 import warnings
-import weakref
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from helpers.messages import payload
-from helpers.errors import ClusterError, check_count
-from helpers.messages.events import Event
-from helpers.i18n import _, ngettext
-from helpers.system.isolation import Network, check_bandwidth
-from helpers.messages.job import EstimatorJob, FunctionJob, estimator_job
-from helpers.cluster.launcher import Launcher, check_writable, default_start_timeout
+from helpers.cluster.base import MAX_RESTARTS, STEP_TIMEOUT_SECONDS, Cluster
+from helpers.cluster.deadlines import Deadlines, default_start_timeout
+from helpers.cluster.launcher import Launcher
 from helpers.cluster.processes import TaskProcess
-from helpers.results.progress import follow
-from helpers.results.training_result import TrainingResult
+from helpers.cluster.supervisor import Supervisor
+from helpers.errors import check_count
+from helpers.i18n import _
+from helpers.messages.events import Event, Kind
+from helpers.messages.job import EstimatorJob, FunctionJob
 from helpers.strategies import (
-    MIRRORED,
     MULTI_WORKER,
     ONE_PROCESS,
     PARAMETER_SERVER,
     check_collective,
     check_strategy,
 )
-from helpers.cluster.supervisor import Deadlines, Supervisor
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from helpers.system.isolation import Network, check_bandwidth
 
 
-class LocalCluster:
+class LocalCluster(Cluster):
     """A group of worker processes on this machine that trains, and that survives its faults.
 
         with LocalCluster(workers=2, collective="RING") as cluster:
@@ -67,6 +59,8 @@ class LocalCluster:
       ConfigError: a choice this machine cannot run.
     """
 
+    folder_prefix = "local-cluster-"
+
     def __init__(
         self,
         workers: int = 2,
@@ -74,9 +68,9 @@ class LocalCluster:
         ps: int | None = None,
         strategy: str | None = None,
         collective: str = "AUTO",
-        max_restarts: int = 3,
+        max_restarts: int = MAX_RESTARTS,
         start_timeout: float | None = None,
-        step_timeout: float = 30.0,
+        step_timeout: float = STEP_TIMEOUT_SECONDS,
         isolated: bool = True,
         bandwidth: float | None = None,
     ) -> None:
@@ -88,80 +82,20 @@ class LocalCluster:
         check_strategy(strategy, workers, ps)
         check_collective(collective, workers)
         check_bandwidth(bandwidth, isolated=isolated)
-        self.workers = workers
-        self.ps = int(strategy == PARAMETER_SERVER) if ps is None else ps
+        start = start_timeout or default_start_timeout(workers)
+        super().__init__(workers, collective, max_restarts, start, step_timeout)
         self.strategy = strategy
-        self.collective = collective
-        self.max_restarts = max_restarts
+        self.ps = int(strategy == PARAMETER_SERVER) if ps is None else ps
         self.isolated = isolated
         self.bandwidth = bandwidth
-        start = start_timeout or default_start_timeout(workers)
-        self.deadlines = Deadlines(start, silence=step_timeout, progress=step_timeout)
-        self.processes: list[TaskProcess] = []
+        self._lock = threading.Lock()  # of the two below
+        self._running = False
         self._supervisor: Supervisor | None = None
-        self._lock = threading.Lock()
-        self._folder: Path | None = None
 
-    def train(
-        self,
-        model_fn: Callable[..., Any],
-        input_fn: Callable[..., Any],
-        *,
-        epochs: int | None = None,
-        steps: int | None = None,
-        params: Mapping[str, Any] | None = None,
-        model_dir: str | Path | None = None,
-        save_checkpoints_steps: int = 200,
-        evaluate: str | None = "after",
-        on_event: Callable[[Event], None] | None = None,
-        progress: bool = True,
-    ) -> TrainingResult:
-        """Trains an Estimator on all workers and waits for the end.
-
-        Every worker runs `tf.estimator.train_and_evaluate` with the strategy in its
-        `RunConfig(train_distribute=…)`. A fault restarts all workers from the last checkpoint.
-
-        Args:
-          model_fn, input_fn: as `tf.estimator.Estimator` takes them. `input_fn` returns one
-            epoch, a `tf.data.Dataset` of (features, labels) batches; in "train" mode it is
-            repeated, and its `input_context` says which shard to read.
-          epochs: passes over the data; or
-          steps: the global step to train to. One of the two, else one epoch.
-          params: hyper-parameters for both functions, over `DEFAULT_PARAMS`.
-          model_dir: where checkpoints go; one that is there is gone on from. By default a
-            temporary folder, deleted with the cluster.
-          save_checkpoints_steps: how many steps a fault may cost.
-          evaluate: "after" the training, by the chief; "beside" it, by one more process that
-            evaluates each checkpoint; or None.
-          on_event: called with every event, in this thread; see `helpers.messages.events`.
-          progress: whether to show a progress bar.
-
-        Raises:
-          ConfigError, DataError: what was asked for cannot be done; the message says why.
-          UserCodeError: `model_fn` or `input_fn` raised; with their own traceback.
-          ClusterError: faults came more than `max_restarts` times.
-          StoppedError: `stop` was called from another thread.
-        """
-        result = TrainingResult.begun(self.strategy, self.workers, self.collective)
-        run_folder = self._new_folder()
-        result.model_dir = str(Path(model_dir or run_folder / "model").absolute())
-        job = estimator_job(
-            model_fn,
-            input_fn,
-            model_dir=result.model_dir,
-            strategy=self.strategy,
-            collective=self.collective,
-            epochs=epochs,
-            steps=steps,
-            params=params,
-            save_checkpoints_steps=save_checkpoints_steps,
-            evaluate=evaluate,
-            replicas=self.workers if self.strategy == MIRRORED else 1,
-        )
-        check_writable(result.model_dir)
-        with closing(self._run(job, run_folder, evaluator=evaluate == "beside")) as events:
-            follow(events, result, on_event=on_event, progress=progress)
-        return result
+    @property
+    def processes(self) -> list[TaskProcess]:
+        """The process of each task, in the present or the last run."""
+        return self._supervisor.processes if self._supervisor else []
 
     def run(
         self,
@@ -178,8 +112,8 @@ class LocalCluster:
         theirs that dies or freezes is replaced, and the others go on meanwhile.
 
         The function makes its own strategy; `TF_CONFIG` is set. If it takes an argument, it is
-        given the `helpers.worker.context.WorkerContext`. When a process dies or freezes, all of them
-        are started again and begin anew: what must not be lost, the function has to save.
+        given the `helpers.worker.context.WorkerContext`. When a process dies or freezes, all of
+        them are started again and begin anew: what must not be lost, the function has to save.
 
         Args:
           function: what to call; it travels as the functions of `train` do.
@@ -200,93 +134,61 @@ class LocalCluster:
         notices: set[str] = set()  # several workers may give the same
         deadlines = replace(self.deadlines, progress=timeout)
         job, evaluator = FunctionJob(function, beside), beside is not None
-        events = self._run(job, self._new_folder(), evaluator=evaluator, deadlines=deadlines)
-        for event in events:
-            if event["event"] == "restart":
-                values.clear()
-            if event["event"] == "result":
-                values[event["task"]] = event["value"]
-            if event["event"] == "notice" and event["message"] not in notices:
-                notices.add(event["message"])
-                warnings.warn(event["message"], stacklevel=2)
-            if on_event:
-                on_event(event)
+        with (
+            self._working(),
+            closing(self._run(job, self._new_folder(), evaluator, deadlines)) as events,
+        ):
+            for event in events:
+                if event["event"] == Kind.RESTART:
+                    values.clear()
+                if event["event"] == Kind.RESULT:
+                    values[event["task"]] = event["value"]
+                if event["event"] == Kind.NOTICE and event["message"] not in notices:
+                    notices.add(event["message"])
+                    warnings.warn(event["message"], stacklevel=2)
+                if on_event:
+                    on_event(event)
         callers = ["chief 0"] if self.ps else [f"worker {k}" for k in range(self.workers)]
         return [values[task] for task in callers + ["evaluator 0"] * evaluator]
 
     def stop(self) -> None:
         """Ends a running training, from any thread; does nothing when none runs."""
         with self._lock:
-            if self._supervisor:
+            if self._supervisor and self._running:
                 self._supervisor.stop()
 
-    def close(self) -> None:
-        """Stops, and deletes the temporary folder with logs and checkpoints; twice is fine."""
-        self.stop()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+    def _train(self, job: EstimatorJob, folder: Path) -> Generator[Event, None, None]:
+        return self._run(job, folder, job.evaluate == "beside", self.deadlines)
 
-    def __enter__(self) -> LocalCluster:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        state = _("training") if self._supervisor else _("idle")
-        workers = ngettext("{count} worker", "{count} workers", self.workers)
-        return f"LocalCluster({workers.format(count=self.workers)}, {self.collective}, {state})"
+    def _already(self) -> str:
+        message = _(
+            "{cluster!r} is at work already. Wait for it, call stop(), or make a second "
+            "LocalCluster: several at once are fine."
+        )
+        return message.format(cluster=self)
 
     def _run(
         self,
-        work: EstimatorJob | FunctionJob,
+        job: EstimatorJob | FunctionJob,
         folder: Path,
-        *,
-        evaluator: bool = False,
-        deadlines: Deadlines | None = None,
+        evaluator: bool,
+        deadlines: Deadlines,
     ) -> Generator[Event, None, None]:
-        """Runs `work` in every task, under supervision."""
-        payload_file = folder / "payload.pkl"
-        payload.save(work, payload_file)
+        """Does a job in every task, under supervision."""
+        payload = folder / "payload.pkl"
+        job.save(payload)
         network = Network.create(self.bandwidth) if self.isolated else None
         processes = 1 if self.strategy in ONE_PROCESS else self.workers
-        launcher = Launcher(
-            processes, self.ps, evaluator, work.serves, payload_file, folder, network
-        )
-
-        def launch(attempt: int) -> list[TaskProcess]:
-            self.processes = launcher.launch(attempt)
-            return self.processes
-
-        deadlines = deadlines or self.deadlines
-        supervisor = Supervisor(launch, launcher.replace, deadlines, self.max_restarts)
+        launcher = Launcher(processes, self.ps, evaluator, payload, folder, network)
+        supervisor = Supervisor(launcher, job.serves, deadlines, self.max_restarts)
         with self._lock:
-            if self._supervisor:
-                supervisor.close()
-                message = _(
-                    "{cluster!r} is at work already. Wait for it, call stop(), or make a second "
-                    "LocalCluster: several at once are fine."
-                )
-                raise ClusterError(message.format(cluster=self))
-            self._supervisor = supervisor
+            self._supervisor, self._running = supervisor, True
         try:
             with closing(supervisor.run()) as events:
                 yield from events
         finally:
             with self._lock:
-                self._supervisor = None
+                self._running = False
                 supervisor.close()
             if network:
                 network.close()
-
-    def _new_folder(self) -> Path:
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="local-cluster-"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        return Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))

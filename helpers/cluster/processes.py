@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
-from helpers.messages.events import EVENT_FD, Event, decode
 from helpers.cluster.fork_client import Start, can_fork, fork
 from helpers.i18n import LANGUAGE, language
+from helpers.messages.events import EVENT_FD, Event, decode
 from helpers.system.isolation import NAMESPACES, Network
+from helpers.system.ports import without_proxies
 from helpers.tf_config import Task, TFConfig
 
-# gRPC would send even its connections to this machine through a proxy.
-PROXY_VARIABLES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy", "no_proxy")
+READ_BYTES = 1 << 16
+LOG_TAIL_BYTES = 1 << 14
+END_SECONDS = 5.0
 OWN_VARIABLES = ("TF_CONFIG", "TMPDIR", LANGUAGE)
 
 
@@ -62,7 +62,6 @@ class TaskProcess:
     Attributes:
       config: its `TF_CONFIG`.
       log: the file it prints to.
-      serves: whether it waits to be asked and never ends by itself.
     """
 
     def __init__(
@@ -72,12 +71,9 @@ class TaskProcess:
         log: Path,
         cores: Sequence[int],
         network: Network | None = None,
-        *,
-        serves: bool = False,
     ) -> None:
         self.config = config
         self.log = log
-        self.serves = serves
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         try:
@@ -124,7 +120,7 @@ class TaskProcess:
         if self._reader is None:
             return []
         try:
-            while data := os.read(self._reader, 1 << 16):
+            while data := os.read(self._reader, READ_BYTES):
                 self._unread += data
         except BlockingIOError:
             pass
@@ -133,7 +129,7 @@ class TaskProcess:
         *lines, self._unread = self._unread.split(b"\n")
         return [event for line in lines if (event := decode(line)) is not None]
 
-    def wait(self, seconds: float = 5) -> int:
+    def wait(self, seconds: float = END_SECONDS) -> int:
         """Waits for the end; the exit code, or minus the number of the signal.
 
         A process still there after `seconds` is killed.
@@ -156,7 +152,7 @@ class TaskProcess:
     def log_tail(self, lines: int = 12) -> str:
         """The last lines it printed."""
         with self.log.open("rb") as file:
-            file.seek(max(0, self.log.stat().st_size - 16_384))
+            file.seek(max(0, self.log.stat().st_size - LOG_TAIL_BYTES))
             text = file.read().decode(errors="replace")
         return "\n".join(text.splitlines()[-lines:])
 
@@ -166,31 +162,11 @@ class TaskProcess:
             self._reader = None
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that were free on every interface a moment ago.
-
-    TensorFlow's server takes a number, not an open socket, so another program may still be
-    faster; the supervisor then starts the group again on other ports.
-    """
-    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-    with ExitStack() as held:  # all at once, so that no number comes twice
-        return [_bound(held.enter_context(socket.socket(family))) for _ in range(count)]
-
-
-def _bound(unused: socket.socket) -> int:
-    if unused.family == socket.AF_INET6:
-        unused.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    unused.bind(("", 0))
-    return unused.getsockname()[1]
-
-
 def _environment() -> dict[str, str]:
     """What all workers of this program have in common."""
-    environ = {
-        name: value
-        for name, value in os.environ.items()
-        if name.lower() not in PROXY_VARIABLES and name not in OWN_VARIABLES
-    }
+    environ = without_proxies(os.environ)
+    for name in OWN_VARIABLES:
+        environ.pop(name, None)
     environ.setdefault("MALLOC_ARENA_MAX", "2")  # 90 MB less in a worker, measured
     environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs
     return environ

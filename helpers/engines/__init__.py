@@ -1,0 +1,1 @@
+"""Where else than on this machine a training can run."""

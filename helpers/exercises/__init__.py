@@ -1,1 +1,1 @@
-"""The tasks of the exercises, a module for each lesson; `helpers.check` calls them."""
+"""The exercises, a module for each lesson; `helpers.check` calls them."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from helpers.check import Part, Task, as_it_is, expect
 from helpers.cluster.local import LocalCluster
+from helpers.exercises.parts import Exercise, Part, as_it_is, expect
 from helpers.i18n import _, gettext_noop, number
-from helpers.strategies import MIRRORED, PARAMETER_SERVER, logical_cpus, make_strategy
+from helpers.strategies import MIRRORED, PARAMETER_SERVER
+from helpers.tf_config import write_env
 
 Case = Mapping[str, Any]
 CENTRAL = "CentralStorageStrategy"
@@ -24,6 +24,7 @@ def _hold(answer: Callable[..., Any], case: Case) -> dict[str, tuple[Any, list[i
     def measure() -> dict[str, list[int]]:
         from helpers.estimator import tf
         from helpers.in_process import in_process_cluster
+        from helpers.worker.devices import logical_cpus
 
         storing, *computing = logical_cpus(devices + 1)
         central = tf.distribute.experimental.CentralStorageStrategy
@@ -72,6 +73,7 @@ def _pick(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
 
     def add_up(context: Any) -> dict[str, Any]:
         from helpers.estimator import tf
+        from helpers.worker.devices import logical_cpus
 
         devices = logical_cpus(2)
         cluster = {job: list(addresses) for job, addresses in context.config.cluster.items()}
@@ -86,7 +88,9 @@ def _pick(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
         return {"strategy": type(strategy).__name__, "total": int(first)}
 
     def count_replicas() -> list[int]:
-        os.environ.pop("TF_CONFIG")
+        from helpers.worker.devices import logical_cpus
+
+        write_env(None)
         devices = logical_cpus(max(count for _cluster, count in machines))
         strategies = [answer(cluster, devices[:count]) for cluster, count in machines]
         return [strategy.num_replicas_in_sync for strategy in strategies]
@@ -128,6 +132,7 @@ def _train(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
 
     def train() -> dict[str, Any]:
         from helpers.estimator import tf
+        from helpers.worker.devices import make_strategy
 
         strategy = make_strategy(MIRRORED, replicas=replicas)
         x = tf.reshape(tf.linspace(-1.0, 1.0, 960), [-1, 1])
@@ -181,8 +186,8 @@ def _chosen(answers: Any, case: Case) -> None:
     )
 
 
-TASKS = {
-    "held": Task(
+EXERCISES = {
+    "held": Exercise(
         _hold,
         (
             Part(
@@ -206,7 +211,7 @@ TASKS = {
         ),
         {"sizes": [80, 12, 4, 40], "devices": 3},
     ),
-    "pick": Task(
+    "pick": Exercise(
         _pick,
         (
             Part(2, gettext_noop("Two workers train together."), _together),
@@ -214,7 +219,7 @@ TASKS = {
         ),
         {"machines": [({}, 3), ({"worker": ["10.0.0.1:2222"]}, 3), ({}, 1)]},
     ),
-    "train_all": Task(
+    "train_all": Exercise(
         _train,
         (
             Part(1, gettext_noop("Every device has a copy of each variable."), _mirrors),
@@ -222,7 +227,7 @@ TASKS = {
         ),
         {"replicas": 2},
     ),
-    "strategy_for": Task(
+    "strategy_for": Exercise(
         as_it_is,
         (Part(2, gettext_noop("Every strategy fits its hardware."), _chosen),),
         {

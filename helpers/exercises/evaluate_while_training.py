@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from helpers.check import Part, Task, expect
 from helpers.cluster.local import LocalCluster
+from helpers.exercises.parts import Exercise, Part, expect
 from helpers.i18n import _, gettext_noop, number
 
 Case = Mapping[str, Any]
@@ -65,19 +64,14 @@ def _numbers(values: list[float]) -> str:
 def _ask_after_each(answer: Callable[..., Any], case: Case) -> list[tuple[Series, Any, Any]]:
     """What the answer says after each evaluation up to the one that ends it, and what is right."""
     seen = []
-    for evaluations in case["series"]:
-        for count in range(1, len(evaluations) + 1):
+    for evaluations, end, best in case["series"]:
+        for count, (step, _accuracy) in enumerate(evaluations, 1):
             known = [tuple(one) for one in evaluations[:count]]
-            right = _right_to_keep(known, case["patience"])
+            right = best if step == end else None
             seen.append((known, answer(list(known), case["patience"]), right))
-            if right is not None:
+            if step == end:
                 break
     return seen
-
-
-def _right_to_keep(evaluations: Series, patience: int) -> int | None:
-    best, _accuracy = max(evaluations, key=lambda one: (one[1], -one[0]))
-    return best if evaluations[-1][0] - best >= patience else None
 
 
 def _stops(seen: list[tuple[Series, Any, Any]], case: Case) -> None:
@@ -107,22 +101,11 @@ def _keeps(seen: list[tuple[Series, Any, Any]], case: Case) -> None:
 
 
 def _follow(answer: Callable[..., Any], case: Case) -> list[Any]:
-    return [answer(list(saved), seconds) for saved, seconds in case["trainings"]]
-
-
-def _right_to_see(saved: list[float], seconds: float) -> list[int]:
-    seen, free = [], 0.0
-    for checkpoint, (moment, newer) in enumerate(itertools.pairwise([*saved, math.inf])):
-        begin = max(free, moment)
-        if begin < newer:
-            seen.append(checkpoint)
-            free = begin + seconds
-    return seen
+    return [answer(list(saved), seconds) for saved, seconds, _right in case["trainings"]]
 
 
 def _sees(found: list[Any], case: Case) -> None:
-    for one, (saved, seconds) in zip(found, case["trainings"], strict=True):
-        right = _right_to_see(list(saved), seconds)
+    for one, (saved, seconds, right) in zip(found, case["trainings"], strict=True):
         expect(
             isinstance(one, list) and one == right,
             expected=_("{right}, for {saved} and {seconds} seconds").format(
@@ -134,22 +117,11 @@ def _sees(found: list[Any], case: Case) -> None:
 
 
 def _choices(answer: Callable[..., Any], case: Case) -> list[Any]:
-    return [answer(**numbers) for numbers in case["situations"]]
-
-
-def _right_way(numbers: Mapping[str, Any]) -> str:
-    direct = numbers["images"] / numbers["rate"]
-    waits = {
-        "direct": direct,
-        "distributed": direct / numbers["workers"] + numbers["order_seconds"],
-        "side-car": numbers["save_seconds"] if numbers["may_be_late"] else math.inf,
-    }
-    return min(waits, key=lambda way: waits[way])
+    return [answer(**numbers) for numbers, _right in case["situations"]]
 
 
 def _waits_least(found: list[Any], case: Case) -> None:
-    for one, numbers in zip(found, case["situations"], strict=True):
-        right = _right_way(numbers)
+    for one, (numbers, right) in zip(found, case["situations"], strict=True):
         expect(
             one == right,
             expected=_("{value}, with {numbers}").format(value=repr(right), numbers=dict(numbers)),
@@ -169,8 +141,8 @@ def _situation(images: int, workers: int, save_seconds: float, *, late: bool) ->
     }
 
 
-TASKS = {
-    "shared_accuracy": Task(
+EXERCISES = {
+    "shared_accuracy": Exercise(
         _accuracies,
         (
             Part(1, gettext_noop("All workers see the same number."), _agree),
@@ -178,7 +150,7 @@ TASKS = {
         ),
         {"parts": [[(30, 40), (5, 10)], [(0, 1), (90, 99)]]},
     ),
-    "to_keep": Task(
+    "to_keep": Exercise(
         _ask_after_each,
         (
             Part(2, gettext_noop("Training ends when it should."), _stops),
@@ -187,34 +159,44 @@ TASKS = {
         {
             "patience": 300,
             "series": [
-                [(100, 0.7), (200, 0.8), (300, 0.79), (400, 0.78), (500, 0.79), (600, 0.9)],
-                [(100, 0.8), (200, 0.7), (300, 0.85), (500, 0.84), (550, 0.84), (650, 0.83)],
-                [(100, 0.9), (300, 0.9), (450, 0.7)],
+                # the evaluations, the step at which training ends, the step of the best
+                (
+                    [(100, 0.7), (200, 0.8), (300, 0.79), (400, 0.78), (500, 0.79), (600, 0.9)],
+                    500,
+                    200,
+                ),
+                (
+                    [(100, 0.8), (200, 0.7), (300, 0.85), (500, 0.84), (550, 0.84), (650, 0.83)],
+                    650,
+                    300,
+                ),
+                ([(100, 0.9), (300, 0.9), (450, 0.7)], 450, 100),
             ],
         },
     ),
-    "evaluated": Task(
+    "evaluated": Exercise(
         _follow,
         (Part(2, gettext_noop("You know what a side-car evaluates."), _sees),),
         {
             "trainings": [
-                ([10, 20, 30, 40], 4),
-                ([10, 20, 30, 40, 50], 25),
-                ([10, 20, 60, 61, 62], 15),
-                ([5], 100),
+                # when checkpoints were saved, the seconds of an evaluation, what is evaluated
+                ([10, 20, 30, 40], 4, [0, 1, 2, 3]),
+                ([10, 20, 30, 40, 50], 25, [0, 2, 4]),
+                ([10, 20, 60, 61, 62], 15, [0, 1, 2, 4]),
+                ([5], 100, [0]),
             ]
         },
     ),
-    "cheapest": Task(
+    "cheapest": Exercise(
         _choices,
         (Part(2, gettext_noop("The training waits as briefly as it can."), _waits_least),),
         {
             "situations": [
-                _situation(10_000, 4, 3.0, late=False),
-                _situation(10_000, 4, 1.0, late=True),
-                _situation(1_000, 4, 2.0, late=True),
-                _situation(1_000, 8, 0.1, late=False),
-                _situation(10_000, 8, 3.0, late=True),
+                (_situation(10_000, 4, 3.0, late=False), "distributed"),
+                (_situation(10_000, 4, 1.0, late=True), "side-car"),
+                (_situation(1_000, 4, 2.0, late=True), "direct"),
+                (_situation(1_000, 8, 0.1, late=False), "direct"),
+                (_situation(10_000, 8, 3.0, late=True), "distributed"),
             ]
         },
     ),

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from helpers.check import Part, Task, expect
 from helpers.cluster.local import LocalCluster
+from helpers.exercises.old_program import CLASSES, estimator_losses, examples
+from helpers.exercises.parts import Exercise, Part, expect
 from helpers.i18n import _, gettext_noop, number
 
 Case = Mapping[str, Any]
 Losses = dict[str, list[float]]  # of each step, by program
-
-CLASSES = 3
 
 
 def _losses(answer: Callable[..., Any], case: Case) -> Losses:
@@ -28,7 +24,7 @@ def _losses(answer: Callable[..., Any], case: Case) -> Losses:
         from helpers.estimator import tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        model, data = answer(strategy, _examples(), case["batch_size"])
+        model, data = answer(strategy, examples(), case["batch_size"])
         model.distribute_reduction_method = "first"  # see lesson 11
         losses: list[float] = []
         callback = tf.keras.callbacks.LambdaCallback(
@@ -40,74 +36,7 @@ def _losses(answer: Callable[..., Any], case: Case) -> Losses:
 
     with LocalCluster(workers=2) as cluster:
         keras = cluster.run(run, timeout=60)[0]
-    return {"Estimator": _estimator_losses(case["batch_size"], case["steps"]), "Keras": keras}
-
-
-def _examples() -> Any:
-    """A dataset of single examples; 96 of them make 6 global batches of 16."""
-    from helpers.estimator import tf
-
-    features = np.random.default_rng(1).normal(size=[96, 4]).astype("float32")
-    return tf.data.Dataset.from_tensor_slices((features, features.argmax(1) % CLASSES))
-
-
-@functools.cache
-def _estimator_losses(batch_size: int, steps: int) -> list[float]:
-    """The losses of the old program, which the notebook shows, on two real workers."""
-
-    def input_fn(mode: str, params: Mapping[str, Any], input_context: Any) -> Any:
-        pipelines, own = input_context.num_input_pipelines, input_context.input_pipeline_id
-        return _examples().shard(pipelines, own).batch(params["batch_size"])
-
-    with tempfile.TemporaryDirectory() as folder, LocalCluster(workers=2) as cluster:
-        file = Path(folder) / "losses"
-        cluster.train(
-            functools.partial(_model_fn, file=str(file)),
-            input_fn,
-            steps=steps,
-            params={"batch_size": batch_size},
-            evaluate=None,
-            progress=False,
-        )
-        return [json.loads(line) for line in file.read_text().splitlines()]
-
-
-def _model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], file: str) -> Any:
-    from helpers.estimator import tf
-
-    layer = tf.keras.layers.Dense(CLASSES, kernel_initializer="identity")
-    logits = layer(features)
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    loss = tf.reduce_sum(losses) / (params["batch_size"] * replicas)
-    step = tf.compat.v1.train.get_or_create_global_step()
-    rate = tf.compat.v1.train.exponential_decay(0.5, step, decay_steps=2, decay_rate=0.8)
-    optimizer = tf.keras.optimizers.legacy.SGD(rate, momentum=0.9)
-    optimizer.iterations = step
-    train_op = optimizer.get_updates(loss, layer.trainable_variables)[0]
-    return tf.estimator.EstimatorSpec(
-        mode, loss=loss, train_op=train_op, training_chief_hooks=[_write_losses(file)]
-    )
-
-
-def _write_losses(file: str) -> Any:
-    """A hook that writes down the loss of every step."""
-    from helpers.estimator import tf
-
-    class WriteLosses(tf.estimator.SessionRunHook):
-        def begin(self) -> None:
-            graph = tf.compat.v1.get_default_graph()
-            # The last one is the sum over the replicas, as for `helpers.worker.hooks.ProgressHook`.
-            self.loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
-
-        def before_run(self, run_context: Any) -> Any:
-            return tf.estimator.SessionRunArgs(self.loss)
-
-        def after_run(self, run_context: Any, run_values: Any) -> None:
-            with open(file, "a") as lines:
-                print(float(run_values.results), file=lines)
-
-    return WriteLosses()
+    return {"Estimator": estimator_losses(case["batch_size"], case["steps"]), "Keras": keras}
 
 
 def _begins_alike(seen: Losses, case: Case) -> None:
@@ -339,8 +268,8 @@ def _answers_alike(seen: dict[str, Any], case: Case) -> None:
             )
 
 
-TASKS = {
-    "migrated": Task(
+EXERCISES = {
+    "migrated": Exercise(
         _losses,
         (
             Part(2, gettext_noop("Its first step has the loss of the Estimator."), _begins_alike),
@@ -348,7 +277,7 @@ TASKS = {
         ),
         {"batch_size": 8, "steps": 12},
     ),
-    "restored": Task(
+    "restored": Exercise(
         _restore,
         (
             Part(2, gettext_noop("The model predicts as the Estimator does."), _predicts_alike),
@@ -356,7 +285,7 @@ TASKS = {
         ),
         {"sizes": {"features": 6, "units": 6, "step": 1200}},
     ),
-    "train_to": Task(
+    "train_to": Exercise(
         _count_steps,
         (
             Part(
@@ -380,7 +309,7 @@ TASKS = {
         ),
         {"batches": 7, "max_steps": [20, 33, 30]},
     ),
-    "served": Task(
+    "served": Exercise(
         _serve,
         (
             Part(1, gettext_noop("A client finds the signature that it knows."), _is_found),

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from helpers.check import Part, Task, expect
 from helpers.cluster.local import LocalCluster
 from helpers.errors import ConfigError
+from helpers.exercises.parts import Exercise, Part, expect
 from helpers.i18n import _, gettext_noop, number
 from helpers.tf_config import EVALUATOR, TFConfig
 
@@ -125,18 +125,13 @@ def _equal(batches: list[list[int]], case: Case) -> None:
 
 def _count_steps(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
     """The answer's steps, and the epochs that real tasks make of them."""
-    found = [answer(**numbers) for numbers in case["trainings"]]
+    found = [answer(**numbers) for numbers, _steps in case["trainings"]]
     measured = case["measure"]
-    right = found == [_right_steps(numbers) for numbers in case["trainings"]]
+    right = found == [steps for _numbers, steps in case["trainings"]]
     if not measured or not right or not isinstance(found[0], int):
         return {"steps": found}
     asked = answer(**measured, tasks=2, asynchronous=True)
     return {"steps": found, "epochs": _measure(asked, measured)}
-
-
-def _right_steps(numbers: Mapping[str, Any]) -> int:
-    batches = numbers["examples"] // numbers["batch_size"] * numbers["epochs"]
-    return int(batches if numbers["asynchronous"] else batches // numbers["tasks"])
 
 
 def _measure(steps: int, training: Mapping[str, int]) -> float:
@@ -165,8 +160,7 @@ def _measure(steps: int, training: Mapping[str, int]) -> float:
 
 
 def _right(seen: dict[str, Any], case: Case) -> None:
-    for found, numbers in zip(seen["steps"], case["trainings"], strict=True):
-        right = _right_steps(numbers)
+    for found, (numbers, right) in zip(seen["steps"], case["trainings"], strict=True):
         expect(
             found == right,
             expected=_("{value}, with {numbers}").format(value=right, numbers=dict(numbers)),
@@ -248,8 +242,8 @@ def _training(
     }
 
 
-TASKS = {
-    "whole_cluster": Task(
+EXERCISES = {
+    "whole_cluster": Exercise(
         _read_configs,
         (
             Part(1, gettext_noop("All but the evaluator make one cluster."), _connected),
@@ -264,7 +258,7 @@ TASKS = {
             }
         },
     ),
-    "training_batches": Task(
+    "training_batches": Exercise(
         _read_batches,
         (
             Part(2, gettext_noop("Each epoch is complete, and well mixed."), _mixed),
@@ -272,7 +266,7 @@ TASKS = {
         ),
         {"count": 202, "batch_size": 4, "epochs": 3},
     ),
-    "max_steps": Task(
+    "max_steps": Exercise(
         _count_steps,
         (
             Part(2, gettext_noop("You count the steps of all tasks."), _right),
@@ -280,15 +274,15 @@ TASKS = {
         ),
         {
             "trainings": [
-                _training(6000, 100, 3, 1, asynchronous=True),
-                _training(6000, 100, 3, 1, asynchronous=False),
-                _training(60_000, 50, 4, 5, asynchronous=True),
-                _training(60_000, 50, 4, 5, asynchronous=False),
+                (_training(6000, 100, 3, 1, asynchronous=True), 60),
+                (_training(6000, 100, 3, 1, asynchronous=False), 20),
+                (_training(60_000, 50, 4, 5, asynchronous=True), 6000),
+                (_training(60_000, 50, 4, 5, asynchronous=False), 1500),
             ],
             "measure": {"examples": 1000, "batch_size": 10, "epochs": 2},
         },
     ),
-    "train_op": Task(
+    "train_op": Exercise(
         _make_steps,
         (Part(2, gettext_noop("Training ends after max_steps steps."), _ends),),
         {"weight": 5.0, "turns": 3},

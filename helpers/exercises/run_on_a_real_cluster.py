@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from helpers.check import Part, Task, as_it_is, expect
 from helpers.cluster.local import LocalCluster
 from helpers.errors import ConfigError
+from helpers.exercises.manifests import pods_work, restarts_well
+from helpers.exercises.parts import Exercise, Part, as_it_is, expect
 from helpers.i18n import _, gettext_noop
-from helpers.tf_config.slurm import config_from_slurm
-from helpers.tf_config import EVALUATOR, PS, TFConfig, build
-from helpers.engines.kubernetes.tfjob import TFJob
-from helpers.engines.kubernetes.rules import CONTAINER
+from helpers.tf_config import WORKER, TFConfig, build
+from helpers.tf_config import Task as ClusterTask
 
 Case = Mapping[str, Any]
 Parts = dict[str, list[str]]  # by task, what its program called
@@ -30,7 +29,7 @@ def _parts(answer: Callable[..., Any], case: Case) -> dict[str, Parts]:
         name: {str(config.task): _calls(answer, config) for config in _configs(cluster)}
         for name, cluster in case["clusters"].items()
     }
-    if case["real"] and seen["workers"] == _right_parts(case["clusters"]["workers"]):
+    if case["real"] and seen["workers"] == case["clusters"]["workers"]["parts"]:
         with LocalCluster(workers=2) as cluster:
             program = _program(answer)
             found = cluster.run(program, beside=program, timeout=60)
@@ -80,18 +79,9 @@ def _program(answer: Callable[..., Any]) -> Callable[[], list[str]]:
     return run
 
 
-def _right_parts(cluster: Mapping[str, Any]) -> Parts:
-    alone = {EVALUATOR: ["evaluate"], PS: ["serve"]}
-    return {
-        str(config.task): alone.get(config.task.type, ["train"])
-        + ["export"] * (config.task == config.chief)
-        for config in _configs(cluster)
-    }
-
-
 def _does_its_part(name: str) -> Callable[[dict[str, Parts], Case], None]:
     def judge(seen: dict[str, Parts], case: Case) -> None:
-        right = _right_parts(case["clusters"][name])
+        right = case["clusters"][name]["parts"]
         expect(
             seen[name] == right,
             expected=_in_words(right),
@@ -114,7 +104,9 @@ def _slurm_texts(answer: Callable[..., Any], case: Case) -> dict[str, list[Any]]
     }
 
 
-def _processes(nodes: Sequence[str], per_node: int) -> list[dict[str, str]]:
+def _processes(
+    nodes: Sequence[str], per_node: int, addresses: Sequence[str]
+) -> list[dict[str, str]]:
     """The variables that each process finds."""
     return [
         {
@@ -129,14 +121,16 @@ def _processes(nodes: Sequence[str], per_node: int) -> list[dict[str, str]]:
 def _finds_its_place(name: str) -> Callable[[dict[str, list[Any]], Case], None]:
     def judge(seen: dict[str, list[Any]], case: Case) -> None:
         step = case["steps"][name]
-        for found, variables in zip(seen[name], _processes(**step), strict=True):
+        cluster = {WORKER: tuple(step["addresses"])}
+        for rank, variables in enumerate(_processes(**step)):
+            found = seen[name][rank]
             expect(
                 isinstance(found, str),
                 expected=_("a TF_CONFIG as TensorFlow reads it"),
                 found=type(found).__name__,
                 hint=_("TF_CONFIG is a text. json.dumps makes it of a dict."),
             )
-            right = _right_config(variables, **step)
+            right = TFConfig(cluster, ClusterTask(WORKER, rank))
             expect(
                 _config(found) == right,
                 expected=right.to_json(),
@@ -145,16 +139,6 @@ def _finds_its_place(name: str) -> Callable[[dict[str, list[Any]], Case], None]:
             )
 
     return judge
-
-
-def _right_config(variables: Mapping[str, str], nodes: Sequence[str], per_node: int) -> TFConfig:
-    counts = {
-        "SLURM_STEP_NUM_TASKS": str(per_node * len(nodes)),
-        "SLURM_STEP_TASKS_PER_NODE": f"{per_node}(x{len(nodes)})",
-    }
-    config = config_from_slurm({**variables, **counts})
-    assert config is not None  # there are several processes
-    return config
 
 
 def _config(text: str) -> TFConfig | None:
@@ -214,67 +198,10 @@ def _started_well(name: str, hint: str) -> Callable[[dict[str, list[tuple[int, A
     return judge
 
 
-def _pods_work(job: Any, case: Case) -> None:
-    replicas = _replicas(job)
-    counts = {role: spec.get("replicas", 1) for role, spec in replicas.items()}
-    expect(
-        counts == case["counts"],
-        expected=case["counts"],
-        found=counts,
-        hint=_("Mend the roles that are there, and add or remove none."),
-    )
-    for role, spec in replicas.items():
-        pod = spec["template"]["spec"]
-        expect(
-            _claim(pod) == case["claim"],
-            expected=_("{path} in the claim {claim}, for {role}").format(
-                path=case["payload"], claim=case["claim"], role=role
-            ),
-            found={"volumes": pod.get("volumes")},
-            hint=_("On which volume does each pod look for the payload?"),
-        )
-
-
-def _replicas(job: Any) -> Mapping[str, Any]:
-    """The roles of a TFJob; raises `Wrong` if it cannot work."""
-    hint = _("Keep what `yaml.safe_load` has made of the text, and mend what is in it.")
-    try:
-        manifest = TFJob(job).manifest
-    except ConfigError as error:
-        expect(False, expected=_("a TFJob that can work"), found=str(error), hint=hint)
-        raise
-    replicas: Mapping[str, Any] = manifest["spec"]["tfReplicaSpecs"]
-    return replicas
-
-
-def _claim(pod: Mapping[str, Any]) -> str | None:
-    """The claim in which the payload of a pod lies; None if it lies in no claim."""
-    [container] = [one for one in pod["containers"] if one["name"] == CONTAINER]
-    payload = str(container["command"][-1])
-    volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
-    for mount in container.get("volumeMounts", ()):
-        if payload.startswith(f"{mount['mountPath'].rstrip('/')}/"):
-            claim = volumes.get(mount["name"], {}).get("persistentVolumeClaim", {})
-            return str(claim.get("claimName"))
-    return None
-
-
-def _restarts_well(job: Any, case: Case) -> None:
-    for role, spec in _replicas(job).items():
-        expect(
-            spec.get("restartPolicy") == "ExitCode",
-            expected=_("pods of {role} that are started again after 138, and not after 1").format(
-                role=role
-            ),
-            found={"restartPolicy": spec.get("restartPolicy")},
-            hint=_("Which policy looks at the code that a pod ends with?"),
-        )
-
-
 LOST, KILLED, FAULT = 138, 137, 1
 DONE = [0, 0]
-TASKS = {
-    "own_part": Task(
+EXERCISES = {
+    "own_part": Exercise(
         _parts,
         (
             Part(
@@ -288,13 +215,29 @@ TASKS = {
         ),
         {
             "clusters": {
-                "workers": {"machines": 2, "roles": {"evaluator": True}},
-                "with a chief": {"machines": 3, "roles": {"chief": True, "ps": 1}},
+                "workers": {
+                    "machines": 2,
+                    "roles": {"evaluator": True},
+                    "parts": {
+                        "worker 0": ["train", "export"],
+                        "worker 1": ["train"],
+                        "evaluator 0": ["evaluate"],
+                    },
+                },
+                "with a chief": {
+                    "machines": 3,
+                    "roles": {"chief": True, "ps": 1},
+                    "parts": {
+                        "chief 0": ["train", "export"],
+                        "worker 0": ["train"],
+                        "ps 0": ["serve"],
+                    },
+                },
             },
             "real": True,
         },
     ),
-    "slurm_config": Task(
+    "slurm_config": Exercise(
         _slurm_texts,
         (
             Part(
@@ -310,12 +253,20 @@ TASKS = {
         ),
         {
             "steps": {
-                "one on each node": {"nodes": ["node9", "node10", "gpu1"], "per_node": 1},
-                "several on a node": {"nodes": ["node9", "node10"], "per_node": 2},
+                "one on each node": {
+                    "nodes": ["node9", "node10", "gpu1"],
+                    "per_node": 1,
+                    "addresses": ["node9:20000", "node10:20000", "gpu1:20000"],
+                },
+                "several on a node": {
+                    "nodes": ["node9", "node10"],
+                    "per_node": 2,
+                    "addresses": ["node9:20000", "node9:20001", "node10:20000", "node10:20001"],
+                },
             }
         },
     ),
-    "start_again": Task(
+    "start_again": Exercise(
         _supervise,
         (
             Part(
@@ -352,11 +303,11 @@ TASKS = {
             }
         },
     ),
-    "mended_job": Task(
+    "mended_job": Exercise(
         as_it_is,
         (
-            Part(1, gettext_noop("All pods share the folder of the payload."), _pods_work),
-            Part(1, gettext_noop("Pods are started again where that helps."), _restarts_well),
+            Part(1, gettext_noop("All pods share the folder of the payload."), pods_work),
+            Part(1, gettext_noop("Pods are started again where that helps."), restarts_well),
         ),
         {"counts": {"Chief": 1, "Worker": 3}, "claim": "shared", "payload": "/shared/payload.pkl"},
     ),

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from helpers.check import Part, Task, as_it_is, expect
 from helpers.cluster.local import LocalCluster
+from helpers.exercises.parts import Exercise, Part, as_it_is, expect
 from helpers.i18n import _, gettext_noop, number
 
 Case = Mapping[str, Any]
@@ -179,8 +179,8 @@ def _begun_again(steps: list[int]) -> int:
 
 
 MONTH, YEAR = 30 * 86400, 365 * 86400
-TASKS = {
-    "save_every": Task(
+EXERCISES = {
+    "save_every": Exercise(
         _intervals,
         (
             Part(2, gettext_noop("The least time is lost."), _close),
@@ -196,12 +196,12 @@ TASKS = {
             ],
         },
     ),
-    "record": Task(
+    "record": Exercise(
         _record,
         (Part(3, gettext_noop("A step that runs twice leaves what it leaves once."), _recorded),),
         {"amounts": [2.0, -1.0, 0.5, 4.0], "order": [0, 1, 1, 3, 0]},
     ),
-    "must_restart": Task(
+    "must_restart": Exercise(
         as_it_is,
         (Part(2, gettext_noop("You know whose failure ends the group."), _restarts),),
         {
@@ -214,7 +214,7 @@ TASKS = {
             }
         },
     ),
-    "count": Task(
+    "count": Exercise(
         _count,
         (
             Part(1, gettext_noop("A process that has died goes on from a checkpoint."), _went_on),

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from helpers.check import Part, Task, as_it_is, expect
 from helpers.cluster.local import LocalCluster
 from helpers.errors import ConfigError
+from helpers.exercises.parts import Exercise, Part, as_it_is, expect
 from helpers.i18n import _, gettext_noop, number
 from helpers.tf_config import Task as ClusterTask
 from helpers.tf_config import TFConfig
@@ -178,13 +178,13 @@ def _call(answer: Callable[..., Any], case: Case) -> Any:
     return answer(list(case["addresses"]))
 
 
-TASKS = {
-    "third_worker": Task(
+EXERCISES = {
+    "third_worker": Exercise(
         _call,
         (Part(2, gettext_noop("The text is the TF_CONFIG of the third worker."), _third_worker),),
         {"addresses": [f"10.0.0.{k}:2222" for k in (1, 2, 3)]},
     ),
-    "shard": Task(
+    "shard": Exercise(
         _read_shards,
         (
             Part(2, gettext_noop("Two workers together read every example once."), _shards),
@@ -192,7 +192,7 @@ TASKS = {
         ),
         {"workers": 2, "examples": 30},
     ),
-    "scaled_loss": Task(
+    "scaled_loss": Exercise(
         _gradients,
         (
             Part(2, gettext_noop("Two equal batches give the right gradient."), _gradient(0)),
@@ -200,7 +200,7 @@ TASKS = {
         ),
         {"batches": [[4, 4], [5, 2]]},
     ),
-    "mended": Task(
+    "mended": Exercise(
         as_it_is,
         (Part(2, gettext_noop("The three processes find each other."), _mended),),
         {"hosts": ["10.0.0.1", "10.0.0.2", "10.0.0.3"]},

@@ -9,10 +9,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from helpers.check import Part, Task, expect
 from helpers.cluster.local import LocalCluster
+from helpers.exercises.parts import Exercise, Part, expect
 from helpers.i18n import _, gettext_noop, number
-from helpers.strategies import MIRRORED, make_strategy
+from helpers.strategies import MIRRORED
 
 Case = Mapping[str, Any]
 EPOCHS = 5  # those of the task `resumed`
@@ -25,6 +25,7 @@ def _share_batches(answer: Callable[..., Any], case: Case) -> dict[int, Parts]:
 
     def share() -> list[Parts]:
         from helpers.estimator import tf
+        from helpers.worker.devices import make_strategy
 
         devices = make_strategy(MIRRORED, replicas=max(replicas)).extended.worker_devices
         found = []
@@ -212,8 +213,8 @@ def _goes_on(place: int) -> Callable[[list[list[list[int]]], Case], None]:
     return judge
 
 
-TASKS = {
-    "full_batches": Task(
+EXERCISES = {
+    "full_batches": Exercise(
         _share_batches,
         (
             Part(1, gettext_noop("Each replica gets its number of examples."), _first_step),
@@ -221,7 +222,7 @@ TASKS = {
         ),
         {"examples": 31, "per_replica": 4, "replicas": [2, 3]},
     ),
-    "rate_and_steps": Task(
+    "rate_and_steps": Exercise(
         _call_each,
         (
             Part(1, gettext_noop("The learning rate suits the global batch."), _rate),
@@ -240,7 +241,7 @@ TASKS = {
             ]
         },
     ),
-    "every_once": Task(
+    "every_once": Exercise(
         _read_files,
         (
             Part(2, gettext_noop("Two workers together read every number once."), _read_once),
@@ -248,7 +249,7 @@ TASKS = {
         ),
         {"lengths": [10, 3], "global_batch": 4},
     ),
-    "resumed": Task(
+    "resumed": Exercise(
         _resume,
         (
             Part(2, gettext_noop("Worker 0 goes on in the epoch it was in."), _goes_on(0)),

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from helpers.check import Part, Task, expect
 from helpers.cluster.local import LocalCluster
+from helpers.exercises.parts import Exercise, Part, expect
 from helpers.i18n import _, gettext_noop, number
 
 Case = Mapping[str, Any]
@@ -101,6 +101,43 @@ def _splits(seen: dict[str, list[tuple[int, int, int]]], case: Case) -> None:
         )
 
 
+def _make_step(most_turns: int, most: Any, done: Any, losses: Any, times_read: Any) -> Any:
+    """A step on one example, that waits a little for another worker's, and keeps the books.
+
+    Args:
+      most_turns: how long it waits, in turns of some work.
+      most: becomes the most steps that ran at once.
+      done: becomes the steps that are done.
+      losses: becomes their losses, in the order in which they ended.
+      times_read: becomes the times that each example was read.
+    """
+    from helpers.estimator import tf
+
+    running = tf.Variable(0)
+
+    def step(iterator: Any) -> Any:
+        example = next(iterator)
+        with tf.control_dependencies([running.assign_add(1)]):
+            at_once = running.read_value()
+        with tf.control_dependencies([most.assign(tf.maximum(most, at_once))]):
+            start = tf.constant(0), tf.ones([200, 200])
+        _turns, work = tf.while_loop(
+            lambda turn, _work: (turn < most_turns) & (most.read_value() < 2),
+            lambda turn, work: (turn + 1, work @ tf.ones([200, 200]) / 200),
+            start,
+        )
+        loss = tf.cast(example, tf.float32) ** 2 + tf.reduce_mean(work)
+        with tf.control_dependencies([loss]):
+            ticket = done.assign_add(1, read_value=True) - 1
+        losses.scatter_update(tf.IndexedSlices(loss, ticket))
+        times_read.scatter_add(tf.IndexedSlices(1, example))
+        with tf.control_dependencies([ticket]):
+            running.assign_sub(1)
+        return loss
+
+    return step
+
+
 def _run_steps(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
     """What an answer returns that hands out real steps, and what those steps left behind."""
     steps, examples = case["steps"], case["examples"]
@@ -112,29 +149,10 @@ def _run_steps(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
         strategy = tf.distribute.ParameterServerStrategy(in_process_cluster(workers=2, ps=1))
         coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         with strategy.scope():
-            running, most, done = (tf.Variable(0) for _name in range(3))
+            most, done = tf.Variable(0), tf.Variable(0)
             losses = tf.Variable(tf.zeros([1000]))
             times_read = tf.Variable(tf.zeros([examples], tf.int32))
-
-        def step(iterator: Any) -> Any:
-            example = next(iterator)
-            with tf.control_dependencies([running.assign_add(1)]):
-                at_once = running.read_value()
-            with tf.control_dependencies([most.assign(tf.maximum(most, at_once))]):
-                start = tf.constant(0), tf.ones([200, 200])
-            _turns, work = tf.while_loop(  # long enough for another worker to come
-                lambda turn, _work: (turn < case["work"]) & (most.read_value() < 2),
-                lambda turn, work: (turn + 1, work @ tf.ones([200, 200]) / 200),
-                start,
-            )
-            loss = tf.cast(example, tf.float32) ** 2 + tf.reduce_mean(work)
-            with tf.control_dependencies([loss]):
-                ticket = done.assign_add(1, read_value=True) - 1
-            losses.scatter_update(tf.IndexedSlices(loss, ticket))
-            times_read.scatter_add(tf.IndexedSlices(1, example))
-            with tf.control_dependencies([ticket]):
-                running.assign_sub(1)
-            return loss
+            step = _make_step(case["work"], most, done, losses, times_read)
 
         def make_dataset() -> Any:
             return tf.data.Dataset.range(examples)
@@ -225,8 +243,8 @@ def _log(text: str) -> list[tuple[int, str]]:
     return [(int(entry[1:]), names[entry[0]]) for entry in text.split()]
 
 
-TASKS = {
-    "server_of": Task(
+EXERCISES = {
+    "server_of": Exercise(
         _servers_of_rows,
         (
             Part(1, gettext_noop("You find the rows of equal shards."), _knows_servers("even")),
@@ -234,12 +252,12 @@ TASKS = {
         ),
         {"servers": 3, "even": [(6, 3), (10, 5)], "uneven": [(10, 3), (17, 7)]},
     ),
-    "split_large": Task(
+    "split_large": Exercise(
         _partitions,
         (Part(2, gettext_noop("Large variables use every server, once."), _splits),),
         {"servers": [2, 5], "shapes": [[64], [500, 64], [4000, 64], [200_000, 64], [5_000_000]]},
     ),
-    "run_steps": Task(
+    "run_steps": Exercise(
         _run_steps,
         (
             Part(2, gettext_noop("It does all steps, and returns their mean loss."), _mean_loss),
@@ -247,7 +265,7 @@ TASKS = {
         ),
         {"steps": 30, "examples": 7, "work": 200},
     ),
-    "staleness": Task(
+    "staleness": Exercise(
         _stale,
         (Part(2, gettext_noop("You know how old the values were."), _is_stale),),
         {

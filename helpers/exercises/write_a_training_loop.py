@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from helpers.check import Part, Task, expect
 from helpers.cluster.local import LocalCluster
+from helpers.exercises.parts import Exercise, Part, expect
 from helpers.i18n import _, gettext_noop, number
-from helpers.strategies import MIRRORED, make_strategy
+from helpers.strategies import MIRRORED
 
 Case = Mapping[str, Any]
 Group = tuple[int, int]  # workers, and replicas of all of them together
@@ -66,6 +66,7 @@ def _scale(answer: Callable[..., Any], case: Case) -> list[dict[str, float]]:
 
     def run() -> list[list[float]]:
         from helpers.estimator import tf
+        from helpers.worker.devices import make_strategy
 
         strategy = make_strategy(MIRRORED, replicas=2)
         with strategy.scope():
@@ -121,6 +122,8 @@ def _reduce(answer: Callable[..., Any], case: Case) -> list[dict[str, float]]:
     steps = case["steps"]
 
     def run() -> list[dict[str, float]]:
+        from helpers.worker.devices import make_strategy
+
         strategy = make_strategy(MIRRORED, replicas=2)
 
         def results(step: Mapping[str, list[float]]) -> dict[str, Any]:
@@ -210,8 +213,8 @@ def _stop_in_time(seen: list[int], case: Case) -> None:
     )
 
 
-TASKS = {
-    "fed": Task(
+EXERCISES = {
+    "fed": Exercise(
         _feed,
         (
             Part(2, gettext_noop("A step trains on one global batch."), _fills_step),
@@ -219,7 +222,7 @@ TASKS = {
         ),
         {"groups": [(2, 2), (1, 2), (2, 4)], "global_batch": 8, "examples": 48},
     ),
-    "last_batch": Task(
+    "last_batch": Exercise(
         _scale,
         (
             Part(2, gettext_noop("The gradients add up to that of one process."), _gradients),
@@ -227,7 +230,7 @@ TASKS = {
         ),
         {"batches": [[4, 4], [2, 1], [1, 0]]},
     ),
-    "totals": Task(
+    "totals": Exercise(
         _reduce,
         (
             Part(1, gettext_noop("The loss is that of the whole batch."), _reduced("loss")),
@@ -254,7 +257,7 @@ TASKS = {
             ]
         },
     ),
-    "until": Task(
+    "until": Exercise(
         _stop,
         (
             Part(2, gettext_noop("Both workers stop after the same step."), _stop_together),

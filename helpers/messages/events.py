@@ -7,34 +7,64 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any
 
 Event = dict[str, Any]
-"""A decoded line. Every event has ``event`` (its kind), ``time`` (seconds since the epoch, at
+"""A decoded line. Every event has ``event`` (its `Kind`), ``time`` (seconds since the epoch, at
 the sender) and, once received, ``task`` (as "worker 1") and ``attempt`` (0, 1, … with each
-restart).
+restart)."""
 
-| kind         | sent                                 | other fields                            |
-|--------------|--------------------------------------|-----------------------------------------|
-| launched     | it was asked for (by its watcher)    |                                         |
-| started      | the process runs                     | pid, cores, isolated                    |
-| alive        | each second, by a thread of its own  |                                         |
-| connecting   | collectives wait for the peers, and  |                                         |
-|              | hold Python's lock: none can speak   |                                         |
-| connected    | the peers are there                  |                                         |
-| plan         | the number of steps is known         | total_steps, global_batch               |
-| ready        | the session is open, peers are there | step (where training goes on from)      |
-| step         | some ten times a second              | step, loss, examples_per_second         |
-| checkpoint   | the chief saved one                  | step                                    |
-| evaluating   | a batch was evaluated                |                                         |
-| evaluation   | an evaluation is complete            | step, metrics                           |
-| notice       | something the reader should know     | message                                 |
-| result       | the work returned a value            | value                                   |
-| error        | the work raised                      | restartable, type, message, frames      |
-| exit         | the process ended (by its watcher)   | code                                    |
-| replaced     | a new process took its place (same)  | reason                                  |
-| restart      | a new attempt begins (same)          | reason                                  |
-"""
+
+class Kind(str, Enum):
+    """What an event tells.
+
+    | kind         | sent                                 | other fields                           |
+    |--------------|--------------------------------------|----------------------------------------|
+    | launched     | it was asked for (by its watcher)    |                                        |
+    | started      | the process runs                     | pid, cores, isolated, host             |
+    | alive        | each second, by a thread of its own  |                                        |
+    | connecting   | collectives wait for the peers, and  |                                        |
+    |              | hold Python's lock: none can speak   |                                        |
+    | connected    | the peers are there                  |                                        |
+    | plan         | the number of steps is known         | total_steps, global_batch              |
+    | ready        | the session is open, peers are there | step (where training goes on from)     |
+    | step         | some ten times a second              | step, loss, examples_per_second        |
+    | checkpoint   | the chief saved one                  | step                                   |
+    | evaluating   | a batch was evaluated                |                                        |
+    | evaluation   | an evaluation is complete            | step, metrics                          |
+    | notice       | something the reader should know     | message                                |
+    | result       | the work returned a value            | value                                  |
+    | error        | the work raised                      | restartable, type, message, frames,    |
+    |              |                                      | lesson_error                           |
+    | exit         | the process ended (by its watcher)   | code                                   |
+    | replaced     | a new process took its place (same)  | reason                                 |
+    | restart      | a new attempt begins (same)          | reason                                 |
+    | failure      | an attempt on Ray ended (by Ray's    | lost, raised                           |
+    |              | controller)                          |                                        |
+    """
+
+    LAUNCHED = "launched"
+    STARTED = "started"
+    ALIVE = "alive"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    PLAN = "plan"
+    READY = "ready"
+    STEP = "step"
+    CHECKPOINT = "checkpoint"
+    EVALUATING = "evaluating"
+    EVALUATION = "evaluation"
+    NOTICE = "notice"
+    RESULT = "result"
+    ERROR = "error"
+    EXIT = "exit"
+    REPLACED = "replaced"
+    RESTART = "restart"
+    FAILURE = "failure"
+
+    __str__ = str.__str__
+
 
 EVENT_FD = "LESSON_EVENT_FD"
 
@@ -62,8 +92,7 @@ class EventWriter:
         """Sends one event. A reader that has gone away is ignored."""
         if self._fd is None:
             return
-        line = json.dumps({"event": event, "time": time.time(), **fields}, default=float) + "\n"
-        data = line.encode()
+        data = encode(event, **fields)
         with self._lock:
             try:
                 while data:
@@ -72,8 +101,23 @@ class EventWriter:
                 self._fd = None
 
 
+def encode(event: str, **fields: Any) -> bytes:
+    """One event, sent now, as a line."""
+    content = {"event": event, "time": time.time(), **fields}
+    return json.dumps(content, default=float).encode() + b"\n"
+
+
+def watched(kind: Kind, task: object, **fields: Any) -> Event:
+    """An event that a watcher tells of a task, as the readers of events get it."""
+    return {"event": kind.value, "time": time.time(), "task": str(task), **fields}
+
+
 def _text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _maybe_text(value: object) -> bool:
+    return value is None or _text(value)
 
 
 def _integer(value: object) -> bool:
@@ -111,32 +155,48 @@ def _boolean(value: object) -> bool:
     return isinstance(value, bool)
 
 
-# What each kind must carry, and how to tell; a kind that is not here is not one of ours.
-FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
-    "started": {"pid": _integer, "cores": _integers, "isolated": _boolean},
-    "alive": {},
-    "connecting": {},
-    "connected": {},
-    "plan": {"total_steps": _integer, "global_batch": _integer},
-    "ready": {"step": _integer},
-    "step": {"step": _integer, "loss": _number, "examples_per_second": _maybe_number},
-    "checkpoint": {"step": _integer},
-    "evaluating": {},
-    "evaluation": {"step": _integer, "metrics": _numbers_by_name},
-    "notice": {"message": _text},
-    "result": {"value": lambda value: True},
-    "error": {"restartable": _boolean, "type": _text, "message": _text, "frames": _frames},
+Fields = Mapping[str, Callable[[object], bool]]
+
+# What a worker may send: what each kind must carry, and how to tell.
+FIELDS: Mapping[Kind, Fields] = {
+    Kind.STARTED: {"pid": _integer, "cores": _integers, "isolated": _boolean, "host": _text},
+    Kind.ALIVE: {},
+    Kind.CONNECTING: {},
+    Kind.CONNECTED: {},
+    Kind.PLAN: {"total_steps": _integer, "global_batch": _integer},
+    Kind.READY: {"step": _integer},
+    Kind.STEP: {"step": _integer, "loss": _number, "examples_per_second": _maybe_number},
+    Kind.CHECKPOINT: {"step": _integer},
+    Kind.EVALUATING: {},
+    Kind.EVALUATION: {"step": _integer, "metrics": _numbers_by_name},
+    Kind.NOTICE: {"message": _text},
+    Kind.RESULT: {"value": lambda value: True},
+    Kind.ERROR: {
+        "restartable": _boolean,
+        "type": _text,
+        "message": _text,
+        "frames": _frames,
+        "lesson_error": _maybe_text,
+    },
+}
+
+# What watchers say, who are no strangers: nothing of it is checked.
+WATCHERS_FIELDS: Mapping[Kind, tuple[str, ...]] = {
+    Kind.LAUNCHED: (),
+    Kind.EXIT: ("code",),
+    Kind.REPLACED: ("reason",),
+    Kind.RESTART: ("reason",),
+    Kind.FAILURE: ("lost", "raised"),
 }
 
 
 def decode(line: bytes) -> Event | None:
-    """The event of one line, or None for a line that is no event."""
+    """The event of one line from a worker, or None for a line that is none."""
     try:
         event = json.loads(line)
-    except (ValueError, RecursionError):
+        fields = FIELDS[Kind(event["event"])]
+    except (ValueError, RecursionError, KeyError, TypeError):
         return None
-    if not isinstance(event, dict) or event.get("event") not in list(FIELDS):
-        return None
-    fields = {"time": _number, **FIELDS[event["event"]]}
-    well_formed = all(name in event and check(event[name]) for name, check in fields.items())
+    checks = {"time": _number, **fields}
+    well_formed = all(name in event and check(event[name]) for name, check in checks.items())
     return event if well_formed else None

@@ -1,4 +1,4 @@
-"""The reader's part of a worker's traceback."""
+"""What went wrong in a worker: from the exception there to the sentence, or the error, here."""
 
 from __future__ import annotations
 
@@ -7,15 +7,79 @@ import sysconfig
 import traceback
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from helpers.messages.events import Event
+from helpers import errors
+from helpers.errors import ConfigError, DataError, LessonError, UserCodeError
 from helpers.i18n import _
+from helpers.messages.events import Event
 
-_OURS = str(Path(__file__).parent)
+# Errors of TensorFlow that come from the other processes or from the network: the same work,
+# begun again, may well succeed. Everything else would only fail again.
+RESTARTABLE = (
+    "AbortedError",
+    "CancelledError",
+    "DeadlineExceededError",
+    "InternalError",
+    "PeerLost",
+    "UnavailableError",
+    "UnknownError",
+)
+# Their message is a sentence for the reader, who has no use for a traceback beside it.
+TOLD_IN_A_SENTENCE = (ConfigError, DataError)
+
+_OURS = str(Path(errors.__file__).parent)
 _STANDARD = sysconfig.get_path("stdlib")
 
 Frame = tuple[str, int, str]
 """File, line, function."""
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """The fields of an "error" event."""
+    name = type(error).__name__
+    frames = [(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
+    message, made = split_graph_error(str(getattr(error, "message", None) or error))
+    frames += made
+    if rewritten := getattr(error, "ag_error_metadata", None):
+        # AutoGraph ran a rewritten copy of the function and put a whole traceback into the
+        # message; what it keeps beside is where in the original the error was.
+        message = rewritten.cause_message
+        frames += [
+            (f.filename, f.lineno, f.function_name) for f in reversed(rewritten.translated_stack)
+        ]
+    checkpoint = checkpoint_in(error.__traceback__)
+    if checkpoint and checkpoint not in message:
+        read = _("{reason} (in the checkpoint {path})")
+        message = read.format(reason=message, path=checkpoint)
+    return {
+        "type": name,
+        "message": message,
+        "restartable": name in RESTARTABLE,
+        "frames": frames,
+        "lesson_error": name if isinstance(error, TOLD_IN_A_SENTENCE) else None,
+    }
+
+
+def raised(task: str, step: int, error: Event) -> str:
+    """Says, in a sentence without its stop, what an "error" event tells.
+
+    Of its message only the first line: gRPC adds pages, which the log has.
+    """
+    message = _("{task} raised {error} at step {step}: {reason}")
+    reason = error["message"].partition("\n")[0]
+    return message.format(task=task, error=error["type"], step=step, reason=reason)
+
+
+def final_error(task: str, error: Event) -> LessonError:
+    """What to raise in the notebook for an "error" event that no restart would mend."""
+    known = getattr(errors, error["lesson_error"] or "", None)
+    if isinstance(known, type) and issubclass(known, TOLD_IN_A_SENTENCE):
+        return known(error["message"])
+    text = readers_traceback(error)
+    message = _("{task} raised {error}; a restart would not help, so there was none.")
+    message = message.format(task=task, error=error["type"])
+    return UserCodeError(f"{message}\n{text}", task=task, traceback=text, raised=error["type"])
 
 
 def split_graph_error(message: str) -> tuple[str, list[Frame]]:

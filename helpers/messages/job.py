@@ -1,32 +1,45 @@
-"""What every task of a cluster is to do, as it travels from the notebook to the workers."""
+"""What every task of a cluster is to do, as it travels from the notebook to the workers.
+
+A job is data; `helpers.worker.work` does what it asks for.
+"""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from helpers.errors import ConfigError, check_count, unknown_choice
 from helpers.i18n import _
-from helpers.tf_config import EVALUATOR, PS, TFConfig
+from helpers.messages import payload
+from helpers.params import with_defaults
+from helpers.strategies import MULTI_WORKER
+from helpers.tf_config import PS, TFConfig
 
-if TYPE_CHECKING:
-    from helpers.worker.program import WorkerContext
-
-DEFAULT_PARAMS: Mapping[str, Any] = {
-    "batch_size": 64,
-    "learning_rate": 0.025,
-    "momentum": 0.9,
-    "seed": 1,
-}
 EVALUATE = ("after", "beside", None)
 
 
+class Job:
+    """What all jobs have in common."""
+
+    def serves(self, config: TFConfig) -> bool:
+        """Whether a task only serves: it never ends by itself."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> None:
+        """Writes it to a file, a payload, that `python -m helpers.worker` takes.
+
+        Raises:
+          ConfigError: a function refers to something that cannot be sent.
+        """
+        payload.save(self, path)
+
+
 @dataclass(frozen=True)
-class EstimatorJob:
-    """One Estimator training, the same in every task. Calling it does the work: that imports
-    TensorFlow, making it does not. `estimator_job` makes one, and says what the fields are.
+class EstimatorJob(Job):
+    """One Estimator training, the same in every task. `estimator_job` makes one, and says what
+    the fields are.
     """
 
     model_fn: Callable[..., Any]
@@ -42,14 +55,8 @@ class EstimatorJob:
     replicas: int = 1
 
     def serves(self, config: TFConfig) -> bool:
-        """Whether a task only serves: it never ends by itself. Parameter servers do."""
+        """As `Job.serves`: parameter servers do."""
         return config.task.type == PS
-
-    def __call__(self, context: WorkerContext) -> None:
-        """Does the part of the task that `context` names."""
-        from helpers.worker.training import train
-
-        train(self, context)
 
 
 def estimator_job(
@@ -57,7 +64,7 @@ def estimator_job(
     input_fn: Callable[..., Any],
     *,
     model_dir: str,
-    strategy: str = "MultiWorkerMirroredStrategy",
+    strategy: str = MULTI_WORKER,
     collective: str = "AUTO",
     epochs: int | None = None,
     steps: int | None = None,
@@ -86,7 +93,7 @@ def estimator_job(
     return EstimatorJob(
         model_fn=model_fn,
         input_fn=input_fn,
-        params={**DEFAULT_PARAMS, **(params or {})},
+        params=with_defaults(params),
         model_dir=model_dir,
         strategy=strategy,
         collective=collective,
@@ -99,7 +106,7 @@ def estimator_job(
 
 
 @dataclass(frozen=True)
-class FunctionJob:
+class FunctionJob(Job):
     """Any function of the reader's, called once in every task, with the task's context if it
     asks for an argument. Where there are parameter servers, only the chief calls it.
 
@@ -112,25 +119,5 @@ class FunctionJob:
     beside: Callable[..., Any] | None = None
 
     def serves(self, config: TFConfig) -> bool:
-        """Whether a task only serves: workers and parameter servers of a coordinator do."""
+        """As `Job.serves`: workers and parameter servers of a coordinator do."""
         return config.is_server
-
-    def __call__(self, context: WorkerContext) -> Any:
-        """Calls the function; what it returns goes to the notebook."""
-        if self.serves(context.config):
-            from helpers.worker.server import serve
-
-            serve(context)
-        context.report("ready", step=0)
-        evaluates = context.config.task.type == EVALUATOR
-        function = self.beside if evaluates and self.beside else self.function
-        return function(context) if _asks_for_an_argument(function) else function()
-
-
-def _asks_for_an_argument(function: Callable[..., Any]) -> bool:
-    """Whether it has a parameter that must be given, in its place."""
-    return any(
-        parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        for parameter in inspect.signature(function).parameters.values()
-    )

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from helpers.i18n import _, ngettext
+from helpers.i18n import _
+from helpers.messages import words
 from helpers.panel.run import TaskStatus
 from helpers.panel.svg import Picture, rule, text
-from helpers.panel.status import COLORS, status_word
 from helpers.tf_config import CHIEF, EVALUATOR, PS
 
 WIDTH = 880
@@ -58,14 +58,13 @@ def cluster_picture(tasks: Sequence[TaskStatus], collective: str) -> Picture:
         parts += [_ring(grid), _way_name(grid, f"all-reduce · {collective}")]
     parts += [_box(grid, k, task) for k, task in enumerate([*workers, *others])]
     parts += [_link(grid, k) for k in range(len(workers) + len(servers), len(tasks))]
-    count = ngettext("{count} worker", "{count} workers", len(workers)).format(count=len(workers))
-    states = ", ".join(f"{task.name} {status_word(task.shown_status)}" for task in tasks)
+    states = ", ".join(f"{task.name} {task.shown_status.word}" for task in tasks)
     label = _("The cluster: {count}, {collective}; {states}")
     return Picture(
         WIDTH,
         grid.height + 30 * (grid.rows == 1),
         "".join(parts),
-        label.format(count=count, collective=collective, states=states),
+        label.format(count=words.workers(len(workers)), collective=collective, states=states),
     )
 
 
@@ -73,7 +72,7 @@ def _box(grid: _Grid, place: int, task: TaskStatus) -> str:
     """One task of the cluster."""
     x, y = grid.corner(place)
     evaluator = task.name.startswith(EVALUATOR)
-    color = COLORS[task.shown_status]
+    color = task.shown_status.color
     parts = [
         f'<rect x="{x:.1f}" y="{y}" width="{grid.width:.1f}" height="{BOX_HEIGHT}" rx="8" '
         f'class="mwl-box" fill="{color}" fill-opacity="0.09" stroke="{color}" '
@@ -81,7 +80,7 @@ def _box(grid: _Grid, place: int, task: TaskStatus) -> str:
         text(x + 12, y + 21, task.name, weight=600),
         text(x + 12, y + 39, _address(task), opacity=0.7, size=11),
         f'<circle cx="{x + 16:.1f}" cy="{y + 57}" r="4" fill="{color}"/>',
-        text(x + 26, y + 61, status_word(task.shown_status)),
+        text(x + 26, y + 61, task.shown_status.word),
     ]
     if task.chief and not task.name.startswith(CHIEF):
         end = x + grid.width - 12

@@ -15,7 +15,8 @@ from helpers.i18n import _, number
 from helpers.panel.cluster_picture import WIDTH, cluster_picture
 from helpers.panel.run import RunRecord, TaskStatus, speed_ups
 from helpers.panel.svg import CHART, FONT, Axes, Line, Picture, nice, rule, text
-from helpers.results.training_result import Evaluation, Point, TrainingResult, attempts
+from helpers.results.history import Evaluation, Point, attempts
+from helpers.results.training_result import TrainingResult
 
 SERIES = ("#2f7de1", "#e0731d", "#2e9e58", "#a45fd0", "#0f9191", "#d64545", "#9a7d0a", "#7a7f88")
 MARK_WIDTH = 60
@@ -69,7 +70,7 @@ def speed_up_chart(records: Sequence[RunRecord]) -> Picture | None:
     ideal = Line(_("ideal"), "#8a8f98", [[(1, 1), (most, most)]], 1.5, "5 4")
     groups: dict[tuple[str, int], dict[int, float]] = {}
     for record, up in found:
-        groups.setdefault((record.collective, record.batch_size), {})[record.workers] = up
+        groups.setdefault((record.exchange, record.batch_size), {})[record.workers] = up
     lines = [
         Line(f"{name} {batch}", SERIES[k % len(SERIES)], [sorted({1: 1.0, **ups}.items())])
         for k, ((name, batch), ups) in enumerate(groups.items())
@@ -89,7 +90,7 @@ def poster(result: TrainingResult, tasks: Sequence[TaskStatus], headline: Sequen
     Args:
       headline: what was run, and how it went: a line each.
     """
-    cluster = cluster_picture(tasks, result.collective)
+    cluster = cluster_picture(tasks, result.exchange)
     charts = 70 + cluster.height
     width, height = WIDTH + 40, charts + CHART[1] + 15
     parts = [

@@ -8,11 +8,11 @@ from typing import Any
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
 from helpers.i18n import _
-from helpers.system.machine import cores
-from helpers.panel.state import PanelState
 from helpers.panel.html import choice_notes
+from helpers.panel.state import PanelState
 from helpers.panel.widgets import Options
 from helpers.strategies import COLLECTIVES, STRATEGIES
+from helpers.system.machine import cores
 
 BATCH_SIZES = (16, 32, 64, 128, 256, 512, 1024)
 

@@ -9,23 +9,24 @@ from collections.abc import Sequence
 from html import escape
 
 from helpers.errors import LessonError, StoppedError
-from helpers.i18n import _, ngettext, number
+from helpers.i18n import _, number
+from helpers.messages import words
 from helpers.panel.curves import SERIES
-from helpers.panel.run import RESTARTING, Run, RunRecord, TaskStatus, speed_ups
-from helpers.panel.status import COLORS, status_word
+from helpers.panel.run import Run, RunRecord, TaskStatus, speed_ups
+from helpers.panel.status import Status
 from helpers.results.training_result import TrainingResult
 
 
-def chip(status: str) -> str:
+def chip(status: Status) -> str:
     """A status as a coloured word; tests read `data-status`."""
-    color = COLORS[status]
+    color = status.color
     return (
         f'<span class="mwl-chip" data-status="{status}" style="--mwl-color:{color}">'
-        f"{escape(status_word(status))}</span>"
+        f"{escape(status.word)}</span>"
     )
 
 
-def title(status: str) -> str:
+def title(status: Status) -> str:
     """The head line."""
     heading = escape(_("Train on several workers"))
     return (
@@ -85,9 +86,8 @@ def message(run: Run | None, error: BaseException | None, waits: bool) -> str:
 
 def headline(result: TrainingResult, batch_size: int) -> tuple[str, str]:
     """A finished run in two lines, for its picture: what was run, and how it went."""
-    workers = ngettext("{count} worker", "{count} workers", result.workers)
     batch = _("batch {size} per worker").format(size=batch_size)
-    group = [workers.format(count=result.workers), result.collective, batch]
+    group = [words.workers(result.workers), result.exchange, batch]
     return " · ".join(group), " · ".join(_figures(result))
 
 
@@ -153,23 +153,21 @@ def code_block(code: str) -> str:
 def _figures(result: TrainingResult) -> list[str]:
     parts = []
     if result.total_steps:
-        parts.append(
-            _("step {step} of {total}").format(step=result.steps, total=result.total_steps)
-        )
+        parts.append(words.step_of(result.steps, result.total_steps))
     points = next(iter(result.history.values()), [])
     if points:
-        parts.append(_("loss {loss}").format(loss=number(points[-1].loss, ".3f")))
+        parts.append(words.loss(points[-1].loss))
     if speed := result.examples_per_second:
-        parts.append(_("{count} examples/s").format(count=number(speed, ",.0f")))
+        parts.append(words.speed(speed))
     if result.accuracy is not None:
-        parts.append(_("accuracy {accuracy}").format(accuracy=number(result.accuracy, ".1%")))
+        parts.append(words.accuracy(result.accuracy, ".1%"))
     return parts
 
 
 def _restarts(run: Run) -> str:
     result = run.result
     reason = result.restarts[-1].splitlines()[0]
-    if run.phase == RESTARTING:
+    if run.phase == Status.RESTARTING:
         return _("{reason}. The group restarts from its last checkpoint.").format(reason=reason)
     step = result.resumed_at.get(len(result.restarts), 0)
     return _("{reason}. The group restarted and went on from step {step}.").format(
@@ -183,13 +181,13 @@ def _table_row(position: int, record: RunRecord, up: float | None) -> str:
     cells = [
         str(position),
         str(record.workers),
-        record.collective,
+        record.exchange,
         str(record.batch_size),
         accuracy,
         speed,
         "–" if up is None else number(up, ".2f") + "×",
         str(record.restarts),
-        status_word(record.status),
+        record.status.word,
     ]
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
@@ -197,4 +195,4 @@ def _table_row(position: int, record: RunRecord, up: float | None) -> str:
 def _rate(speed: float | None) -> str:
     if speed is None:
         return "–"
-    return escape(_("{count} examples/s").format(count=number(speed, ",.0f")))
+    return escape(words.speed(speed))

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from helpers.messages.events import Event
+from helpers.messages.events import Event, Kind
+from helpers.panel.status import Status
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER, training_tasks
 from helpers.tf_config import EVALUATOR, PS, TFConfig
@@ -16,11 +17,14 @@ from helpers.tf_config import EVALUATOR, PS, TFConfig
 if TYPE_CHECKING:
     from helpers.cluster.processes import TaskProcess
 
-# What a task does. The words a reader sees for them are in `helpers.panel.status`.
-WAITING, STARTING, READY, TRAINING = "waiting", "starting", "ready", "training"
-EVALUATING, LOST, RESTARTING = "evaluating", "lost", "restarting"
-DONE, STOPPED, FAILED = "done", "stopped", "failed"
-
+# What a group as a whole does, if one of its tasks does it; the first counts.
+PHASES = (
+    Status.RESTARTING,
+    Status.STARTING,
+    Status.TRAINING,
+    Status.EVALUATING,
+    Status.READY,
+)
 LOST_SECONDS = 1.2  # a group restarts in 0.1 s: too fast for an eye to see who was lost
 
 
@@ -32,7 +36,7 @@ class TaskStatus:
       name: as "worker 1".
       config: its `TF_CONFIG`; None before its process has started.
       chief: whether it writes the checkpoints.
-      status: one of this module's words.
+      status: where it stands.
       step: the last global step it reported.
       examples_per_second: its own share of the group's speed.
     """
@@ -40,15 +44,15 @@ class TaskStatus:
     name: str
     config: TFConfig | None = None
     chief: bool = False
-    status: str = WAITING
+    status: Status = Status.WAITING
     step: int = 0
     examples_per_second: float | None = None
     lost_until: float = 0.0
 
     @property
-    def shown_status(self) -> str:
+    def shown_status(self) -> Status:
         """`status`, but LOST for a moment after a loss."""
-        return LOST if time.monotonic() < self.lost_until else self.status
+        return Status.LOST if time.monotonic() < self.lost_until else self.status
 
     @property
     def address(self) -> str | None:
@@ -59,14 +63,14 @@ class TaskStatus:
 @dataclass(frozen=True)
 class RunRecord:
     """A finished run, one row of the panel's table; `workers` are the replicas that trained,
-    `collective` and the units are as in `TrainingResult`.
+    `exchange` and the units are as in `TrainingResult`.
     """
 
     workers: int
-    collective: str
+    exchange: str
     batch_size: int
     evaluator: bool
-    status: str
+    status: Status
     accuracy: float | None
     examples_per_second: float
     restarts: int
@@ -110,10 +114,9 @@ class Run:
         return max(self.result.workers, self.result.global_batch // self.batch_size)
 
     def add(self, event: Event, processes: Sequence[TaskProcess]) -> None:
-        """Takes in one event; `processes` are those of the present attempt."""
+        """Takes in one event, which `result` has; `processes` are those of the present attempt."""
         with self.lock:
-            self.result.add(event)
-            if event["event"] == "restart":
+            if event["event"] == Kind.RESTART:
                 self._restart(event["task"])
                 return
             for task in self.tasks:
@@ -127,18 +130,18 @@ class Run:
                 if task.name == name:
                     task.lost_until = time.monotonic() + LOST_SECONDS
 
-    def end(self, status: str) -> RunRecord:
+    def end(self, status: Status) -> RunRecord:
         """Closes the books: what does not run any more is done, stopped or failed."""
         with self.lock:
             for task in self.tasks:
                 task.lost_until = 0.0
                 task.examples_per_second = None
-                if task.status != DONE:
+                if task.status != Status.DONE:
                     task.status = status
         result = self.result
         return RunRecord(
             self.replicas,
-            result.collective,
+            result.exchange,
             self.batch_size,
             self.evaluator,
             status,
@@ -148,34 +151,34 @@ class Run:
         )
 
     @property
-    def phase(self) -> str:
-        """What the group as a whole does, in this module's words."""
+    def phase(self) -> Status:
+        """Where the group as a whole stands."""
         statuses = [task.status for task in self.tasks]
-        for status in (RESTARTING, STARTING, TRAINING, EVALUATING, READY):
+        for status in PHASES:
             if status in statuses:
                 return status
-        return DONE if DONE in statuses else STARTING
+        return Status.DONE if Status.DONE in statuses else Status.STARTING
 
     def _take(self, task: TaskStatus, event: Event, processes: Sequence[TaskProcess]) -> None:
         match event["event"]:
-            case "replaced":
+            case Kind.REPLACED:
                 self.lose(task.name)
-                task.status, task.examples_per_second = RESTARTING, None
-            case "launched" | "started":
-                task.status = RESTARTING if event["attempt"] else STARTING
+                task.status, task.examples_per_second = Status.RESTARTING, None
+            case Kind.LAUNCHED | Kind.STARTED:
+                task.status = Status.RESTARTING if event["attempt"] else Status.STARTING
                 self._introduce(task, processes)
-            case "ready":
-                task.status, task.step = READY, event["step"]
-            case "step":
-                task.status, task.step = TRAINING, event["step"]
+            case Kind.READY:
+                task.status, task.step = Status.READY, event["step"]
+            case Kind.STEP:
+                task.status, task.step = Status.TRAINING, event["step"]
                 if (speed := event["examples_per_second"]) is not None:
                     task.examples_per_second = speed / self.result.workers
-            case "evaluating":
-                task.status, task.examples_per_second = EVALUATING, None
-            case "evaluation":
-                task.status, task.step = READY, event["step"]
-            case "exit":
-                task.status, task.examples_per_second = DONE, None
+            case Kind.EVALUATING:
+                task.status, task.examples_per_second = Status.EVALUATING, None
+            case Kind.EVALUATION:
+                task.status, task.step = Status.READY, event["step"]
+            case Kind.EXIT:
+                task.status, task.examples_per_second = Status.DONE, None
 
     def _introduce(self, task: TaskStatus, processes: Sequence[TaskProcess]) -> None:
         for process in processes:
@@ -186,7 +189,7 @@ class Run:
     def _restart(self, lost: str) -> None:
         self.lose(lost)
         for task in self.tasks:
-            task.status, task.examples_per_second = RESTARTING, None
+            task.status, task.examples_per_second = Status.RESTARTING, None
 
 
 def speed_ups(records: Sequence[RunRecord]) -> list[float | None]:
@@ -198,11 +201,10 @@ def speed_ups(records: Sequence[RunRecord]) -> list[float | None]:
     alone = {
         (record.batch_size, record.evaluator): record.examples_per_second
         for record in records
-        if record.workers == 1 and record.status == DONE and record.examples_per_second
+        if record.workers == 1 and record.status == Status.DONE and record.examples_per_second
     }
     return [
-        record.examples_per_second / base
-        if record.status == DONE and (base := alone.get((record.batch_size, record.evaluator)))
-        else None
+        record.examples_per_second / base if base and record.status == Status.DONE else None
         for record in records
+        for base in [alone.get((record.batch_size, record.evaluator))]
     ]

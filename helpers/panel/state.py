@@ -18,32 +18,27 @@ from traitlets import (
     Instance,
     Int,
     TraitError,
-    Unicode,
+    UseEnum,
     observe,
     validate,
 )
 
 from helpers import deferred
-from helpers.cluster.local import LocalCluster
-from helpers.errors import ClusterError, ConfigError, StoppedError, unknown_choice
-from helpers.messages.events import Event
 from helpers.cluster.fork_client import can_fork
-from helpers.i18n import _, ngettext, number
-from helpers.panel.interrupts import on_idle_interrupt
-from helpers.system.machine import cores, free_memory, needed_memory
-from helpers.panel.code import training_code
-from helpers.panel.run import DONE, FAILED, STOPPED, Run, RunRecord, TaskStatus, planned_tasks
+from helpers.cluster.local import LocalCluster
 from helpers.cluster.processes import TaskProcess
+from helpers.errors import ClusterError, ConfigError, StoppedError, unknown_choice
+from helpers.i18n import _, ngettext, number
+from helpers.messages.events import Event
+from helpers.panel.code import training_code
+from helpers.panel.interrupts import on_idle_interrupt
+from helpers.panel.run import Run, RunRecord, TaskStatus, planned_tasks
+from helpers.panel.status import Status
+from helpers.params import DEFAULT_PARAMS
 from helpers.results.training_result import TrainingResult
-from helpers.strategies import (
-    COLLECTIVES,
-    MULTI_WORKER,
-    ONE_DEVICE,
-    STRATEGIES,
-    nvidia_gpus,
-)
+from helpers.strategies import COLLECTIVES, MULTI_WORKER, ONE_DEVICE, STRATEGIES
+from helpers.system.machine import cores, free_memory, needed_memory, nvidia_gpus
 
-IDLE, RUNNING, STOPPING = "idle", "running", "stopping"
 CHOICES = (
     "strategy",
     "workers",
@@ -70,8 +65,8 @@ class PanelState(HasTraits):
       strategy, workers, collective, batch_size, learning_rate, epochs: as `LocalCluster` and
         its `train` take them; `batch_size` is per worker.
       evaluator: whether a process of its own evaluates beside the training.
-      status: "idle", "running", "stopping", "done", "stopped" or "failed"; observers are
-        called in the thread that changes it.
+      status: IDLE, RUNNING, STOPPING, DONE, STOPPED or FAILED; observers are called in the
+        thread that changes it.
       error: what ended a failed or stopped run.
       run: the present or last run, else None.
       records: the finished runs of this session.
@@ -80,11 +75,11 @@ class PanelState(HasTraits):
     strategy = Enum(STRATEGIES, STRATEGIES[0])
     workers = Int(2, min=1, max=1024)
     collective = Enum(COLLECTIVES, "AUTO")
-    batch_size = Int(64, min=1, max=2**31 - 1)
-    learning_rate = Float(0.025, min=1e-6, max=1e6)
+    batch_size = Int(DEFAULT_PARAMS["batch_size"], min=1, max=2**31 - 1)
+    learning_rate = Float(DEFAULT_PARAMS["learning_rate"], min=1e-6, max=1e6)
     epochs = Int(1, min=1, max=2**31 - 1)
     evaluator = Bool(False)
-    status = Unicode(IDLE)
+    status = UseEnum(Status, default_value=Status.IDLE)
     error = Instance(BaseException, allow_none=True)
 
     def __init__(
@@ -124,7 +119,7 @@ class PanelState(HasTraits):
     @property
     def busy(self) -> bool:
         """Whether a training runs or is being stopped."""
-        return self.status in (RUNNING, STOPPING)
+        return self.status.is_busy
 
     @property
     def tasks(self) -> list[TaskStatus]:
@@ -207,7 +202,7 @@ class PanelState(HasTraits):
             result = TrainingResult.begun(self.strategy, self.workers, self.collective)
             run = Run(result, self._planned(self.workers), self.batch_size)
             self._cluster, self.run = cluster, run
-            self.status = RUNNING
+            self.status = Status.RUNNING
             self._ended.clear()
             arguments = (cluster, run, self._train_options())
             self._thread = threading.Thread(target=self._train, args=arguments, daemon=True)
@@ -216,8 +211,8 @@ class PanelState(HasTraits):
     def stop(self) -> None:
         """Ends the training; returns at once. Does nothing when none runs."""
         run, cluster = self.run, self._cluster
-        if run and cluster and self.status == RUNNING:
-            self.status = STOPPING
+        if run and cluster and self.status == Status.RUNNING:
+            self.status = Status.STOPPING
             run.stopping = True
             cluster.stop()  # before the first process runs this does nothing: see _on_event
 
@@ -297,7 +292,7 @@ class PanelState(HasTraits):
         return options | ({"evaluate": "beside"} if self.evaluator else {})
 
     def _train(self, cluster: LocalCluster, run: Run, options: dict[str, Any]) -> None:
-        status = FAILED
+        status = Status.FAILED
         error: Exception | None = None
 
         def on_event(event: Event) -> None:
@@ -313,10 +308,11 @@ class PanelState(HasTraits):
                     **options,
                     on_event=on_event,
                     progress=False,
+                    result=run.result,
                 )
-            status = DONE
+            status = Status.DONE
         except StoppedError as stopped:
-            status, error = STOPPED, stopped
+            status, error = Status.STOPPED, stopped
         except Exception as failure:
             error = failure
         finally:

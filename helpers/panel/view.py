@@ -15,17 +15,18 @@ import ipywidgets as widgets  # type: ignore[import-untyped]
 from IPython.display import display
 
 from helpers import deferred
-from helpers.charts.picture import picture as charts
-from helpers.panel.view import html as panel_texts
-from helpers.panel.view import curves as pictures
-from helpers.i18n import _, ngettext, number
+from helpers.charts import image
+from helpers.i18n import _
+from helpers.messages import words
+from helpers.panel import curves
+from helpers.panel import html as texts
 from helpers.panel.cluster_picture import cluster_picture
 from helpers.panel.form import ChoiceForm
-from helpers.panel.run import TRAINING, TaskStatus
-from helpers.panel.state import CHOICES, RUNNING, PanelState
+from helpers.panel.run import TaskStatus
+from helpers.panel.state import CHOICES, PanelState
+from helpers.panel.status import Status
 from helpers.panel.style import STYLE
 from helpers.panel.widgets import TaskRow
-from helpers.panel.status import status_word
 from helpers.results.progress import in_notebook
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import way_of_exchange
@@ -129,13 +130,11 @@ class Panel(widgets.VBox):
 
     def __repr__(self) -> str:
         state = self.state
-        count = ngettext("{count} worker", "{count} workers", state.workers)
         way = way_of_exchange(state.strategy, state.collective)
-        words = [count.format(count=state.workers), way, status_word(state.status)]
-        text = f"Panel({', '.join(words)}"
+        parts = [words.workers(state.workers), way, state.status.word]
+        text = f"Panel({', '.join(parts)}"
         if not state.busy and state.result and state.result.accuracy is not None:
-            share = number(state.result.accuracy, ".2f")
-            text += ": " + _("accuracy {accuracy}").format(accuracy=share)
+            text += ": " + words.accuracy(state.result.accuracy, ".2f")
         return text + ")"
 
     def _ipython_display_(self, **unused: Any) -> None:
@@ -147,9 +146,9 @@ class Panel(widgets.VBox):
         bundle = {"text/plain": repr(self), WIDGET_MIME: view}
         run = self.state.run
         if run and not self.state.busy:
-            lines = panel_texts.headline(run.result, run.batch_size)
-            poster = pictures.poster(run.result, run.tasks, lines)
-            bundle["text/html"] = charts.image(poster, " · ".join(lines))
+            lines = texts.headline(run.result, run.batch_size)
+            poster = curves.poster(run.result, run.tasks, lines)
+            bundle["text/html"] = image(poster, " · ".join(lines))
         return bundle
 
     def _finish(self) -> None:
@@ -195,7 +194,7 @@ class Panel(widgets.VBox):
             self.state.start()
 
     def _on_status(self, change: Any) -> None:
-        if change["new"] == RUNNING:
+        if change["new"] == Status.RUNNING:
             self._painter = threading.Thread(target=self._repaint, daemon=True)
             self._painter.start()
 
@@ -209,16 +208,16 @@ class Panel(widgets.VBox):
 
     def _paint_actions(self) -> None:
         state = self.state
-        phase = state.run.phase if state.run and state.status == RUNNING else state.status
-        self.html["title"].value = panel_texts.title(phase)
+        phase = state.run.phase if state.run and state.status == Status.RUNNING else state.status
+        self.html["title"].value = texts.title(phase)
         self.run_button.description, self.stop_button.description = _("Run"), _("Stop")
         self.run_button.tooltip = _("Start the workers and train")
         self.stop_button.tooltip = _("End the training")
         self.run_button.disabled = state.busy
-        self.stop_button.disabled = state.status != RUNNING or self._blocking
-        self.html["summary"].value = panel_texts.summary(state.run)
-        waits = state.status == RUNNING and self._blocking
-        self.html["message"].value = panel_texts.message(state.run, state.error, waits)
+        self.stop_button.disabled = state.status != Status.RUNNING or self._blocking
+        self.html["summary"].value = texts.summary(state.run)
+        waits = state.status == Status.RUNNING and self._blocking
+        self.html["message"].value = texts.message(state.run, state.error, waits)
 
     def _paint_tasks(self) -> None:
         tasks = self.state.tasks
@@ -228,7 +227,7 @@ class Panel(widgets.VBox):
             self.tasks.children = rows
         run = self.state.run
         total = run.result.total_steps if run else None
-        steerable = self.state.status == RUNNING and not self._blocking
+        steerable = self.state.status == Status.RUNNING and not self._blocking
         for row, task in zip(rows, tasks, strict=True):
             process = self.state.process(task.name)
             alive = steerable and process is not None and not process.at_end
@@ -245,21 +244,21 @@ class Panel(widgets.VBox):
         result = state.run.result if state.run else None
         tasks = state.tasks
         way = way_of_exchange(state.strategy, state.collective)
-        cluster = cluster_picture(tasks, result.collective if result else way).svg()
-        moving = "mwl-moving" if any(task.status == TRAINING for task in tasks) else ""
+        cluster = cluster_picture(tasks, result.exchange if result else way).svg()
+        moving = "mwl-moving" if any(task.status == Status.TRAINING for task in tasks) else ""
         self.html["cluster"].value = f'<div class="mwl-cluster {moving}">{cluster}</div>'
-        curves = [pictures.loss_chart(result), pictures.speed_chart(result)]
-        self.html["charts"].value = _side_by_side([curve.svg() for curve in curves])
+        charts = [curves.loss_chart(result), curves.speed_chart(result)]
+        self.html["charts"].value = _side_by_side([chart.svg() for chart in charts])
         self._paint_records()
 
     def _paint_records(self) -> None:
         records = self.state.records
-        curve = pictures.speed_up_chart(records)
+        curve = curves.speed_up_chart(records)
         picture = _side_by_side([curve.svg()]) if curve else ""
-        self.html["runs"].value = panel_texts.runs_table(records) + picture
+        self.html["runs"].value = texts.runs_table(records) + picture
         self.code_button.description = _("The same in Python")
         self.code_button.tooltip = _("Show the code for these choices")
-        code = panel_texts.code_block(self.state.code())
+        code = texts.code_block(self.state.code())
         self.html["code"].value = code if self.code_button.value else ""
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
 from helpers.i18n import _
-from helpers.panel.run import TaskStatus
 from helpers.panel.html import task_details, task_row
+from helpers.panel.run import TaskStatus
 
 
 class Options(widgets.VBox):

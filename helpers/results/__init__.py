@@ -1,0 +1,1 @@
+"""What a training leaves behind, while it lasts and after it."""

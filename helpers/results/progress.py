@@ -10,8 +10,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from helpers.messages.events import Event
-from helpers.i18n import _, number
+from helpers.i18n import _
+from helpers.messages import words
+from helpers.messages.events import Event, Kind
 from helpers.results.training_result import TrainingResult
 
 REPAINT_SECONDS = 0.25
@@ -31,7 +32,7 @@ def show_progress(
     def show(event: Event) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= REPAINT_SECONDS or event["event"] in ("restart", "evaluation"):
+        if now - last >= REPAINT_SECONDS or event["event"] in (Kind.RESTART, Kind.EVALUATION):
             last = now
             bar.paint()
 
@@ -70,19 +71,18 @@ def status_line(result: TrainingResult) -> str:
     """One line on where the run stands."""
     if result.total_steps is None:
         return _("starting")
-    steps = _("step {step}/{total}").format(step=result.steps, total=result.total_steps)
-    return ", ".join([steps, *_numbers(result)])
+    return ", ".join([words.step_of(result.steps, result.total_steps), *_numbers(result)])
 
 
 def _numbers(result: TrainingResult) -> Iterator[str]:
     """What there is to tell beside the step."""
     points = next(iter(result.history.values()), [])
     if points:
-        yield _("loss {loss}").format(loss=number(points[-1].loss, ".3f"))
+        yield words.loss(points[-1].loss)
         if speed := points[-1].examples_per_second:
-            yield _("{count} examples/s").format(count=number(speed, ",.0f"))
+            yield words.speed(speed)
     if result.accuracy is not None:
-        yield _("accuracy {accuracy}").format(accuracy=number(result.accuracy, ".4f"))
+        yield words.accuracy(result.accuracy)
     if result.restarts:
         message = _("restarted {count}×: {reason}")
         yield message.format(count=len(result.restarts), reason=result.restarts[-1])

@@ -3,55 +3,22 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from helpers.messages.events import Event
 from helpers.i18n import _, ngettext, number
-from helpers.strategies import training_tasks, way_of_exchange
+from helpers.messages import words
+from helpers.messages.events import Event, Kind
+from helpers.results.history import Evaluation, Point, attempts
+from helpers.strategies import MULTI_WORKER, training_tasks, way_of_exchange
 
 if TYPE_CHECKING:
-    from helpers.charts.picture import Picture
+    from helpers.charts import Picture
 
 RESULT_MIME = "application/vnd.multiworker-lessons.result+json"
 WARM_UP_SECONDS = 1.0  # left out of the throughput: graph warm-up and the first decoding
-
-
-class Point(NamedTuple):
-    """One report of one worker.
-
-    Attributes:
-      seconds: since the call of `train`.
-      step: the global step.
-      loss: the mean loss over the global batch of that step.
-      examples_per_second: of all workers together, since the report before; None at the first.
-      attempt: 0, and one more after each restart.
-    """
-
-    seconds: float
-    step: int
-    loss: float
-    examples_per_second: float | None
-    attempt: int
-
-
-def attempts(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
-    """Where the reports of each attempt begin and end, without a look at all of them."""
-    start = 0
-    while start < len(points):
-        attempt = points[start].attempt
-        end = bisect_right(points, attempt, start, key=lambda point: point.attempt)
-        yield start, end
-        start = end
-
-
-class Evaluation(NamedTuple):
-    """The metrics of one checkpoint on the test split."""
-
-    step: int
-    metrics: dict[str, float]
 
 
 @dataclass
@@ -60,7 +27,7 @@ class TrainingResult:
 
     Attributes:
       workers: how many processes trained.
-      collective: AUTO, RING or NCCL, as asked for; of a strategy that has none, its name.
+      collective: AUTO, RING or NCCL, as asked for; only MultiWorkerMirroredStrategy has one.
       model_dir: where the checkpoints are.
       started: when `train` was called, in seconds since the epoch.
       seconds: from that call to the end of the last process.
@@ -72,6 +39,7 @@ class TrainingResult:
       restarts: for each restart, what had happened.
       resumed_at: for each attempt, the global step it began with.
       notices: what the reader should know besides, in sentences.
+      strategy: the name of the `tf.distribute` strategy.
     """
 
     workers: int
@@ -87,6 +55,7 @@ class TrainingResult:
     restarts: list[str] = field(default_factory=list)
     resumed_at: dict[int, int] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
+    strategy: str = MULTI_WORKER
 
     def __post_init__(self) -> None:
         if not self.history:  # in their order, whoever reports first
@@ -96,24 +65,24 @@ class TrainingResult:
     def begun(cls, strategy: str, workers: int, collective: str) -> TrainingResult:
         """That of a run which begins now; the arguments are those of `LocalCluster`."""
         tasks = training_tasks(strategy, workers)
-        way = way_of_exchange(strategy, collective)
-        return cls(len(tasks), way, "", time.time(), history={task: [] for task in tasks})
+        history: dict[str, list[Point]] = {task: [] for task in tasks}
+        return cls(len(tasks), collective, "", time.time(), history=history, strategy=strategy)
 
     def add(self, event: Event) -> None:
         """Takes in one event of the supervisor."""
         self.seconds = event["time"] - self.started
         match event["event"]:
-            case "started" if not event["isolated"]:
+            case Kind.STARTED if not event["isolated"]:
                 self._notice(_("The workers' ports are open to the network; see SECURITY.md."))
-            case "notice":
+            case Kind.NOTICE:
                 self._notice(event["message"])
-            case "plan":
+            case Kind.PLAN:
                 self.total_steps = event["total_steps"]
                 self.global_batch = event["global_batch"]
-            case "ready" if event["task"] in self.history:  # not a server, which has no step
+            case Kind.READY if event["task"] in self.history:  # not a server, which has no step
                 attempt, step = event["attempt"], event["step"]  # of which others may be ahead
                 self.resumed_at[attempt] = min(step, self.resumed_at.get(attempt, step))
-            case "step":
+            case Kind.STEP:
                 point = Point(
                     self.seconds,
                     event["step"],
@@ -122,19 +91,24 @@ class TrainingResult:
                     event["attempt"],
                 )
                 self.history[event["task"]].append(point)
-            case "checkpoint":
+            case Kind.CHECKPOINT:
                 self.checkpoints.append(event["step"])
-            case "evaluation":
+            case Kind.EVALUATION:
                 self.evaluations.append(Evaluation(event["step"], event["metrics"]))
-            case "replaced":
+            case Kind.REPLACED:
                 message = _("{reason}; it was started again, and the others went on.")
                 self._notice(message.format(reason=event["reason"]))
-            case "restart":
+            case Kind.RESTART:
                 self.restarts.append(event["reason"])
 
     def _notice(self, message: str) -> None:
         if message not in self.notices:
             self.notices.append(message)
+
+    @property
+    def exchange(self) -> str:
+        """What joins the workers: the collective, or a strategy that has a way of its own."""
+        return way_of_exchange(self.strategy, self.collective)
 
     @property
     def steps(self) -> int:
@@ -178,9 +152,10 @@ class TrainingResult:
 
     def plot(self) -> Picture:
         """Loss and throughput over the steps, with restarts and evaluations marked."""
-        from helpers.charts.picture import training_chart
+        from helpers.results.chart import training_chart
 
-        return training_chart(self)
+        last_step = self.total_steps or self.steps
+        return training_chart(self.history, self.evaluations, last_step, repr(self))
 
     def _chief_history(self) -> list[Point]:
         return next(iter(self.history.values()), [])
@@ -197,17 +172,16 @@ class TrainingResult:
         return {"text/plain": repr(self), RESULT_MIME: numbers}
 
     def __repr__(self) -> str:
-        workers = ngettext("{count} worker", "{count} workers", self.workers)
-        workers = workers.format(count=self.workers)
-        sentence = f"TrainingResult({workers}, {self.collective}: {', '.join(self._findings())})"
+        group = f"{words.workers(self.workers)}, {self.exchange}"
+        sentence = f"TrainingResult({group}: {', '.join(self._findings())})"
         return "\n".join([sentence, *self.notices])
 
     def _findings(self) -> Iterator[str]:
         steps = ngettext("{count} step in {seconds} s", "{count} steps in {seconds} s", self.steps)
         yield steps.format(count=self.steps, seconds=number(self.seconds, ".1f"))
-        yield _("{count} examples/s").format(count=number(self.examples_per_second, ",.0f"))
+        yield words.speed(self.examples_per_second)
         if self.accuracy is not None:
-            yield _("accuracy {accuracy}").format(accuracy=number(self.accuracy, ".4f"))
+            yield words.accuracy(self.accuracy)
         elif not self.evaluations:
             yield _("not evaluated")
         if count := len(self.restarts):

@@ -1,0 +1,1 @@
+"""What a process needs of the operating system, and of what is installed."""

@@ -34,7 +34,9 @@ from helpers.tf_config.rules import (
     read_task,
 )
 
-__all__ = ["CHIEF", "EVALUATOR", "PS", "WORKER", "TFConfig", "Task", "build"]
+__all__ = ["CHIEF", "EVALUATOR", "PS", "WORKER", "TFConfig", "Task", "build", "write_env"]
+
+VARIABLE = "TF_CONFIG"
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class TFConfig:
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> TFConfig:
         """Reads `TF_CONFIG` of this process; without one, the process works alone."""
-        return cls.parse(environ.get("TF_CONFIG", ""))
+        return cls.parse(environ.get(VARIABLE, ""))
 
     def to_json(self) -> str:
         """The value to put into the environment of this task."""
@@ -180,3 +182,11 @@ def build(
     if evaluator:
         tasks.append(Task(EVALUATOR, 0))
     return [TFConfig(cluster, task) for task in tasks]
+
+
+def write_env(config: TFConfig | None) -> None:
+    """Has TensorFlow, in this process, find `config` in `TF_CONFIG` from now on; or none at all."""
+    if config is None:
+        os.environ.pop(VARIABLE, None)
+    else:
+        os.environ[VARIABLE] = config.to_json()

@@ -9,7 +9,8 @@ from pathlib import Path
 from helpers.errors import ConfigError
 from helpers.estimator import tf
 from helpers.i18n import _
-from helpers.worker.program import WorkerContext
+from helpers.messages.events import Kind
+from helpers.worker.context import WorkerContext
 
 KERAS_STEP = "train_counter/.ATTRIBUTES/VARIABLE_VALUE"  # in the backups of BackupAndRestore
 
@@ -33,7 +34,7 @@ class CheckpointWatch:
         self._seen = changed
         path = tf.train.latest_checkpoint(self._model_dir)
         if path and self._context.config.task == self._context.config.chief:
-            self._context.report("checkpoint", step=step_of(path))
+            self._context.report(Kind.CHECKPOINT, step=step_of(path))
 
     def _changed(self) -> int:
         try:
@@ -85,7 +86,7 @@ def drop_damaged(folder: str, context: WorkerContext) -> None:
             tf.compat.v1.train.update_checkpoint_state(
                 folder, path, paths[:count], all_model_checkpoint_timestamps=times[:count]
             )
-            context.report("notice", message=_left_out(reasons, path))
+            context.report(Kind.NOTICE, message=_left_out(reasons, path))
         return
     message = _(
         "No checkpoint in {model_dir} can be read ({reasons}). Name another model_dir, or delete "

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from helpers.worker.checkpoints import CheckpointWatch
 from helpers.estimator import tf
 from helpers.i18n import _
+from helpers.messages.events import Kind
 from helpers.messages.failures import split_graph_error
-from helpers.worker.program import PeerLost, WorkerContext
+from helpers.worker.checkpoints import CheckpointWatch
+from helpers.worker.context import PeerLost, WorkerContext
+from helpers.worker.step_reporter import StepReporter
 
-REPORT_SECONDS = 0.1
 SAME_NUMBER = "The same RunGraph (Worker) request was received twice"
 
 
@@ -28,12 +28,11 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self, context: WorkerContext, checkpoints: CheckpointWatch, global_batch: int, steps: int
     ) -> None:
         self._report = context.report
+        self._reporter = StepReporter(context.report, global_batch)
         self._checkpoints = checkpoints
-        self._global_batch = global_batch
         self._total_steps = steps
         self._asynchronous = context.config.is_asynchronous
         self._step = 0
-        self._last = 0.0, 0  # when the last report was sent, and at which step
 
     def begin(self) -> None:
         graph = tf.compat.v1.get_default_graph()
@@ -44,7 +43,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         session.run = functools.partial(run_or_tell, session.run)
         self._step = int(session.run(tf.compat.v1.train.get_global_step()))
-        self._report("ready", step=self._step)
+        self._report(Kind.READY, step=self._step)
 
     def before_run(self, run_context: Any) -> Any:
         wanted = []
@@ -52,8 +51,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
             wanted.append("step")  # others count too
         else:
             self._step += 1  # a fetched global step may be that before or after the update
-        due = time.perf_counter() - self._last[0] >= REPORT_SECONDS
-        if due or self._step == self._total_steps:
+        if self._reporter.is_due or self._step == self._total_steps:
             wanted.append("loss")
         return tf.estimator.SessionRunArgs({name: self._fetches[name] for name in wanted})
 
@@ -62,11 +60,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self._step = int(found.get("step", self._step))
         if "loss" not in found:
             return
-        now, (then, since) = time.perf_counter(), self._last
-        speed = (self._step - since) * self._global_batch / (now - then) if then else None
-        loss = float(found["loss"])
-        self._report("step", step=self._step, loss=loss, examples_per_second=speed)
-        self._last = now, self._step
+        self._reporter.send(self._step, float(found["loss"]))
         self._checkpoints.report()
 
 
@@ -97,7 +91,7 @@ class EvaluationHook(tf.estimator.SessionRunHook):
         self._report = context.report
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        self._report("evaluating")
+        self._report(Kind.EVALUATING)
 
 
 class EvaluationReporter(tf.estimator.Exporter):
@@ -122,4 +116,4 @@ class EvaluationReporter(tf.estimator.Exporter):
 def report_evaluation(context: WorkerContext, metrics: Mapping[str, Any]) -> None:
     """Reports the metrics of one evaluation, and the step whose checkpoint was evaluated."""
     numbers = {name: float(value) for name, value in metrics.items() if name != "global_step"}
-    context.report("evaluation", step=int(metrics["global_step"]), metrics=numbers)
+    context.report(Kind.EVALUATION, step=int(metrics["global_step"]), metrics=numbers)

@@ -2,9 +2,9 @@
 
     python -m helpers.worker PAYLOAD [--cores 0,1] [--step-timeout 120]
 
-PAYLOAD is a file written by `helpers.messages.payload.save`: the work, a function of one
-`WorkerContext`. Who this process is stands in `TF_CONFIG` or, without one, in the variables of
-Slurm's `srun`. LESSON_LANGUAGE gives the language of its messages.
+PAYLOAD is a file with a job, as `estimator_job(...).save` writes it. Who this process is stands in
+`TF_CONFIG` or, without one, in the variables of Slurm's `srun`. LESSON_LANGUAGE gives the language
+of its messages.
 
 A supervisor that wants to hear from it passes a pipe in LESSON_EVENT_FD and holds the other
 end of its standard input: when that end closes, however the supervisor died, the process is
@@ -17,109 +17,138 @@ peers it may well go on (`helpers.worker.unsupervised.AGAIN` has the source of t
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import signal
+import socket
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from helpers.worker.unsupervised import AGAIN, EventPrinter, StepWatch
-from helpers.errors import ConfigError
-from helpers.messages.events import EVENT_FD, EventWriter
-from helpers.i18n import ENGLISH, LANGUAGE, _, set_language
+from helpers.i18n import ENGLISH, LANGUAGE, set_language
+from helpers.messages import payload
+from helpers.messages.events import EVENT_FD, EventWriter, Kind
+from helpers.messages.failures import TOLD_IN_A_SENTENCE, describe
 from helpers.system.isolation import enter_from_env
+from helpers.system.keras_2 import select_keras_2
 from helpers.system.lifeline import die_with_parent
-from helpers.messages.payload import load
+from helpers.system.machine import pin
+from helpers.tf_config import TFConfig, write_env
 from helpers.tf_config.slurm import config_from_slurm
-from helpers.strategies import (
-    drop_iterators_at_once,
-    keep_all_frames,
-    leave_watching_to_us,
-    tell_of_waiting,
-)
-from helpers.tf_config import TFConfig
-from helpers.messages.failures import checkpoint_in, split_graph_error
+from helpers.worker.context import Report, WorkerContext
+from helpers.worker.unsupervised import AGAIN, EventPrinter, StepWatch
 
 HEARTBEAT_SECONDS = 1.0
 PATIENCE_SECONDS = 10.0  # for the peers, when the own work is done
-
-# Errors of TensorFlow that come from the other processes or from the network: the same work,
-# begun again, may well succeed. Everything else would only fail again.
-RESTARTABLE = (
-    "AbortedError",
-    "CancelledError",
-    "DeadlineExceededError",
-    "InternalError",
-    "PeerLost",
-    "UnavailableError",
-    "UnknownError",
-)
-
-
-class PeerLost(Exception):
-    """A session of TensorFlow can do no step any more, as a peer has gone."""
+LOOK_SECONDS = 0.02
+STEP_TIMEOUT_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class WorkerContext:
-    """What the work is given: its place in the cluster and a way to report.
+class Worker:
+    """One task's process, whoever started it: our supervisor, a person, Slurm, Kubernetes, Ray.
 
     Attributes:
-      config: this process's checked `TF_CONFIG`.
-      report: sends an event; the kinds are listed in `helpers.messages.events`.
+      payload: the file with the job.
+      report: sends its events.
+      cores: those it is bound to; none for all.
+      isolated: whether its network is its cluster's own.
+      host: by which its machine is known to the others.
+      supervised: whether somebody watches it, and starts it again with its peers.
+      attempt: a folder that all tasks of an attempt share, and no others; None without one.
     """
 
-    config: TFConfig
-    report: Callable[..., None]
+    payload: Path
+    report: Report
+    cores: list[int]
+    isolated: bool
+    host: str
+    supervised: bool
+    attempt: Path | None = None
+
+    def run(self) -> dict[str, Any] | None:
+        """Does this process's part, and reports what it gives.
+
+        Returns: None, or the fields of the "error" event that was reported.
+        """
+        report = self.report
+        report(
+            Kind.STARTED,
+            pid=os.getpid(),
+            cores=self.cores,
+            isolated=self.isolated,
+            host=self.host,
+        )
+        logging.getLogger("tensorflow").addFilter(quiet_deprecations)
+        try:
+            context = WorkerContext(_config(), report)
+            print(context.config.explain(), flush=True)
+            report(Kind.RESULT, value=self._work(context))
+            self._wait_for_peers(context.config)
+        except Exception as error:
+            described = describe(error)
+            report(Kind.ERROR, **described)
+            if isinstance(error, TOLD_IN_A_SENTENCE):
+                print(error, file=sys.stderr)
+            else:
+                traceback.print_exc()
+            return described
+        return None
+
+    def _work(self, context: WorkerContext) -> Any:
+        """Prepares TensorFlow, before any of its operations runs, and does the job."""
+        data = payload.read(self.payload)
+        select_keras_2()
+        pin(self.cores)  # before NumPy is imported, which counts the cores
+        from helpers.worker import devices, tensorflow_patches, work
+
+        devices.use_cores(self.cores)
+        job = payload.unpack(data, self.payload)
+        tensorflow_patches.tell_of_waiting(self.report)
+        if self.supervised:
+            tensorflow_patches.leave_watching_to_us()
+            tensorflow_patches.keep_all_frames()
+            tensorflow_patches.drop_iterators_at_once()
+        return work.do(job, context)
+
+    def _wait_for_peers(self, config: TFConfig) -> None:
+        """Stays until all are done: one may still fetch the last all-reduce's sum from here."""
+        if self.attempt is None or config.is_asynchronous or config.task not in config.tasks:
+            return  # nobody waits for a step of this task
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        with suppress(OSError):  # a full disk must not undo a result
+            (self.attempt / f"done-{config.task}").touch()
+            while len(list(self.attempt.glob("done-*"))) < len(config.tasks):
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(LOOK_SECONDS)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the work of a payload; returns the exit code of the process."""
+    """Runs the job of a payload; returns the exit code of the process."""
     args = _parse(argv)
     isolated = enter_from_env()
     set_language(os.environ.get(LANGUAGE, ENGLISH))
     supervised = EVENT_FD in os.environ
-    report = _supervised() if supervised else _by_hand(args.step_timeout)
-    report("started", pid=os.getpid(), cores=args.cores, isolated=isolated)
-    logging.getLogger("tensorflow").addFilter(quiet_deprecations)
+    report = _supervised() if supervised else _unsupervised(args.step_timeout)
     threading.Thread(target=_beat, args=(report,), daemon=True).start()
-    try:
-        context = WorkerContext(_config(), report)
-        print(context.config.explain(), flush=True)
-        work = load(args.payload, args.cores)
-        tell_of_waiting(report)
-        if supervised:
-            leave_watching_to_us()
-            keep_all_frames()
-            drop_iterators_at_once()
-        value = _plain(work(context))
-    except ConfigError as error:
-        report("error", **describe(error))
-        print(f"{error}", file=sys.stderr)
-        return 1
-    except Exception as error:
-        described = describe(error)
-        report("error", **described)
-        traceback.print_exc()
-        return AGAIN if described["restartable"] else 1
-    report("result", value=value)
-    if supervised:
-        _wait_for_peers(context.config)
-    return 0
+    attempt = Path(tempfile.gettempdir()) if supervised else None
+    host = socket.gethostname()
+    error = Worker(args.payload, report, args.cores, isolated, host, supervised, attempt).run()
+    if error is None:
+        return 0
+    return AGAIN if error["restartable"] else 1
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m helpers.worker")
-    parser.add_argument("payload", type=Path, help="a file written by helpers.messages.payload.save")
+    parser.add_argument("payload", type=Path, help="a file written by estimator_job(...).save")
     parser.add_argument(
         "--cores",
         type=lambda text: [int(core) for core in text.split(",") if core],
@@ -129,20 +158,20 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--step-timeout",
         type=float,
-        default=120.0,
+        default=STEP_TIMEOUT_SECONDS,
         metavar="SECONDS",
         help="without a supervisor: end with 138 when no step comes for so long (120)",
     )
     return parser.parse_args(argv)
 
 
-def _supervised() -> Callable[..., None]:
+def _supervised() -> Report:
     report = EventWriter.from_env()
     die_with_parent()
     return report
 
 
-def _by_hand(step_timeout: float) -> Callable[..., None]:
+def _unsupervised(step_timeout: float) -> Report:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # Ctrl-C ends it even inside a collective that waits for ever; a KeyboardInterrupt would
         # wait for the collective, and may be lost in a callback of TensorFlow.
@@ -155,34 +184,8 @@ def _by_hand(step_timeout: float) -> Callable[..., None]:
 def _config() -> TFConfig:
     """Who this process is. TensorFlow looks into `TF_CONFIG` too, so Slurm's answer goes there."""
     if "TF_CONFIG" not in os.environ and (config := config_from_slurm(os.environ)):
-        os.environ["TF_CONFIG"] = config.to_json()
+        write_env(config)
     return TFConfig.from_env()
-
-
-def _wait_for_peers(config: TFConfig) -> None:
-    """Stays until all are done: one may still be fetching the last all-reduce's sum from here."""
-    if config.is_asynchronous or config.task not in config.tasks:
-        return  # nobody waits for a step of this task
-    folder = Path(tempfile.gettempdir())  # that of the attempt, the same in all its tasks
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    with suppress(OSError):  # a full disk must not undo a result
-        (folder / f"done-{config.task}").touch()
-        while len(list(folder.glob("done-*"))) < len(config.tasks):
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.02)
-
-
-def _plain(value: Any) -> Any:
-    """The value as JSON can carry it to the notebook: NumPy's and TensorFlow's as Python's."""
-    try:
-        return json.loads(json.dumps(value, default=lambda array: array.tolist()))
-    except (TypeError, ValueError, AttributeError):
-        message = _(
-            "The function returned {value:.80}, which cannot travel to the notebook. Return "
-            "numbers, strings, None, or lists and dicts of them; save larger things to a file."
-        )
-        raise ConfigError(message.format(value=repr(value))) from None
 
 
 def quiet_deprecations(record: logging.LogRecord) -> bool:
@@ -190,39 +193,7 @@ def quiet_deprecations(record: logging.LogRecord) -> bool:
     return "is deprecated and will be removed" not in record.getMessage()
 
 
-def _beat(report: Callable[..., None]) -> None:
+def _beat(report: Report) -> None:
     while True:
         time.sleep(HEARTBEAT_SECONDS)
-        report("alive")
-
-
-def describe(error: BaseException) -> dict[str, Any]:
-    """The fields of an "error" event."""
-    name = type(error).__name__
-    frames = [(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
-    message, made = split_graph_error(str(getattr(error, "message", None) or error))
-    frames += made
-    if rewritten := getattr(error, "ag_error_metadata", None):
-        # AutoGraph ran a rewritten copy of the function and put a whole traceback into the
-        # message; what it keeps beside is where in the original the error was.
-        message = rewritten.cause_message
-        frames += [
-            (f.filename, f.lineno, f.function_name) for f in reversed(rewritten.translated_stack)
-        ]
-    checkpoint = checkpoint_in(error.__traceback__)
-    if checkpoint and checkpoint not in message:
-        read = _("{reason} (in the checkpoint {path})")
-        message = read.format(reason=message, path=checkpoint)
-    return {
-        "type": name,
-        "message": message,
-        "restartable": name in RESTARTABLE,
-        "frames": frames,
-    }
-
-
-if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # TensorFlow's threads may wait for peers that have already gone
+        report(Kind.ALIVE)

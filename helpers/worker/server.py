@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from helpers.estimator import tf
-from helpers.worker.program import WorkerContext
+from helpers.messages.events import Kind
+from helpers.worker.context import WorkerContext
+
+SERVER_THREADS = 4  # a worker waits in one thread for what another must compute
+LONG_SECONDS = 3600.0
 
 
 def serve(context: WorkerContext) -> NoReturn:
@@ -16,9 +20,13 @@ def serve(context: WorkerContext) -> NoReturn:
         tf.train.ClusterSpec({job: list(addresses) for job, addresses in config.cluster.items()}),
         job_name=config.task.type,
         task_index=config.task.index,
-        # A worker waits in one thread for what another must compute.
-        config=tf.compat.v1.ConfigProto(inter_op_parallelism_threads=4),
+        config=server_options(),
     )
-    context.report("ready", step=0)
+    context.report(Kind.READY, step=0)
     while True:
-        time.sleep(3600)  # the server has threads of its own
+        time.sleep(LONG_SECONDS)  # the server has threads of its own
+
+
+def server_options() -> Any:
+    """The ConfigProto of a server that others ask to compute."""
+    return tf.compat.v1.ConfigProto(inter_op_parallelism_threads=SERVER_THREADS)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import inspect
-import os
 from fractions import Fraction
-from functools import partialmethod
 from typing import Any
 
-from helpers.worker.checkpoints import CheckpointWatch, drop_damaged, is_gone, saved_step
 from helpers.data import find_damaged_file
 from helpers.errors import ConfigError, DataError
 from helpers.estimator import tf
-from helpers.worker.hooks import EvaluationHook, EvaluationReporter, ProgressHook, report_evaluation
 from helpers.i18n import _
+from helpers.messages.events import Kind
 from helpers.messages.job import EstimatorJob
-from helpers.strategies import ONE_PROCESS, make_strategy
-from helpers.tf_config import CHIEF, EVALUATOR, PS, TFConfig
-from helpers.worker.program import WorkerContext
+from helpers.strategies import ONE_PROCESS
+from helpers.tf_config import CHIEF, EVALUATOR, PS, TFConfig, write_env
+from helpers.worker.checkpoints import CheckpointWatch, drop_damaged, is_gone, saved_step
+from helpers.worker.context import WorkerContext
+from helpers.worker.devices import make_strategy
+from helpers.worker.hooks import EvaluationHook, EvaluationReporter, ProgressHook, report_evaluation
+from helpers.worker.tensorflow_patches import look_every_second_for_the_chief
 
 
 def train(job: EstimatorJob, context: WorkerContext) -> None:
@@ -58,27 +59,48 @@ class _Task:
     def run(self) -> None:
         """Runs the task to its end."""
         job, context = self.job, self.context
+        strategy, replicas = self._begin()
+        total_steps = job.steps or self._count_steps(replicas)
+        global_batch = job.params["batch_size"] * replicas
+        context.report(Kind.PLAN, total_steps=total_steps, global_batch=global_batch)
+        train_spec, eval_spec = self._specs(total_steps, global_batch)
+        estimator = self._estimator(train_distribute=strategy)
+        if strategy and job.strategy in ONE_PROCESS:  # else it would evaluate every checkpoint
+            estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=total_steps)
+        else:
+            self._train_and_evaluate(estimator, train_spec, eval_spec)
+        self.checkpoints.report()
+        if job.evaluate == "after" and self.config.task == self.config.chief:
+            # With a cluster in TF_CONFIG and no evaluator, train_and_evaluate only trains.
+            write_env(None)
+            metrics = self._estimator().evaluate(job.input_fn, hooks=[EvaluationHook(context)])
+            report_evaluation(context, metrics)
+
+    def _begin(self) -> tuple[Any, int]:
+        """Makes the strategy, None for an evaluator; and counts the replicas that train."""
+        job, context = self.job, self.context
         if (seed := job.params.get("seed")) is not None:
             tf.keras.utils.set_random_seed(seed)  # Keras's initializers heed no other
         if self.config.task.type == EVALUATOR:
             # It works alone: under the strategy, TensorFlow would wait for it as for a worker.
             strategy, replicas = None, 1 if self.config.is_asynchronous else self.pipelines
-            os.environ["TF_CONFIG"] = _with_chief(self.config).to_json()
+            write_env(_with_chief(self.config))
         else:
             if self.config.task == self.config.chief:  # before its peers can come and read
                 drop_damaged(job.model_dir, context)
             if job.strategy in ONE_PROCESS:
-                os.environ.pop("TF_CONFIG", None)  # TensorFlow would look for its devices there
+                write_env(None)  # TensorFlow would look for its devices there
             strategy = make_strategy(job.strategy, job.collective, job.replicas)
             replicas = strategy.num_replicas_in_sync
         if self.config.is_asynchronous:
-            _look_every_second_for_the_chief()
+            look_every_second_for_the_chief()
         if job.serves(self.config):
-            context.report("ready", step=0)
-        total_steps = job.steps or self._count_steps(replicas)
-        global_batch = job.params["batch_size"] * replicas
-        context.report("plan", total_steps=total_steps, global_batch=global_batch)
+            context.report(Kind.READY, step=0)
+        return strategy, replicas
 
+    def _specs(self, total_steps: int, global_batch: int) -> tuple[Any, Any]:
+        """What `tf.estimator.train_and_evaluate` is told."""
+        job, context = self.job, self.context
         train_spec = tf.estimator.TrainSpec(
             self._endless_input_fn,
             max_steps=total_steps,
@@ -92,18 +114,7 @@ class _Task:
             start_delay_secs=0,
             throttle_secs=0,
         )
-        estimator = self._estimator(train_distribute=strategy)
-        if strategy and job.strategy in ONE_PROCESS:  # else it would evaluate every checkpoint
-            estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=total_steps)
-        else:
-            self._train_and_evaluate(estimator, train_spec, eval_spec)
-        self.checkpoints.report()
-
-        if job.evaluate == "after" and self.config.task == self.config.chief:
-            # With a cluster in TF_CONFIG and no evaluator, train_and_evaluate only trains.
-            os.environ.pop("TF_CONFIG", None)
-            metrics = self._estimator().evaluate(job.input_fn, hooks=[EvaluationHook(context)])
-            report_evaluation(context, metrics)
+        return train_spec, eval_spec
 
     def _train_and_evaluate(self, *specs: Any) -> None:
         """As TensorFlow's, but an evaluator that comes too late for a checkpoint takes the next."""
@@ -222,9 +233,3 @@ def _with_chief(config: TFConfig) -> TFConfig:
     first, *rest = (config.address_of(task) for task in config.tasks)
     cluster = {"chief": (first,), "worker": tuple(rest)} if rest else {"chief": (first,)}
     return TFConfig(cluster, config.task)
-
-
-def _look_every_second_for_the_chief() -> None:
-    """Else a worker beside parameter servers that finds the variables not yet there sleeps 30 s."""
-    manager = tf.compat.v1.train.SessionManager
-    manager.__init__ = partialmethod(manager.__init__, recovery_wait_secs=1)

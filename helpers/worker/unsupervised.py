@@ -11,6 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from helpers.i18n import _, number
+from helpers.messages import words
+from helpers.messages.events import Kind
+from helpers.worker.context import Report
 
 STEP_LINE_SECONDS = 1.0
 TICK_SECONDS = 1.0
@@ -25,7 +28,7 @@ what a shell gives for signal n; 138, 128 + SIGUSR1, is the one left to programs
 
 
 class EventPrinter:
-    """Takes events as `helpers.messages.events.EventWriter` does, and prints those a person wants in a log.
+    """Takes events as an `EventWriter` does, and prints those a person wants in a log.
 
     Of steps, about one a second and the last. Safe to call from several threads.
     """
@@ -45,27 +48,27 @@ class EventPrinter:
 
     def _line(self, event: str, fields: dict[str, Any]) -> str | None:
         match event:
-            case "plan":
+            case Kind.PLAN:
                 self._total = fields["total_steps"]
                 message = _("training to step {total_steps}, global batch {global_batch}")
-            case "connecting":
+            case Kind.CONNECTING:
                 message = _(
                     "waiting for the other workers in TF_CONFIG; if nothing follows, one of them "
                     "was not started or cannot be reached"
                 )
-            case "ready":
+            case Kind.READY:
                 message = _("ready at step {step}: every task it waits for is there")
-            case "step" if self._is_due(fields["step"]):
+            case Kind.STEP if self._is_due(fields["step"]):
                 return self._step_line(**fields)
-            case "checkpoint":
+            case Kind.CHECKPOINT:
                 message = _("checkpoint of step {step}")
-            case "evaluation":
+            case Kind.EVALUATION:
                 metrics = (f"{k} {number(v, '.4g')}" for k, v in sorted(fields["metrics"].items()))
                 message = _("evaluation of step {step}: {metrics}")
                 return message.format(step=fields["step"], metrics=", ".join(metrics))
-            case "notice":
+            case Kind.NOTICE:
                 message = "{message}"
-            case "result" if fields["value"] is not None:
+            case Kind.RESULT if fields["value"] is not None:
                 return _("result: {value}").format(value=json.dumps(fields["value"]))
             case _:
                 return None
@@ -83,8 +86,7 @@ class EventPrinter:
         line = _("step {step}, loss {loss}").format(step=f"{step}{of}", loss=number(loss, ".4g"))
         if examples_per_second is None:
             return line
-        speed = _("{count} examples/s").format(count=number(examples_per_second, ",.0f"))
-        return f"{line}, {speed}"
+        return f"{line}, {words.speed(examples_per_second)}"
 
 
 class StepWatch:
@@ -99,7 +101,7 @@ class StepWatch:
       seconds: how long may pass between two events.
     """
 
-    def __init__(self, report: Callable[..., None], seconds: float) -> None:
+    def __init__(self, report: Report, seconds: float) -> None:
         self._report = report
         self._seconds = seconds
         self._watching = False
@@ -107,9 +109,9 @@ class StepWatch:
 
     def __call__(self, event: str, **fields: Any) -> None:
         """Notes an event, and passes it on."""
-        if event != "alive":
+        if event != Kind.ALIVE:
             self._quiet = 0.0
-            self._watching = self._watching or event == "step"
+            self._watching = self._watching or event == Kind.STEP
         self._report(event, **fields)
 
     def stop(self) -> None:

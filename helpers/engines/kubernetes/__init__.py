@@ -1,0 +1,1 @@
+"""Manifests for Kubeflow's training operator."""

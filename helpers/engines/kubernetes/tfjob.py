@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
+from helpers.engines.kubernetes.rules import API_VERSION, CONTAINER, check_manifest
 from helpers.errors import ConfigError, check_count
 from helpers.i18n import _
-from helpers.engines.kubernetes.rules import API_VERSION, CONTAINER, check_manifest
 
 GPU = "nvidia.com/gpu"
 USER = 1000  # of the Dockerfile
@@ -79,8 +79,8 @@ def tfjob(
 
     Args:
       name: the job's name; pods are called `<name>-worker-0` and so on.
-      payload: the file's path inside the pods; see `helpers.messages.payload.save`. It and the job's
-        `model_dir` must lie in the shared volume.
+      payload: the path, inside the pods, of the file that `estimator_job(...).save` wrote. It and
+        the job's `model_dir` must lie in the shared volume.
       image: a container image with this package, as the Dockerfile makes one.
       claim: the PersistentVolumeClaim of the shared volume, mounted at `mount`. All pods write
         to it, so it has the access mode ReadWriteMany.
@@ -98,25 +98,25 @@ def tfjob(
     Raises:
       ConfigError: the operator would refuse the job, or it could not work.
     """
-    amounts: dict[str, Any] = {"cpu": cpu if isinstance(cpu, int) else str(cpu), "memory": memory}
-    if gpus:
-        check_count("gpus", gpus)
-    counts = {"Chief": int(chief), "Worker": workers, "PS": ps, "Evaluator": int(evaluator)}
+    for key, value in {"gpus": gpus or None, "deadline_seconds": deadline_seconds}.items():
+        if value is not None:
+            check_count(key, value)
     if not chief:
         check_count("workers", workers)
-    run_policy: dict[str, Any] = {
-        "cleanPodPolicy": clean_pod_policy or ("None" if evaluator and not ps else "Running"),
-        "backoffLimit": backoff_limit,
-    }
-    if deadline_seconds is not None:
-        check_count("deadline_seconds", deadline_seconds)
-        run_policy["activeDeadlineSeconds"] = deadline_seconds
+    counts = {"Chief": int(chief), "Worker": workers, "PS": ps, "Evaluator": int(evaluator)}
+    limits: dict[str, Any] = {"cpu": cpu if isinstance(cpu, int) else str(cpu), "memory": memory}
     replicas = {}
-    for role, count in counts.items():
-        if count:
-            limits = {**amounts, GPU: gpus} if gpus and role in ("Chief", "Worker") else {**amounts}
-            template = _pod(image, payload, claim, mount, limits)
-            replicas[role] = _replica(count, restart_policy, template)
+    for role in (role for role, count in counts.items() if count):
+        more = {GPU: gpus} if gpus and role in ("Chief", "Worker") else {}
+        replicas[role] = {
+            "replicas": counts[role],
+            "restartPolicy": restart_policy,
+            "template": _pod(image, payload, claim, mount, {**limits, **more}),
+        }
+    clean = clean_pod_policy or ("None" if evaluator and not ps else "Running")
+    run_policy: dict[str, Any] = {"cleanPodPolicy": clean, "backoffLimit": backoff_limit}
+    if deadline_seconds is not None:
+        run_policy["activeDeadlineSeconds"] = deadline_seconds
     return TFJob(
         {
             "apiVersion": API_VERSION,
@@ -125,10 +125,6 @@ def tfjob(
             "spec": {"runPolicy": run_policy, "tfReplicaSpecs": replicas},
         }
     )
-
-
-def _replica(count: int, restart_policy: str, template: dict[str, Any]) -> dict[str, Any]:
-    return {"replicas": count, "restartPolicy": restart_policy, "template": template}
 
 
 def _pod(

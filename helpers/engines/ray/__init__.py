@@ -1,0 +1,1 @@
+"""The training of `LocalCluster` on the machines of a Ray cluster."""

@@ -11,31 +11,26 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from helpers.messages import payload
-from helpers.errors import ClusterError, ConfigError, PackageError, check_count, unknown_choice
+from helpers.cluster.base import MAX_RESTARTS, STEP_TIMEOUT_SECONDS, Cluster, check_writable
+from helpers.cluster.deadlines import default_start_timeout
+from helpers.errors import ConfigError, PackageError, check_count, unknown_choice
+from helpers.i18n import _, language
 from helpers.messages.events import Event
-from helpers.i18n import _, language, ngettext
-from helpers.messages.job import EstimatorJob, estimator_job
+from helpers.messages.job import EstimatorJob
+from helpers.strategies import COLLECTIVES, check_collective
 from helpers.system.keras_2 import select_keras_2
-from helpers.cluster.launcher import check_writable, default_start_timeout
-from helpers.results.progress import follow
-from helpers.results.training_result import TrainingResult
-from helpers.strategies import COLLECTIVES, MULTI_WORKER, check_collective
-from helpers.cluster.supervisor import Deadlines
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from helpers.system.machine import cores
 
 ANSWER_SECONDS = 10.0
+END_SECONDS = 10.0
 OBJECT_STORE_BYTES = 100 * 2**20  # of our own Ray: nothing but events goes through it
 
 
-class RayCluster:
+class RayCluster(Cluster):
     """A group of workers that Ray places on its machines, watches and starts again.
 
         with RayCluster(workers=8, address="10.0.0.1:6379", storage_path="/mnt/shared") as cluster:
@@ -63,15 +58,17 @@ class RayCluster:
       PackageError: Ray is not installed.
     """
 
+    folder_prefix = "ray-cluster-"
+
     def __init__(
         self,
         workers: int = 2,
         *,
         address: str | None = None,
         collective: str = "AUTO",
-        max_restarts: int = 3,
+        max_restarts: int = MAX_RESTARTS,
         start_timeout: float | None = None,
-        step_timeout: float = 30.0,
+        step_timeout: float = STEP_TIMEOUT_SECONDS,
         storage_path: str | Path | None = None,
     ) -> None:
         _check_installed()
@@ -80,108 +77,20 @@ class RayCluster:
             check_collective(collective, workers)
         elif collective not in COLLECTIVES:
             raise unknown_choice("collective", collective, COLLECTIVES)
-        self.workers = workers
-        self.address = address
-        self.collective = collective
-        self.max_restarts = max_restarts
-        self.storage_path = storage_path
         start = start_timeout or 2 * default_start_timeout(workers)
-        self.deadlines = Deadlines(start, silence=step_timeout, progress=step_timeout)
+        super().__init__(workers, collective, max_restarts, start, step_timeout)
+        self.address = address
+        self.storage_path = storage_path
         self._stopped = threading.Event()
-        self._at_work = threading.Lock()
-        self._folder: Path | None = None
         self._end_ray: Callable[[], Any] = lambda: None
-
-    def train(
-        self,
-        model_fn: Callable[..., Any],
-        input_fn: Callable[..., Any],
-        *,
-        epochs: int | None = None,
-        steps: int | None = None,
-        params: Mapping[str, Any] | None = None,
-        model_dir: str | Path | None = None,
-        save_checkpoints_steps: int = 200,
-        evaluate: str | None = "after",
-        on_event: Callable[[Event], None] | None = None,
-        progress: bool = True,
-    ) -> TrainingResult:
-        """Trains an Estimator on all workers and waits for the end.
-
-        Args: as `LocalCluster.train` takes them; every machine must reach `model_dir`, and there
-          is no `evaluate="beside"`.
-
-        Raises: as `LocalCluster.train`.
-        """
-        if evaluate == "beside":
-            message = _(
-                'RayCluster has no evaluate="beside": Ray\'s trainer starts workers only. Choose '
-                '"after" or None.'
-            )
-            raise ConfigError(message)
-        result = TrainingResult.begun(MULTI_WORKER, self.workers, self.collective)
-        if not self._at_work.acquire(blocking=False):
-            message = _("{cluster!r} is at work already. Wait for it, or call stop().")
-            raise ClusterError(message.format(cluster=self))
-        try:
-            self._stopped.clear()
-            self._connect()
-            run_folder = self._new_folder()
-            result.model_dir = str(Path(model_dir or run_folder / "model").absolute())
-            job = estimator_job(
-                model_fn,
-                input_fn,
-                model_dir=result.model_dir,
-                collective=self.collective,
-                epochs=epochs,
-                steps=steps,
-                params=params,
-                save_checkpoints_steps=save_checkpoints_steps,
-                evaluate=evaluate,
-            )
-            check_writable(result.model_dir)
-            with closing(self._run(job, run_folder)) as events:
-                follow(events, result, on_event=on_event, progress=progress)
-        finally:
-            self._at_work.release()
-        return result
 
     def stop(self) -> None:
         """Ends a running training, from any thread; does nothing when none runs."""
         self._stopped.set()
 
-    def close(self) -> None:
-        """Stops; ends Ray, if it was started here; deletes temporary folders. Twice is fine."""
-        self.stop()
-        if self._at_work.acquire(timeout=10):  # another thread's training needs Ray to end well
-            self._at_work.release()
-        self._end_ray()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-
-    def __enter__(self) -> RayCluster:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        state = _("training") if self._at_work.locked() else _("idle")
-        workers = ngettext("{count} worker", "{count} workers", self.workers)
-        place = self.address or _("this machine")
-        return (
-            f"RayCluster({workers.format(count=self.workers)}, {self.collective}, {place}, {state})"
-        )
-
-    def _run(self, job: EstimatorJob, folder: Path) -> Generator[Event, None, None]:
-        from helpers.engines.ray.watch import watch
+    def _train(self, job: EstimatorJob, folder: Path) -> Generator[Event, None, None]:
         from helpers.engines.ray.tasks import RayRun
+        from helpers.engines.ray.watch import watch
 
         run = RayRun(
             folder=folder,
@@ -191,11 +100,27 @@ class RayCluster:
             deadlines=self.deadlines,
             language=language(),
         )
-        payload.save(job, run.payload)
+        job.save(run.payload)
         return watch(run, self._stopped)
+
+    def _already(self) -> str:
+        message = _("{cluster!r} is at work already. Wait for it, or call stop().")
+        return message.format(cluster=self)
+
+    def _check_evaluation(self, evaluate: str | None) -> None:
+        if evaluate == "beside":
+            message = _(
+                'RayCluster has no evaluate="beside": Ray\'s trainer starts workers only. Choose '
+                '"after" or None.'
+            )
+            raise ConfigError(message)
+
+    def _traits(self) -> list[str]:
+        return [*super()._traits(), self.address or _("this machine")]
 
     def _connect(self) -> None:
         """Joins Ray, or starts one."""
+        self._stopped.clear()
         if self.address:
             _check_answers(self.address)
         if "ray" in sys.modules and sys.modules["ray"].is_initialized():
@@ -216,13 +141,19 @@ class RayCluster:
 
         ray.init(
             "local",
-            num_cpus=max(self.workers, os.cpu_count() or 1),
+            num_cpus=max(self.workers, cores()),
             include_dashboard=False,
             object_store_memory=OBJECT_STORE_BYTES,
             _node_ip_address="127.0.0.1",
             _temp_dir=folder,
             **quiet,
         )
+
+    def _disconnect(self) -> None:
+        """Ends Ray, if it was started here."""
+        if self._at_work.acquire(timeout=END_SECONDS):  # another thread's run needs Ray to end well
+            self._at_work.release()
+        self._end_ray()
 
     def _new_folder(self) -> Path:
         import ray
@@ -238,10 +169,7 @@ class RayCluster:
                 'storage_path="/mnt/shared". Checkpoints go there.'
             )
             raise ConfigError(message.format(count=len(hosts)))
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="ray-cluster-"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        return Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
+        return super()._new_folder()
 
 
 def _check_installed() -> None:

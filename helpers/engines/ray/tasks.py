@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import os
 import threading
 import time
@@ -17,16 +15,17 @@ from typing import Any
 import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 
-from helpers.worker.unsupervised import StepWatch
+from helpers.cluster.deadlines import Deadlines
 from helpers.errors import ClusterError
-from helpers.messages.events import Event
 from helpers.i18n import set_language
-from helpers.messages.payload import load
-from helpers.cluster.processes import PROXY_VARIABLES
-from helpers.strategies import leave_watching_to_us
-from helpers.cluster.supervisor import Deadlines
+from helpers.messages.events import Event, Kind, decode, encode
+from helpers.system.ports import without_proxies
 from helpers.tf_config import TFConfig
-from helpers.worker.program import WorkerContext, describe, quiet_deprecations
+from helpers.worker.program import Worker
+from helpers.worker.unsupervised import StepWatch
+
+Mail = tuple[bytes, Event]
+"""A line, and who sent it."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +55,20 @@ class RayRun:
 
 
 class Mailbox:
-    """An actor on the notebook's host: workers put events in, the notebook takes them out."""
+    """An actor on the notebook's host: workers put events in, the notebook takes them out.
+
+    An event is a line, as over the pipe of a worker on this machine, and the notebook decodes it
+    as it does those; beside it stands who sent it, which is not the worker's to say.
+    """
 
     def __init__(self) -> None:
-        self._events: list[Event] = []
+        self._mail: list[Mail] = []
         self._attempt = 0
         self._came = asyncio.Event()
 
-    async def put(self, event: Event) -> None:
+    async def put(self, line: bytes, sender: Event) -> None:
         """Adds an event."""
-        self._events.append(event)
+        self._mail.append((line, sender))
         self._came.set()
 
     async def attempt(self) -> int:
@@ -74,19 +77,29 @@ class Mailbox:
 
     async def fail(self, lost: list[int], raised: list[int]) -> None:
         """Ends an attempt in which workers of these ranks were lost, or raised."""
-        fields = {"time": time.time(), "attempt": self._attempt, "lost": lost, "raised": raised}
+        about = {"attempt": self._attempt, "lost": lost, "raised": raised}
         self._attempt += 1
-        await self.put({"event": "failure", **fields})
+        failure = {"event": Kind.FAILURE.value, "time": time.time(), **about}
+        await self.put(b"", failure)
 
-    async def take(self, seconds: float) -> list[Event]:
-        """The events that have come, in order; waits for the first so long."""
+    async def take(self, seconds: float) -> list[Mail]:
+        """What has come, in order; waits for the first so long."""
         try:
             await asyncio.wait_for(self._came.wait(), seconds)
         except asyncio.TimeoutError:
             return []
-        events, self._events = self._events, []
+        mail, self._mail = self._mail, []
         self._came.clear()
-        return events
+        return mail
+
+
+def open_mail(mail: Mail) -> Event | None:
+    """The event in a piece of mail; None where a worker sent what is none."""
+    line, sender = mail
+    if sender.get("event") == Kind.FAILURE:  # of Ray's controller, which sends no line
+        return sender
+    event = decode(line)
+    return None if event is None else event | sender
 
 
 class MailboxWriter:
@@ -98,10 +111,8 @@ class MailboxWriter:
         self._last: Any = None
 
     def __call__(self, event: str, **fields: Any) -> None:
-        """Sends one event, in plain types as over a pipe."""
-        content = {"event": event, "time": time.time(), **fields, **self._sender}
-        plain = json.loads(json.dumps(content, default=float))
-        self._last = self._mailbox.put.remote(plain)
+        """Sends one event."""
+        self._last = self._mailbox.put.remote(encode(event, **fields), self._sender)
 
     def flush(self) -> None:
         """Waits until all events have arrived."""
@@ -160,27 +171,19 @@ def work(config: Mapping[str, Any]) -> None:
       ClusterError: a fault, after which Ray starts the group again.
     """
     run: RayRun = config["run"]
-    for name in [name for name in os.environ if name.lower() in PROXY_VARIABLES]:
+    for name in set(os.environ) - set(without_proxies(os.environ)):
         del os.environ[name]
     set_language(run.language)
-    tf_config = TFConfig.from_env()
-    report = MailboxWriter(config["mailbox"], str(tf_config.task))
-    host = ray.util.get_node_ip_address()
-    report("started", pid=os.getpid(), cores=[], isolated=False, host=host)
+    report = MailboxWriter(config["mailbox"], str(TFConfig.from_env().task))
     watch = StepWatch(report, run.deadlines.progress)
     threading.Thread(target=watch.watch, daemon=True).start()
-    logging.getLogger("tensorflow").addFilter(quiet_deprecations)
+    host = ray.util.get_node_ip_address()
+    worker = Worker(run.payload, watch, [], isolated=False, host=host, supervised=True)
     try:
-        job = load(run.payload, [])
-        leave_watching_to_us()
-        job(WorkerContext(tf_config, watch))
-    except Exception as error:
-        described = describe(error)
-        report("error", **described)
-        if described["restartable"]:
-            # Not the error itself: TensorFlow's do not travel.
-            raise ClusterError(described["message"]) from None
-        # The notebook ends the run when it hears of this. An error would begin it again.
+        error = worker.run()
     finally:
         report.flush()
         watch.stop()
+    # The notebook ends the run when it hears of another one. An error would begin it again.
+    if error and error["restartable"]:
+        raise ClusterError(error["message"])  # not the error itself: TensorFlow's do not travel

@@ -9,11 +9,12 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from helpers.cluster.deadlines import WatchClock
+from helpers.engines.ray.tasks import FIT_ENVIRONMENT, Mailbox, RayRun, fit, open_mail
 from helpers.errors import ClusterError, StoppedError
-from helpers.messages.events import Event
 from helpers.i18n import _, ngettext
-from helpers.engines.ray.tasks import FIT_ENVIRONMENT, Mailbox, RayRun, fit
-from helpers.cluster.supervisor import WatchClock, final_error, raised
+from helpers.messages.events import Event, Kind, watched
+from helpers.messages.failures import final_error, raised
 
 POLL_SECONDS = 0.2
 END_SECONDS = 15.0
@@ -76,8 +77,11 @@ class _Watch:
             if stopped.is_set():
                 raise StoppedError(_("The run was stopped."))
             ended, _rest = ray.wait([self._running], timeout=0)
-            for event in ray.get(self._mailbox.take.remote(POLL_SECONDS)):
-                yield self._restart(event) if event["event"] == "failure" else self._note(event)
+            for event in map(open_mail, ray.get(self._mailbox.take.remote(POLL_SECONDS))):
+                if event is None:
+                    continue
+                failed = event["event"] == Kind.FAILURE
+                yield self._restart(event) if failed else self._note(event)
             if ended:
                 ray.get(self._running)  # raises what Ray's trainer has raised
                 return
@@ -90,12 +94,12 @@ class _Watch:
         if event["attempt"] < self._attempts:
             return event  # of a worker that has been given up
         match event["event"]:
-            case "started":
+            case Kind.STARTED:
                 self._hosts[event["task"]] = event["host"]
-            case "ready" | "step":
+            case Kind.READY | Kind.STEP:
                 self._progress = self._clock.now
                 self._step = max(self._step, event["step"])
-            case "error":
+            case Kind.ERROR:
                 self._errors[event["task"]] = event
                 if not event["restartable"]:
                     raise final_error(event["task"], event)
@@ -118,8 +122,7 @@ class _Watch:
             raise ClusterError(message.format(reason=reason, count=self._attempts))
         self._attempts = failure["attempt"] + 1
         self._begin()
-        about = {"task": task, "attempt": self._attempts, "reason": reason}
-        return {"event": "restart", "time": failure["time"], **about}
+        return watched(Kind.RESTART, task, attempt=self._attempts, reason=reason)
 
     def _reason(self, task: str) -> str:
         """Why an attempt failed, in a sentence without its stop."""

@@ -1,0 +1,209 @@
+"""What a group of workers offers, wherever its processes run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from helpers.cluster.deadlines import Deadlines
+from helpers.errors import ClusterError, ConfigError
+from helpers.i18n import _
+from helpers.messages import words
+from helpers.messages.events import Event
+from helpers.messages.job import EstimatorJob, estimator_job
+from helpers.results.progress import follow
+from helpers.results.training_result import TrainingResult
+from helpers.strategies import MIRRORED, MULTI_WORKER
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+MAX_RESTARTS = 3
+STEP_TIMEOUT_SECONDS = 30.0
+PROBE_BYTES = 4096
+
+
+class Cluster(ABC):
+    """A group of workers that trains, and that survives its faults.
+
+    Attributes:
+      workers, collective, max_restarts: as the subclass takes them.
+      strategy: the `tf.distribute` strategy by name.
+      deadlines: when a silence counts as a fault.
+    """
+
+    strategy = MULTI_WORKER
+    folder_prefix: str
+
+    def __init__(
+        self,
+        workers: int,
+        collective: str,
+        max_restarts: int,
+        start_timeout: float,
+        step_timeout: float,
+    ) -> None:
+        self.workers = workers
+        self.collective = collective
+        self.max_restarts = max_restarts
+        self.deadlines = Deadlines(start_timeout, silence=step_timeout, progress=step_timeout)
+        self._at_work = threading.Lock()
+        self._folder: Path | None = None
+
+    def train(
+        self,
+        model_fn: Callable[..., Any],
+        input_fn: Callable[..., Any],
+        *,
+        epochs: int | None = None,
+        steps: int | None = None,
+        params: Mapping[str, Any] | None = None,
+        model_dir: str | Path | None = None,
+        save_checkpoints_steps: int = 200,
+        evaluate: str | None = "after",
+        on_event: Callable[[Event], None] | None = None,
+        progress: bool = True,
+        result: TrainingResult | None = None,
+    ) -> TrainingResult:
+        """Trains an Estimator on all workers and waits for the end.
+
+        Every worker runs `tf.estimator.train_and_evaluate` with the strategy in its
+        `RunConfig(train_distribute=…)`. A fault restarts all workers from the last checkpoint.
+
+        Args:
+          model_fn, input_fn: as `tf.estimator.Estimator` takes them. `input_fn` returns one
+            epoch, a `tf.data.Dataset` of (features, labels) batches; in "train" mode it is
+            repeated, and its `input_context` says which shard to read.
+          epochs: passes over the data; or
+          steps: the global step to train to. One of the two, else one epoch.
+          params: hyper-parameters for both functions, over
+            `helpers.params.DEFAULT_PARAMS`.
+          model_dir: where checkpoints go; one that is there is gone on from. By default a
+            temporary folder, deleted with the cluster. All machines of the group must reach it.
+          save_checkpoints_steps: how many steps a fault may cost.
+          evaluate: "after" the training, by the chief; "beside" it, by one more process that
+            evaluates each checkpoint, on this machine only; or None.
+          on_event: called with every event, in this thread; see `helpers.messages.events`.
+          progress: whether to show a progress bar.
+          result: what to fill and return, made by `TrainingResult.begun`: another thread may read
+            it while the training lasts.
+
+        Raises:
+          ConfigError, DataError: what was asked for cannot be done; the message says why.
+          UserCodeError: `model_fn` or `input_fn` raised; with their own traceback.
+          ClusterError: faults came more than `max_restarts` times.
+          StoppedError: `stop` was called from another thread.
+        """
+        self._check_evaluation(evaluate)
+        if result is None:
+            result = TrainingResult.begun(self.strategy, self.workers, self.collective)
+        with self._working():
+            self._connect()
+            run_folder = self._new_folder()
+            result.model_dir = str(Path(model_dir or run_folder / "model").absolute())
+            job = estimator_job(
+                model_fn,
+                input_fn,
+                model_dir=result.model_dir,
+                strategy=self.strategy,
+                collective=self.collective,
+                epochs=epochs,
+                steps=steps,
+                params=params,
+                save_checkpoints_steps=save_checkpoints_steps,
+                evaluate=evaluate,
+                replicas=self.workers if self.strategy == MIRRORED else 1,
+            )
+            check_writable(result.model_dir)
+            with closing(self._train(job, run_folder)) as events:
+                follow(events, result, on_event=on_event, progress=progress)
+        return result
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ends a running training, from any thread; does nothing when none runs."""
+
+    def close(self) -> None:
+        """Stops, and deletes the temporary folder with logs and checkpoints; twice is fine."""
+        self.stop()
+        self._disconnect()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = _("training") if self._at_work.locked() else _("idle")
+        return f"{type(self).__name__}({', '.join([*self._traits(), state])})"
+
+    def _traits(self) -> list[str]:
+        """What the representation says of the group, but for its state."""
+        return [words.workers(self.workers), self.collective]
+
+    @abstractmethod
+    def _train(self, job: EstimatorJob, folder: Path) -> Generator[Event, None, None]:
+        """Does the job in every task, in a folder of its own; closing the generator ends it."""
+
+    @abstractmethod
+    def _already(self) -> str:
+        """The sentence for somebody who asks for work while there is some."""
+
+    def _check_evaluation(self, evaluate: str | None) -> None:
+        """Raises ConfigError if this group cannot evaluate so."""
+
+    def _connect(self) -> None:
+        """Gets at the machines of the group."""
+
+    def _disconnect(self) -> None:
+        """Lets go of what `_connect` got at."""
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Keeps others from beginning some work meanwhile."""
+        if not self._at_work.acquire(blocking=False):
+            raise ClusterError(self._already())
+        try:
+            yield
+        finally:
+            self._at_work.release()
+
+    def _new_folder(self) -> Path:
+        """A folder for a run: temporary, and on this machine."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix=self.folder_prefix))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
+
+
+def check_writable(model_dir: str) -> None:
+    """Raises ConfigError, before anything starts, if no checkpoint can be written there."""
+    try:
+        os.makedirs(model_dir, exist_ok=True)
+        with tempfile.TemporaryFile(dir=model_dir) as file:
+            file.write(b"\0" * PROBE_BYTES)
+    except OSError as error:
+        message = _(
+            "Checkpoints cannot be written to model_dir={model_dir!r}: {reason}. Name a folder "
+            "that you may write to, on a disk with room."
+        )
+        raise ConfigError(message.format(model_dir=model_dir, reason=error.strerror)) from None

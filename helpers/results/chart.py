@@ -1,0 +1,60 @@
+"""The picture of a finished run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from helpers.charts import Picture
+from helpers.i18n import _, number
+from helpers.results.history import Evaluation, Point
+
+
+def training_chart(
+    history: Mapping[str, Sequence[Point]],
+    evaluations: Sequence[Evaluation],
+    last_step: int,
+    label: str,
+) -> Picture:
+    """Loss and throughput of each worker over the global step.
+
+    A restart shows as a line that goes back to the checkpoint; evaluations are marked with
+    their accuracy. The figure belongs to no pyplot state, so any thread may draw it.
+
+    Args:
+      history: the reports of each process that trained, by its name.
+      last_step: the global step that the training was to reach.
+      label: what it shows, in words.
+    """
+    figure = Figure(figsize=(9, 3), layout="constrained")
+    losses, speeds = figure.subplots(1, 2)
+    for name, points in history.items():
+        steps = [point.step for point in points]
+        rates = [point.examples_per_second or float("nan") for point in points]
+        losses.plot(steps, [point.loss for point in points], label=name, linewidth=1)
+        speeds.plot(steps, rates, label=name, linewidth=1)
+    losses.set(xlabel=_("step"), ylabel=_("loss"), ylim=(0, None))
+    speeds.set(xlabel=_("step"), ylabel=_("examples/s"), ylim=(0, None))
+    for axis in (losses.xaxis, losses.yaxis, speeds.xaxis, speeds.yaxis):
+        axis.set_major_formatter(lambda value, _position: number(value, ",.7g"))
+    _mark_evaluations(losses, evaluations, last_step)
+    if history:
+        losses.legend(loc="upper center")
+    return Picture(figure, label)
+
+
+def _mark_evaluations(losses: Axes, evaluations: Sequence[Evaluation], last_step: int) -> None:
+    """A dotted line at each evaluation; the accuracy at the last ones, as far as there is room."""
+    room = math.inf
+    width = last_step / 8  # of a label, in steps
+    for step, metrics in reversed(evaluations):
+        if "accuracy" in metrics:
+            losses.axvline(step, color="gray", linestyle=":")
+        if "accuracy" in metrics and room - step > width:
+            room = step
+            place = step, losses.get_ylim()[1]
+            label = number(metrics["accuracy"], ".1%")
+            losses.annotate(label, place, ha="right", va="top", color="gray")

@@ -1,0 +1,42 @@
+"""What the processes of a run reported, one after the other."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+
+class Point(NamedTuple):
+    """One report of one worker.
+
+    Attributes:
+      seconds: since the call of `train`.
+      step: the global step.
+      loss: the mean loss over the global batch of that step.
+      examples_per_second: of all workers together, since the report before; None at the first.
+      attempt: 0, and one more after each restart.
+    """
+
+    seconds: float
+    step: int
+    loss: float
+    examples_per_second: float | None
+    attempt: int
+
+
+def attempts(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
+    """Where the reports of each attempt begin and end, without a look at all of them."""
+    start = 0
+    while start < len(points):
+        attempt = points[start].attempt
+        end = bisect_right(points, attempt, start, key=lambda point: point.attempt)
+        yield start, end
+        start = end
+
+
+class Evaluation(NamedTuple):
+    """The metrics of one checkpoint on the test split."""
+
+    step: int
+    metrics: dict[str, float]

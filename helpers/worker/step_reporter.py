@@ -1,0 +1,46 @@
+"""Reports the steps of a training: often enough to watch it, seldom enough to cost nothing."""
+
+from __future__ import annotations
+
+import time
+
+from helpers.messages.events import Kind
+from helpers.worker.context import Report
+
+REPORT_SECONDS = 0.1
+
+
+class StepReporter:
+    """Sends "step" events, at most ten a second, with the speed since the one before.
+
+    Args:
+      report: sends an event.
+      global_batch: examples in one step of all replicas together.
+
+    Attributes:
+      step: the last one that was reported; 0 before there is one.
+    """
+
+    def __init__(self, report: Report, global_batch: int) -> None:
+        self._report = report
+        self._global_batch = global_batch
+        self._then: float | None = None
+        self.step = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a report."""
+        return self._then is None or time.perf_counter() - self._then >= REPORT_SECONDS
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a report."""
+        return self._then is not None
+
+    def send(self, step: int, loss: float) -> None:
+        """Reports a step, due or not."""
+        now, speed = time.perf_counter(), None
+        if self._then is not None:
+            speed = (step - self.step) * self._global_batch / (now - self._then)
+        self._report(Kind.STEP, step=step, loss=loss, examples_per_second=speed)
+        self._then, self.step = now, step

@@ -1,0 +1,89 @@
+"""What is changed in TensorFlow inside a worker, each change with its reason.
+
+Tested with TensorFlow 2.15.1 to 2.21.0. A worker makes these changes in its own process, before a
+strategy is made, and nowhere else; `helpers.estimator` has those that give later releases their
+Estimator.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+from helpers.estimator import tf
+from helpers.messages.events import Kind
+from helpers.worker.context import Report
+
+HEARTBEAT_MILLISECONDS = 24 * 3600 * 1000  # as good as none
+
+
+def leave_watching_to_us() -> None:
+    """Keeps TensorFlow's own heartbeat from ending a group that a supervisor watches.
+
+    Call it in a worker, before a strategy is made. By default a worker whose heartbeat is late by
+    some seconds ends the collectives of all, and a machine that slept, or is busy, looks like that.
+    TensorFlow has no public name for this timeout (coordination_config.proto has the field).
+    """
+    context = _eager_context()
+    context.configure_coordination_service = functools.partial(
+        context.configure_coordination_service, heartbeat_timeout_in_ms=HEARTBEAT_MILLISECONDS
+    )
+
+
+def tell_of_waiting(report: Report) -> None:
+    """Lets a worker tell when its collectives wait for the peers.
+
+    Call it before a strategy is made. The worker holds Python's lock as long as that takes (to
+    TensorFlow 2.21), so that no thread of it can give a sign of life.
+
+    Args:
+      report: sends "connecting" before the wait, and "connected" after it.
+    """
+    context = _eager_context()
+    configure = context.configure_coordination_service
+
+    def connect() -> None:
+        del context.ensure_initialized  # the class's own again
+        report(Kind.CONNECTING)
+        context.ensure_initialized()
+        report(Kind.CONNECTED)
+
+    def configure_and_connect(*args: Any, **options: Any) -> None:
+        configure(*args, **options)
+        context.ensure_initialized = connect  # which comes next, and waits
+
+    context.configure_coordination_service = configure_and_connect
+
+
+def keep_all_frames() -> None:
+    """Keeps TensorFlow and Keras from cutting their own frames out of a traceback.
+
+    Which of them a reader sees, `helpers.messages.failures` decides.
+    """
+    tf.debugging.disable_traceback_filtering()
+
+
+def drop_iterators_at_once() -> None:
+    """Keeps a program from waiting, when it is done with an iterator, for a thread that tunes it.
+
+    What each device takes from a distributed dataset is a dataset of its own, out of reach of the
+    options of the reader's. The thread that tunes it sleeps, in the end for as long as the iterator
+    has lived and up to a minute, and whoever drops the iterator waits until it wakes: Keras's `fit`
+    on two workers, with 7 s of steps, returned 2.5 to 4.4 s after the last of them.
+    """
+    iterators: Any = importlib.import_module("tensorflow.python.data.ops.multi_device_iterator_ops")
+    create = iterators._create_device_dataset
+    untuned = tf.data.Options()
+    untuned.autotune.enabled = False
+    iterators._create_device_dataset = lambda *args: create(*args).with_options(untuned)
+
+
+def look_every_second_for_the_chief() -> None:
+    """Else a worker beside parameter servers that finds the variables not yet there sleeps 30 s."""
+    manager = tf.compat.v1.train.SessionManager
+    manager.__init__ = functools.partialmethod(manager.__init__, recovery_wait_secs=1)
+
+
+def _eager_context() -> Any:
+    return importlib.import_module("tensorflow.python.eager.context").context()

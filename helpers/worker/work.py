@@ -1,0 +1,60 @@
+"""Does what a job asks for, in one task."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+
+from helpers.errors import ConfigError
+from helpers.i18n import _
+from helpers.messages.events import Kind
+from helpers.messages.job import EstimatorJob, FunctionJob
+from helpers.tf_config import EVALUATOR
+from helpers.worker.context import WorkerContext
+
+
+def do(job: EstimatorJob | FunctionJob, context: WorkerContext) -> Any:
+    """Does the part of the task that `context` names; returns what goes to the notebook.
+
+    Raises:
+      ConfigError: what the reader's function returned cannot go there.
+    """
+    if isinstance(job, EstimatorJob):
+        from helpers.worker.training import train
+
+        return train(job, context)
+    if job.serves(context.config):
+        from helpers.worker.server import serve
+
+        serve(context)
+    return _plain(_call(job, context))
+
+
+def _call(job: FunctionJob, context: WorkerContext) -> Any:
+    context.report(Kind.READY, step=0)
+    evaluates = context.config.task.type == EVALUATOR
+    function = job.beside if evaluates and job.beside else job.function
+    return function(context) if _asks_for_an_argument(function) else function()
+
+
+def _asks_for_an_argument(function: Callable[..., Any]) -> bool:
+    """Whether it has a parameter that must be given, in its place."""
+    return any(
+        parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        for parameter in inspect.signature(function).parameters.values()
+    )
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON can carry it to the notebook: NumPy's and TensorFlow's as Python's."""
+    try:
+        return json.loads(json.dumps(value, default=lambda array: array.tolist()))
+    except (TypeError, ValueError, AttributeError):
+        message = _(
+            "The function returned {value:.80}, which cannot travel to the notebook. Return "
+            "numbers, strings, None, or lists and dicts of them; save larger things to a file."
+        )
+        raise ConfigError(message.format(value=repr(value))) from None
