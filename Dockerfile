@@ -10,7 +10,7 @@ WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY helpers helpers
 RUN pip install --no-cache-dir .
-# helpers.tfjob runs its pods as this user, who owns the payload and the checkpoints.
+# helpers.engines.kubernetes runs its pods as this user, who owns the payload and the checkpoints.
 RUN useradd --uid 1000 --create-home lessons
 USER 1000
 WORKDIR /home/lessons

@@ -10,18 +10,18 @@ QUICK := not browser and not long and not colab and not ray
 .PHONY: run test test-browser test-long test-colab test-newest test-ray lab app lint environment extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
-	@$(PY) -m notebooks.run --lesson $(LESSON) --language $(IN)
+	@$(PY) -m tools.lessons.run --lesson $(LESSON) --language $(IN)
 
 .PHONY: assignments grade
 FROM ?= submissions
-assignments: environment  ## exercises for a class: make assignments IN=es; see helpers/TEACHING.md
-	@$(PY) -m notebooks.course release --language $(IN)
+assignments: environment  ## exercises for a class: make assignments IN=es; see docs/TEACHING.md
+	@$(PY) -m tools.teaching.course release --language $(IN)
 
 grade: environment  ## mark a folder of submissions: make grade IN=es FROM=submissions
-	@$(PY) -m notebooks.course grade --language $(IN) "$(FROM)"
+	@$(PY) -m tools.teaching.course grade --language $(IN) "$(FROM)"
 
 test: environment lint  ## everything that must hold, but for what needs a browser
-	@$(PY) -m locales check
+	@$(PY) -m tools.l10n check
 	@$(PY) -m pytest -n 2 --dist worksteal -m "$(QUICK)"
 
 test-browser: environment  ## the panel in a real Chromium, in JupyterLab and Voila
@@ -31,15 +31,15 @@ test-long: environment  ## every lesson in every language, every fault, chaos, l
 	@$(PY) -m pytest -m long
 
 # What else is tested, each in an environment of its own beside .venv.
-ENGLISH := tests/test_lessons.py::test_the_lesson_runs_and_prints_what_is_stored
+ENGLISH := tests/lessons/test_lessons.py::test_the_lesson_runs_and_prints_what_is_stored
 ENGLISH_K := en-
-HELPERS := $(filter-out tests/test_l10n_% tests/test_benchmarks.py tests/test_colab.py \
-	tests/test_lessons.py tests/test_readme.py, $(wildcard tests/test_*.py))
+HELPERS := $(filter-out tests/l10n/% tests/measurements/% tests/project/% tests/lessons/test_colab.py \
+	tests/lessons/test_lessons.py, $(wildcard tests/*/test_*.py))
 
 test-colab:  ## Python 3.12, TensorFlow 2.19 and the widgets of Colab: lessons, panel, rehearsal
-	@PYTHON_VERSIONS=3.12 PIP_CONSTRAINT=tests/colab.txt VENV=.venv-colab ./environment.sh
+	@PYTHON_VERSIONS=3.12 PIP_CONSTRAINT=tests/lessons/colab.txt VENV=.venv-colab ./environment.sh
 	@.venv-colab/bin/python -m pytest -n 2 -m "$(QUICK)" -k "$(ENGLISH_K) or test_estimator" \
-		$(ENGLISH) tests/test_estimator.py
+		$(ENGLISH) tests/estimator
 	@.venv-colab/bin/python -m pytest -m "browser and not long" $(BROWSER)
 	@.venv-colab/bin/python -m pytest -m colab $(REHEARSAL)
 
@@ -55,15 +55,16 @@ lab: environment  ## open JupyterLab on the lessons of a language
 	@$(PY) -m jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks/$(IN)
 
 app: environment  ## the panel alone, as a page
-	@$(PY) -m voila --Voila.ip=127.0.0.1 helpers/app/panel.ipynb
+	@$(PY) -m voila --Voila.ip=127.0.0.1 notebooks/panel.ipynb
 
 lint: environment
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+	@$(PY) -m importlinter.cli lint --no-cache
 
 environment:
 	@./environment.sh
 
 extract update build check: environment  ## translations; see locales/TRANSLATING.md
-	@$(PY) -m locales $@
+	@$(PY) -m tools.l10n $@

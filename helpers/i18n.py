@@ -1,7 +1,7 @@
 """The language of the messages that a reader sees.
 
-`python -m locales build` compiles the catalogues that this module reads, from
-locales/<lang>/LC_MESSAGES/panel.po into locale/<lang>/LC_MESSAGES/panel.mo beside it.
+`python -m tools.l10n build` compiles the catalogues that this module reads, from
+locales/<lang>/LC_MESSAGES/helpers.po into locale/<lang>/LC_MESSAGES/helpers.mo beside it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 LOCALE_DIR = Path(__file__).with_name("locale")
-DOMAIN = "panel"
+DOMAIN = "helpers"
 ENGLISH = "en"
 LANGUAGE = "LESSON_LANGUAGE"  # tells a worker the language of its notebook
 

@@ -1,6 +1,6 @@
 """Makes the bundled MNIST: four IDX files in, a TensorFlow Datasets folder out.
 
-    python -m helpers.datasets IDX_DIR [OUT_DIR]
+    python -m tools.datasets IDX_DIR [OUT_DIR]
 
 TensorFlow Datasets' own builder does the work; only its download is replaced, by
 the files in IDX_DIR, whose MD5 sums must be those of the original publication.
@@ -17,6 +17,7 @@ from unittest import mock
 
 from helpers.errors import DataError
 
+BUNDLED = Path(__file__).resolve().parents[1] / "helpers" / "datasets"
 MD5 = {
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
     "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
@@ -58,9 +59,9 @@ def build(idx_dir: Path, out_dir: Path) -> Path:
 
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m helpers.datasets", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.datasets", description=__doc__)
     parser.add_argument("idx_dir", type=Path, metavar="IDX_DIR")
-    parser.add_argument("out_dir", type=Path, nargs="?", default=Path(__file__).parent)
+    parser.add_argument("out_dir", type=Path, nargs="?", default=BUNDLED)
     args = parser.parse_args(argv)
     try:
         print(build(args.idx_dir, args.out_dir))

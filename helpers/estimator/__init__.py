@@ -7,7 +7,7 @@
 
 Up to TensorFlow 2.15 the genuine module is there, and nothing changes. From 2.16 on, Keras 2 is
 chosen, `tf.estimator` becomes the package tensorflow-estimator 2.15.0, and the few pieces that it
-misses in TensorFlow are supplied. ESTIMATOR.md beside this file tells owners of Estimator code
+misses in TensorFlow are supplied. docs/ESTIMATOR.md tells owners of Estimator code
 more.
 
 Importing it raises PackageError if the installed packages do not fit together, or if TensorFlow

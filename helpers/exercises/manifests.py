@@ -15,6 +15,7 @@ Case = Mapping[str, Any]
 
 
 def pods_work(job: Any, case: Case) -> None:
+    """Raises `Wrong` unless every role is there, and every pod reaches its payload."""
     replicas = _replicas(job)
     counts = {role: spec.get("replicas", 1) for role, spec in replicas.items()}
     expect(
@@ -60,6 +61,7 @@ def _claim(pod: Mapping[str, Any]) -> str | None:
 
 
 def restarts_well(job: Any, case: Case) -> None:
+    """Raises `Wrong` unless pods are started again where that helps, and only there."""
     for role, spec in _replicas(job).items():
         expect(
             spec.get("restartPolicy") == "ExitCode",

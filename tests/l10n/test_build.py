@@ -220,7 +220,7 @@ def test_the_messages_of_helpers_are_compiled_where_the_package_reads_them(tmp_p
     run(project, "update", "--langs", "es")
     translate(project, "es", {"ready": "listo"}, domain="panel")
     run(project, "build")
-    assert b"listo" in project.compiled_panel("es").read_bytes()
+    assert b"listo" in project.compiled_helpers("es").read_bytes()
 
 
 def test_a_language_without_catalogues_is_named(
@@ -228,7 +228,7 @@ def test_a_language_without_catalogues_is_named(
 ) -> None:
     project = make_project(tmp_path, *lesson())
     assert run(project, "build", "--langs", "fr") == 1
-    assert "python -m locales update --langs fr" in capsys.readouterr().err
+    assert "python -m tools.l10n update --langs fr" in capsys.readouterr().err
 
 
 def test_a_sixth_language_is_added_with_one_command(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.support.l10n_project import FOUR, LESSON, code_cell, make_project, run, text_cell, translate
 
 from tools.l10n import catalogue
-from tools.lessons.project import PANEL, LocalisationError
+from tools.lessons.project import HELPERS, LocalisationError
 
 FIRST = "Two workers share the work of one step, and both of them hold the whole model."
 SECOND = "A checkpoint is written every hundred steps, and a restart begins there."
@@ -20,7 +20,7 @@ def test_one_command_makes_the_catalogues_of_a_language(tmp_path: Path, lang: st
     assert run(project, "update", "--langs", lang) == 0
     assert project.languages == [lang]
     assert project.catalogue(LESSON, lang).exists()
-    panel = project.catalogue(PANEL, lang).read_text("utf-8")
+    panel = project.catalogue(HELPERS, lang).read_text("utf-8")
     assert 'msgid_plural "{n} steps"' in panel
     forms = {"ru": 3, "zh": 1, "ko": 1, "es": 2}[lang]
     assert panel.count("msgstr[") == forms

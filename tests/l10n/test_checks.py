@@ -1,4 +1,4 @@
-"""`python -m locales check`, from the whole story down to each kind of finding."""
+"""`python -m tools.l10n check`, from the whole story down to each kind of finding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.l10n_project import (
 from tools.l10n import catalogue_checks
 from tools.l10n import checks
 from tools.lessons import notebook
-from tools.lessons.project import PANEL, LocalisationError, Project
+from tools.lessons.project import HELPERS, LocalisationError, Project
 
 TITLE = "A title"
 SENTENCE = "All of them read the data and the [end](#The-end)."
@@ -253,8 +253,8 @@ def test_a_plural_form_for_several_numbers_keeps_the_number(tmp_path: Path) -> N
     project = make_project(tmp_path, *lesson(), messages=True)
     run(project, "update", "--langs", "ru", "es")
     for lang, forms in (("ru", ("шаг", "{n} шага", "{n} шагов")), ("es", ("{n} paso", "pasos"))):
-        translate(project, lang, {"{n} step": forms}, domain=PANEL)  # type: ignore[dict-item]
-        found = whats(list(catalogue_checks.message_problems(project, PANEL, lang)))
+        translate(project, lang, {"{n} step": forms}, domain=HELPERS)  # type: ignore[dict-item]
+        found = whats(list(catalogue_checks.message_problems(project, HELPERS, lang)))
         assert found.count("placeholder {n} is missing") == 1
 
 

@@ -81,7 +81,7 @@ def make_project(root: Path, *cells: Cell, repository: str = "", messages: bool 
 
 
 def run(project: Project, *command: str) -> int:
-    """`python -m locales` in this repository; its exit code."""
+    """`python -m tools.l10n` in this repository; its exit code."""
     name, *rest = command
     return main([name, "--root", str(project.root), *rest])
 

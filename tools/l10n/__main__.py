@@ -1,10 +1,10 @@
 """The command line of the builder.
 
-python -m locales extract            templates (.pot) for a translation program
-python -m locales update             catalogues brought up to the English notebooks
-python -m locales build              notebooks/<lang> and the messages of helpers
-python -m locales build --execute    the same, executed, with outputs
-python -m locales check              every check; the exit code is 1 if one finds something
+python -m tools.l10n extract            templates (.pot) for a translation program
+python -m tools.l10n update             catalogues brought up to the English notebooks
+python -m tools.l10n build              notebooks/<lang> and the messages of helpers
+python -m tools.l10n build --execute    the same, executed, with outputs
+python -m tools.l10n check              every check; the exit code is 1 if one finds something
 """
 
 from __future__ import annotations
@@ -15,12 +15,8 @@ from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tools.l10n import build
-from tools.l10n import catalogue
-from tools.l10n import checks
+from tools.l10n import build, catalogue, checks, extract, update
 from tools.lessons import execute
-from tools.l10n import extract
-from tools.l10n import update
 from tools.lessons.project import SOURCE, LocalisationError, Project
 
 TEMPLATES = Path(".artefacts") / "templates"
@@ -65,9 +61,9 @@ def run_build(project: Project, args: argparse.Namespace) -> int:
             except LocalisationError as error:
                 print(error, file=sys.stderr)
                 failures += 1
-        compiled = build.compiled_panel(project, lang) if lang != SOURCE else None
+        compiled = build.compiled_helpers(project, lang) if lang != SOURCE else None
         if compiled is not None:
-            update.write(project.compiled_panel(lang), compiled)
+            update.write(project.compiled_helpers(lang), compiled)
     return 1 if failures else 0
 
 
@@ -111,14 +107,14 @@ def _languages(project: Project, args: argparse.Namespace) -> list[str]:
         if lang not in known:
             raise LocalisationError(
                 f"There are no catalogues for {lang!r}, only for {', '.join(known)}. "
-                f"Make them: python -m locales update --langs {lang}"
+                f"Make them: python -m tools.l10n update --langs {lang}"
             )
     return args.langs or known
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m locales",
+        prog="python -m tools.l10n",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

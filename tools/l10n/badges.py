@@ -12,7 +12,7 @@ BRANCH = "main"
 
 
 def gettext_noop(text: str) -> str:
-    """Marks a text for the catalogue ``panel``."""
+    """Marks a text for the catalogue ``helpers``."""
     return text
 
 

@@ -6,14 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tools.l10n import badges
-from tools.l10n import catalogue
-from tools.lessons import exercises
-from tools.l10n import markdown
-from tools.lessons import notebook
+from tools.l10n import badges, catalogue, markdown
 from tools.l10n.catalogue import LessonCatalogue
+from tools.lessons import exercises, notebook
 from tools.lessons.notebook import Json
-from tools.lessons.project import PANEL, SOURCE, LocalisationError, Project
+from tools.lessons.project import HELPERS, SOURCE, LocalisationError, Project
 
 NAMED_LANGUAGE = re.compile(
     r"""(\b(?:lang|language)\s*=\s*|\bset_language\(\s*)(["'])en\2""", re.IGNORECASE
@@ -83,9 +80,9 @@ def in_language(code: str, lang: str) -> str:
     return NAMED_LANGUAGE.sub(rf"\g<1>\g<2>{lang}\g<2>", code)
 
 
-def compiled_panel(project: Project, lang: str) -> bytes | None:
+def compiled_helpers(project: Project, lang: str) -> bytes | None:
     """The messages of helpers for the installed package; None where there is no catalogue."""
-    path = project.catalogue(PANEL, lang)
+    path = project.catalogue(HELPERS, lang)
     return catalogue.compiled(catalogue.read(path, lang)) if path.exists() else None
 
 
@@ -126,7 +123,7 @@ def _take_outputs(project: Project, domain: str, lang: str, result: Json) -> str
 def _write_badges(project: Project, domain: str, lang: str, result: Json) -> None:
     labels = catalogue.of([], SOURCE)
     if lang != SOURCE:
-        labels = catalogue.read(project.catalogue(PANEL, lang), lang)
+        labels = catalogue.read(project.catalogue(HELPERS, lang), lang)
 
     def label(text: str) -> str:
         message = labels.get(text)

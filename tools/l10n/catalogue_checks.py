@@ -9,13 +9,9 @@ from gettext import c2py
 
 from babel.messages.catalog import Message
 
-from tools.l10n import build
-from tools.l10n import catalogue
-from tools.l10n import glossary
-from tools.l10n import update
+from tools.l10n import build, catalogue, glossary, update
 from tools.l10n.catalogue import LessonCatalogue
 from tools.l10n.numbers import check_numbers
-from tools.lessons.project import PANEL, LocalisationError, Project
 from tools.l10n.punctuation import check_pairs, check_punctuation
 from tools.l10n.report import Finding
 from tools.l10n.text_checks import (
@@ -25,6 +21,7 @@ from tools.l10n.text_checks import (
     check_placeholders,
     check_toolkit,
 )
+from tools.lessons.project import HELPERS, LocalisationError, Project
 
 TEXT_CHECKS: tuple[Check, ...] = (
     check_placeholders,
@@ -42,7 +39,7 @@ def file_problems(
     """Whether the file is there, well formed, and up to date with its English source."""
     path = project.catalogue(domain, lang)
     name = project.short(path)
-    todo = f"Run: python -m locales update --langs {lang}"
+    todo = f"Run: python -m tools.l10n update --langs {lang}"
     if not path.exists():
         yield Finding(name, "the catalogue does not exist", todo)
         return
@@ -102,7 +99,7 @@ def strays(project: Project, lang: str) -> Iterator[Finding]:
     known = set(project.notebooks)
     todo = "Delete it, or rename it as the English notebook was renamed."
     for path in project.catalogues_in(lang):
-        if path not in {project.catalogue(domain, lang) for domain in [*known, PANEL]}:
+        if path not in {project.catalogue(domain, lang) for domain in [*known, HELPERS]}:
             yield Finding(project.short(path), "no English notebook has this name", todo)
     for domain in project.notebooks_in(lang):
         if domain not in known:
@@ -112,10 +109,10 @@ def strays(project: Project, lang: str) -> Iterator[Finding]:
 
 def panel_problems(project: Project, lang: str) -> Iterator[Finding]:
     """Whether helpers reads the messages that the catalogue holds."""
-    data = build.compiled_panel(project, lang)
-    path = project.compiled_panel(lang)
+    data = build.compiled_helpers(project, lang)
+    path = project.compiled_helpers(lang)
     if data is not None and not (path.exists() and path.read_bytes() == data):
-        todo = f"Run: python -m locales build --langs {lang}"
+        todo = f"Run: python -m tools.l10n build --langs {lang}"
         yield Finding(project.short(path), "it is not what panel.po compiles to", todo)
 
 

@@ -1,14 +1,13 @@
-"""Everything that `python -m locales check` looks at."""
+"""Everything that `python -m tools.l10n check` looks at."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tools.l10n import catalogue_checks
-from tools.l10n import extract
+from tools.l10n import catalogue_checks, extract
 from tools.l10n.lesson_checks import lesson_problems
-from tools.lessons.project import SOURCE, Project
 from tools.l10n.report import Finding
+from tools.lessons.project import SOURCE, Project
 
 
 def check(project: Project, langs: Iterable[str]) -> Iterator[Finding]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from babel.messages.catalog import Message
 from babel.messages.extract import extract_from_file
 
-from tools.l10n import catalogue
-from tools.lessons import exercises
-from tools.l10n import markdown
-from tools.lessons import notebook
-from tools.lessons.project import PANEL, Project
+from tools.l10n import catalogue, markdown
+from tools.lessons import exercises, notebook
+from tools.lessons.project import HELPERS, Project
 
 KEYWORDS = {"_": None, "gettext_noop": None, "ngettext": (1, 2)}
 COMMENT = "i18n:"  # a comment in the code that is meant for the translator
@@ -17,13 +15,13 @@ COMMENT = "i18n:"  # a comment in the code that is meant for the translator
 
 def template(project: Project, domain: str) -> catalogue.LessonCatalogue:
     """A domain's messages without translations."""
-    messages = _panel(project) if domain == PANEL else _lesson(project, domain)
+    messages = _helpers(project) if domain == HELPERS else _lesson(project, domain)
     return catalogue.of(messages, None)
 
 
 def domains(project: Project) -> list[str]:
     """Every notebook, and the messages of helpers."""
-    return [*project.notebooks, PANEL]
+    return [*project.notebooks, HELPERS]
 
 
 def _lesson(project: Project, domain: str) -> list[Message]:
@@ -38,8 +36,8 @@ def _lesson(project: Project, domain: str) -> list[Message]:
     return list(found.values())
 
 
-def _panel(project: Project) -> list[Message]:
-    badges = project.root / "locales" / "badges.py"
+def _helpers(project: Project) -> list[Message]:
+    badges = project.root / "tools" / "l10n" / "badges.py"
     files = [*sorted((project.root / "helpers").rglob("*.py")), *([badges] * badges.exists())]
     found: dict[str, Message] = {}
     for path in files:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tools.lessons.project import LocalisationError
 from tools.l10n.text_checks import Check, Problem, words
+from tools.lessons.project import LocalisationError
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tools.l10n import build
-from tools.lessons import execute
-from tools.lessons import exercises
-from tools.lessons import notebook
-from tools.l10n import structure
-from tools.lessons.notebook import Json
-from tools.lessons.project import SOURCE, Project
+from tools.l10n import build, structure
 from tools.l10n.report import Finding
 from tools.l10n.text_checks import Problem
+from tools.lessons import execute, exercises, notebook
+from tools.lessons.notebook import Json
+from tools.lessons.project import SOURCE, Project
 
 
 def lesson_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
@@ -37,7 +34,7 @@ def freshness_problems(
 ) -> Iterator[Finding]:
     """Whether the file is what a build gives, and executed if the English one is."""
     path = project.notebook(domain, lang)
-    command = f"Run: python -m locales build --langs {lang} --only {domain}"
+    command = f"Run: python -m tools.l10n build --langs {lang} --only {domain}"
     if not path.exists() or path.read_text("utf-8") != built.text:
         what = "is not what a build gives" if path.exists() else "has not been built"
         yield Finding(project.short(path), f"the notebook {what}", command)

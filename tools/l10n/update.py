@@ -8,10 +8,9 @@ from pathlib import Path
 
 from babel.messages.catalog import Message
 
-from tools.l10n import catalogue
-from tools.l10n import extract
+from tools.l10n import catalogue, extract
 from tools.l10n.catalogue import LessonCatalogue, key
-from tools.lessons.project import PANEL, Project
+from tools.lessons.project import HELPERS, Project
 
 SAME_PLACE, ANYWHERE = 0.3, 0.6  # how alike two texts must be to count as old and new
 
@@ -20,7 +19,7 @@ def updated(project: Project, domain: str, lang: str, template: LessonCatalogue)
     """The text that a catalogue file should have; a translator's work in it is kept."""
     old = catalogue.read(project.catalogue(domain, lang), lang)
     new = merge(old, template, lang)
-    if domain != PANEL:
+    if domain != HELPERS:
         for message in new:
             catalogue.drop_format_flags(message)
     return catalogue.dumps(new)

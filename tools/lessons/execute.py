@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
@@ -19,6 +20,26 @@ def is_executable(domain: str) -> bool:
     return not domain.startswith(f"{EXERCISES}/")
 
 
+def run_cells(cells: Any, folder: Path) -> Any:
+    """Runs every cell of a notebook, as nbformat has it, in `folder`; returns it with outputs.
+
+    Raises:
+      CellExecutionError, CellTimeoutError, DeadKernelError: of nbclient; a cell failed.
+    """
+    from nbclient import NotebookClient
+
+    client = NotebookClient(
+        cells,
+        timeout=CELL_SECONDS,
+        kernel_name="python3",
+        store_widget_state=False,
+        coalesce_streams=True,
+        extra_arguments=KERNEL_OPTIONS,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    return client.execute()
+
+
 def execute(text: str, path: Path) -> str:
     """The notebook `text` with the outputs of an execution in `path`'s folder.
 
@@ -28,20 +49,10 @@ def execute(text: str, path: Path) -> str:
       LocalisationError: if a cell fails, with the cell's error.
     """
     import nbformat
-    from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-    client = NotebookClient(
-        nbformat.reads(text, as_version=4),
-        timeout=CELL_SECONDS,
-        kernel_name="python3",
-        store_widget_state=False,
-        coalesce_streams=True,
-        extra_arguments=KERNEL_OPTIONS,
-        resources={"metadata": {"path": str(path.parent)}},
-    )
     try:
-        done = client.execute()
+        done = run_cells(nbformat.reads(text, as_version=4), path.parent)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         raise LocalisationError(
             f"{path} was not written, a cell of it failed. Mend the English notebook:\n{error}"

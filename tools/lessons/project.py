@@ -13,7 +13,7 @@ else:
     import tomli as tomllib
 
 SOURCE = "en"
-PANEL = "panel"  # the domain of the messages in helpers
+HELPERS = "helpers"  # the domain of the messages in helpers
 EXERCISES = "exercises"  # the folder of notebooks that wait for their reader
 
 
@@ -40,7 +40,7 @@ def read_text(path: Path) -> str:
 class Project:
     """A repository of lessons.
 
-    A domain is a catalogue's name: ``panel``, or a notebook's path under notebooks/en
+    A domain is a catalogue's name: ``helpers``, or a notebook's path under notebooks/en
     without its suffix, as ``01_train_on_two_workers`` or ``exercises/01_sharding``.
 
     Attributes:
@@ -108,9 +108,9 @@ class Project:
         """The catalogues a language has."""
         return sorted((self.root / "locales" / lang / "LC_MESSAGES").rglob("*.po"))
 
-    def compiled_panel(self, lang: str) -> Path:
+    def compiled_helpers(self, lang: str) -> Path:
         """Where the installed package reads its messages in one language."""
-        return self.root / "helpers" / "locale" / lang / "LC_MESSAGES" / f"{PANEL}.mo"
+        return self.root / "helpers" / "locale" / lang / "LC_MESSAGES" / f"{HELPERS}.mo"
 
     def short(self, path: Path) -> str:
         """A path as people type it, from the root of the repository."""

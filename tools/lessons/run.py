@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from helpers.results.training_result import RESULT_MIME
-from tools.lessons.execute import KERNEL_OPTIONS
+from tools.lessons.execute import run_cells
 
-LESSONS = Path(__file__).parent
-CELL_SECONDS = 300
+LESSONS = Path(__file__).resolve().parents[2] / "notebooks"
 
 
 def find_lesson(number: str, language: str) -> Path:
@@ -45,12 +43,7 @@ def find_lesson(number: str, language: str) -> Path:
 
 def execute(path: Path) -> Any:
     """Runs every cell in the lesson's own folder; returns the notebook with outputs."""
-    notebook = nbformat.read(path, as_version=4)
-    resources = {"metadata": {"path": str(path.parent)}}
-    client = NotebookClient(
-        notebook, timeout=CELL_SECONDS, resources=resources, extra_arguments=KERNEL_OPTIONS
-    )
-    return client.execute()
+    return run_cells(nbformat.read(path, as_version=4), path.parent)
 
 
 def best_result(notebook: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@
 
 Both work in a course folder of nbgrader, course/es, which `nbgrader` itself understands too. A
 submission is SUBMISSIONS/student/01_….ipynb; it may be in any language, whatever that of the
-course is, since the code of an exercise is the same in all. helpers/TEACHING.md says more.
+course is, since the code of an exercise is the same in all. docs/TEACHING.md says more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tools.l10n import build
 from tools.lessons.project import EXERCISES, LocalisationError, Project
 from tools.teaching.grading import STOPPED, jail_is_permitted
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SPARE_SECONDS = 60  # for nbgrader around the notebook
 CONFIG = """\
 # Written by `make assignments`. `nbgrader --help-all` explains the names.
@@ -213,7 +213,7 @@ class Course:
 
 
 def _environment() -> dict[str, str]:
-    """Of nbgrader, which calls programs of its environment, and imports `tools.teaching.grading`."""
+    """Of nbgrader, which calls programs of its environment, and imports modules of ours."""
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     modules = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {

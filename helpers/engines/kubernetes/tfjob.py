@@ -2,7 +2,7 @@
 
 The manifest is one of API version kubeflow.org/v1, of the operator's 1.9 line. The newer Trainer,
 version 2, has no runtime for TensorFlow. Each pod runs `python -m helpers.worker PAYLOAD`; the
-operator gives it its `TF_CONFIG`. CLUSTERS.md leads from a cluster to a finished job.
+operator gives it its `TF_CONFIG`. docs/CLUSTERS.md leads from a cluster to a finished job.
 """
 
 from __future__ import annotations
