@@ -1,7 +1,7 @@
 """Trains while a seeded program kills, freezes and blocks workers at random.
 
-    python benchmarks/chaos.py            # 10 faults on each of three seeds
-    python benchmarks/chaos.py --short    # 3 faults on one seed
+    python -m benchmarks.chaos            # 10 faults on each of three seeds
+    python -m benchmarks.chaos --short    # 3 faults on one seed
 
 Each seed is trained twice to the same step: undisturbed, and through the faults. The variables of
 the two last checkpoints must be equal bit by bit; no run may outlast its limit, and no attempt may
@@ -25,14 +25,14 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from benchmarks.machine import describe
 
+from benchmarks import RESULTS
+from benchmarks.machine import describe
 from helpers import LocalCluster, input_fn, model_fn
 from helpers.errors import ClusterError, StoppedError
 from helpers.estimator import tf
 from helpers.messages.events import Event
 
-RESULTS = Path(__file__).parent / "results"
 SAVE = 50
 STEP_TIMEOUT = 8.0
 LIMIT_SECONDS = 900.0  # of one run; one that lasts longer hangs

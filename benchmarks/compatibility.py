@@ -1,6 +1,6 @@
 """Which TensorFlow can do what with Estimator: every cell of the table is a run.
 
-    python benchmarks/compatibility.py --python .venv/bin/python --python .venv-newest/bin/python
+    python -m benchmarks.compatibility --python .venv/bin/python --python .venv-newest/bin/python
 
 Each interpreter brings its TensorFlow, and one of them 2.15, whose numbers the others must give.
 """
@@ -20,10 +20,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))  # the interpreters need not have this package installed
-
-from helpers.cluster.processes import PROXY_VARIABLES, free_ports  # noqa: E402
+from benchmarks import RESULTS, ROOT
+from helpers.system.ports import free_ports, without_proxies
 
 CAPABILITIES = (
     "one_worker",
@@ -88,7 +86,7 @@ def run(python: str, capability: str, folder: Path) -> Numbers:
       RuntimeError: a process failed or did not end; the message is its last line.
     """
     started: list[subprocess.Popen[bytes]] = []
-    command = [python, "-m", "capabilities", capability, str(folder)]
+    command = [python, "-m", "benchmarks.capabilities", capability, str(folder)]
     try:
         for number, environ in enumerate(_environments(capability)):
             started.append(_start(command, environ, folder / f"log-{number}.txt"))
@@ -145,7 +143,7 @@ def table(cells: Sequence[Cell]) -> str:
 def write(cells: Sequence[Cell], folder: Path) -> None:
     """Writes compatibility.md and compatibility.csv."""
     note = (
-        "Estimator by TensorFlow version, made by `python benchmarks/compatibility.py`. Every cell "
+        "Estimator by TensorFlow version, made by `python -m benchmarks.compatibility`. Every cell "
         f"was run: are all its losses and predictions those of TensorFlow {REFERENCE}1? Where they "
         f"are not the same to the last bit, the largest difference is given; up to {TOLERANCE:g} "
         "counts as equal.\n\n"
@@ -163,7 +161,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", action="append", required=True, help="one for each row")
     parser.add_argument("--only", action="append", choices=CAPABILITIES, help="these capabilities")
-    parser.add_argument("--output", type=Path, default=HERE / "results")
+    parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args(argv)
     if not any(_versions(python)[0].startswith(REFERENCE) for python in args.python):
         parser.error(f"one --python must have TensorFlow {REFERENCE}1, which the others must equal")
@@ -191,10 +189,10 @@ def _versions(python: str) -> tuple[str, str]:
 
 def _environments(capability: str) -> list[dict[str, str]]:
     """One for each process that a capability takes."""
-    base = {name: text for name, text in os.environ.items() if name.lower() not in PROXY_VARIABLES}
+    base = without_proxies(os.environ)
     for name in ("TF_CONFIG", "TF_USE_LEGACY_KERAS"):
         base.pop(name, None)
-    base |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": f"{HERE.parent}{os.pathsep}{HERE}"}
+    base |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}  # not installed there
     return [base | {"TF_CONFIG": text} for text in _tf_configs(capability)] or [base]
 
 

@@ -1,6 +1,6 @@
 """How long it takes to grade a submission: nbgrader, in a jail, on each exercise with its solution.
 
-    python benchmarks/grading.py [--language en] [--rounds 3] [--output FOLDER]
+    python -m benchmarks.grading [--language en] [--rounds 3] [--output FOLDER]
 
 The solution trains whatever a good answer trains. Writes `results/grading.md`; ends with 1 if a
 submission took more than a minute, or did not earn all its points.
@@ -15,14 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks import RESULTS, ROOT
 from benchmarks.machine import describe, sentence
-
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))  # what grades is no part of the installed package
-
 from tools.l10n import build
-from tools.lessons.project import Project  # noqa: E402
-from tools.teaching.course import Course, Mark  # noqa: E402
+from tools.lessons.project import Project
+from tools.teaching.course import Course, Mark
 
 MOST_SECONDS = 60.0
 STUDENT = "solution"
@@ -48,9 +45,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--language", default="en")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=HERE / "results")
+    parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
-    machine, project = describe(None), Project.load(HERE.parent)
+    machine, project = describe(None), Project.load(ROOT)
     lines, good = ["| exercise | points | seconds, median | most |", "|---|---|---|---|"], True
     with tempfile.TemporaryDirectory() as folder:
         course = Course(Path(folder) / "course")

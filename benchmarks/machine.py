@@ -9,19 +9,17 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.throughput.launch import run_helper
+from helpers.system.machine import cores
 
 Machine = dict[str, str | int | float | None]
 
 
 def describe(torch_version: str | None) -> Machine:
     """What a reader needs to compare the numbers with their own."""
-    cores = (
-        os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    )
     return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "cpu": _first_value("/proc/cpuinfo", "model name") or platform.processor(),
-        "cores": len(cores),
+        "cores": cores(),
         "memory_gib": _memory_gib(),
         "system": platform.platform(),
         "python": platform.python_version(),

@@ -1,6 +1,6 @@
 """What a repaint of the panel costs the kernel, early in a run of four workers and late in it.
 
-    python benchmarks/repaint.py
+    python -m benchmarks.repaint
 
 A kernel without a page feeds a panel the events of a run, a step of every worker at a time, and
 paints. Measured for each repaint: processor time, calls of functions, bytes sent to the page.
@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from benchmarks.machine import describe, sentence
 from nbclient import NotebookClient
 
+from benchmarks import RESULTS, ROOT
+from benchmarks.machine import describe, sentence
 from helpers.panel.view import REPAINT_SECONDS
 
-HERE = Path(__file__).parent
 WORKERS = 4
 EARLY, LATE = 300, 3000  # steps; the late one comes after five minutes
 REPAINTS = 100
@@ -48,9 +48,11 @@ class Cost:
 
 def measure(repaints: int = REPAINTS) -> list[Cost]:
     """Early and late, in a kernel of its own."""
-    cell = nbformat.v4.new_code_cell(f"import repaint\nrepaint.in_kernel({repaints})")
+    cell = nbformat.v4.new_code_cell(
+        f"from benchmarks import repaint\nrepaint.in_kernel({repaints})"
+    )
     notebook = nbformat.v4.new_notebook(cells=[cell])
-    where = {"metadata": {"path": str(HERE)}}
+    where = {"metadata": {"path": str(ROOT)}}
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
     printed = "".join(output.text for output in notebook.cells[0].outputs if "text" in output)
     return [Cost(**found) for found in json.loads(printed)]
@@ -58,8 +60,8 @@ def measure(repaints: int = REPAINTS) -> list[Cost]:
 
 def in_kernel(repaints: int) -> None:
     """Prints, as JSON, what `measure` reads."""
-    from helpers.panel.view import Panel
     from helpers.panel.run import Run, planned_tasks
+    from helpers.panel.view import Panel
     from helpers.results.training_result import TrainingResult
 
     panel = Panel(workers=WORKERS, collective="RING")
@@ -71,6 +73,7 @@ def in_kernel(repaints: int) -> None:
         numbers = {"step": step, "loss": 2.3 / step, "examples_per_second": 20_000.0 + step}
         for task in tasks:
             about = {"event": "step", "task": task.name, "attempt": 0, "time": step / 10}
+            result.add(about | numbers)
             run.add(about | numbers, [])
 
     sent = _count_what_is_sent()
@@ -136,7 +139,7 @@ def report_text(costs: list[Cost]) -> str:
 def main() -> None:
     """Measures, prints, and writes results/repaint.md."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--output", type=Path, default=HERE / "results")
+    parser.add_argument("--output", type=Path, default=RESULTS)
     output = parser.parse_args().output
     text = report_text(measure())
     output.mkdir(parents=True, exist_ok=True)

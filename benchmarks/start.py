@@ -1,6 +1,6 @@
 """How soon a group trains, and what it takes: workers that are forked, beside workers started anew.
 
-    python benchmarks/start.py [--rounds 5] [--workers 2 4] [--output FOLDER]
+    python -m benchmarks.start [--rounds 5] [--workers 2 4] [--output FOLDER]
 
 Both ways take turns in one run. A worker is killed on the way, for the time of a restart. The first
 fork server is started before: a program pays for its import once. Writes `results/start.md`.
@@ -9,22 +9,22 @@ fork server is started before: a program pays for its import once. Writes `resul
 from __future__ import annotations
 
 import argparse
-import re
 import signal
 import statistics
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from benchmarks.machine import describe, sentence
+import psutil
 
+from benchmarks import RESULTS
+from benchmarks.machine import describe, sentence
 from helpers import LocalCluster
-from helpers.cluster.local import processes
+from helpers.cluster import processes
+from helpers.cluster.fork_client import can_fork
 from helpers.deferred import input_fn, model_fn
 from helpers.messages.events import Event
-from helpers.cluster.fork_client import can_fork
 
-HERE = Path(__file__).parent
 KILL_AT, STEPS = 150, 300
 
 
@@ -68,31 +68,20 @@ class _Watch:
         if event["event"] != "step":
             return
         if not self.memory and event["step"] >= KILL_AT:
-            self.memory = sum(_share(pid) for pid in self._pids())
+            self.memory = sum(one.memory_full_info().pss for one in self._processes())
             self._cluster.processes[1].signal(signal.SIGKILL)
         if self.lost_at and not self.stepped_at:
             self.stepped_at = event["time"]
 
-    def _pids(self) -> set[int]:
-        """The workers, and the process that they were forked from."""
-        workers = [process.pid for process in self._cluster.processes]
-        parents = {_parent(pid) for pid in workers}
-        return {*workers, *(pid for pid in parents if _runs(pid, "helpers.cluster.fork_server"))}
+    def _processes(self) -> set[psutil.Process]:
+        """The workers, and the process that they were forked from.
 
-
-def _share(pid: int) -> int:
-    """Bytes of a process, in which a page of several counts for each in part (proc(5), Pss)."""
-    found = re.search(r"Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text())
-    assert found
-    return int(found[1]) * 1024
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def _runs(pid: int, module: str) -> bool:
-    return module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        Of their memory, a page of several counts for each in part (proc(5), Pss).
+        """
+        workers = {psutil.Process(process.pid) for process in self._cluster.processes}
+        parents = {worker.parent() for worker in workers}
+        servers = {p for p in parents if p and "helpers.cluster.fork_server" in p.cmdline()}
+        return workers | servers
 
 
 def compare(workers: int, rounds: int) -> str:
@@ -123,7 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, nargs="+", default=[2, 4])
-    parser.add_argument("--output", type=Path, default=HERE / "results")
+    parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     if not can_fork():
         parser.exit(1, "Workers are not forked on this machine, so there is nothing to compare.\n")

@@ -1,6 +1,6 @@
 """What a training step costs in each layer, from the bare graph to two workers that exchange.
 
-    python benchmarks/step_cost.py [--batch-size 64] [--rounds 3] [--output FOLDER]
+    python -m benchmarks.step_cost [--batch-size 64] [--rounds 3] [--output FOLDER]
 
 Two processes train at the same time, with one pinned core and one thread each, on the same cached
 input. Each layer adds something to the one before; only the last one has a peer. Wall clock and
@@ -21,10 +21,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS
 from helpers import LocalCluster, input_fn, model_fn
 from helpers.estimator import tf
-from helpers.strategies import make_strategy
 from helpers.timeline import exclusive_times, trace_step
+from helpers.worker.devices import make_strategy
 
 STEPS, WARM_UP = 500, 300
 PARAMS = {"learning_rate": 0.025, "momentum": 0.9, "seed": 1}
@@ -135,10 +136,10 @@ def report(batch_size: int, costs: dict[str, Cost], traced: dict[str, float]) ->
 
 def main(argv: list[str] | None = None) -> int:
     """Measures and writes."""
-    parser = argparse.ArgumentParser(prog="python benchmarks/step_cost.py")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.step_cost")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args(argv)
     costs = measure(args.batch_size, args.rounds)
     text = report(args.batch_size, costs, trace(args.batch_size))

@@ -1,6 +1,6 @@
 """Exercises one capability of Estimator and writes the numbers it gave.
 
-    python -m capabilities NAME FOLDER
+    python -m benchmarks.capabilities NAME FOLDER
 
 FOLDER is for checkpoints, and the numbers go there, to one file for each task of `TF_CONFIG`.
 """

@@ -1,5 +1,5 @@
-"""The programs that are timed against each other; `contenders.report` says what they share.
+"""The programs that are timed against each other; `report` says what they share.
 
-Each runs as `python -m contenders.NAME` in the folder `benchmarks`, one process for each rank,
+Each runs as `python -m benchmarks.contenders.NAME`, one process for each rank,
 and leaves a report. `measure.py` makes the numbers of all of them from those reports alone.
 """

@@ -10,7 +10,8 @@ from __future__ import annotations
 from benchmarks.contenders.report import Arguments, Report, StepClock, own_peaks, wait_for_peers
 from helpers.estimator import tf
 from helpers.model import make_network
-from helpers.strategies import share_cores, use_cores
+from helpers.system.machine import share_cores
+from helpers.worker.devices import use_cores
 
 STEPS_PER_CALL = 10  # inside one TensorFlow function, so that Python costs nothing
 

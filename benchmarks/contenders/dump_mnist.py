@@ -1,6 +1,6 @@
 """Writes the bundled MNIST as NumPy arrays, for programs without TensorFlow.
 
-python -m contenders.dump_mnist FILE
+python -m benchmarks.contenders.dump_mnist FILE
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from benchmarks.contenders.report import Arguments, Report
 from helpers import LocalCluster, input_fn
 from helpers.estimator import tf
 from helpers.keras import ReportSteps
-from helpers.worker.program import WorkerContext
+from helpers.worker.context import WorkerContext
 
 
 def train(args: Arguments, context: WorkerContext) -> float | None:

@@ -1,8 +1,8 @@
 """Examples per second and time to 97 %, of this package and of what it is compared with.
 
-    python benchmarks/throughput.py [--short] [--repeat N] [--torch-python PYTHON]
+    python -m benchmarks.throughput [--short] [--repeat N] [--torch-python PYTHON]
 
-README.md, beside this file, says what is measured and how to read it.
+README.md, a folder up, says what is measured and how to read it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.throughput.course import Course, Plan
-from benchmarks.throughput.launch import HERE, BenchmarkError
-from benchmarks.throughput.lineup import FULL, SHORT, Contender
+from benchmarks import RESULTS
 from benchmarks.machine import describe, find_torch, sentence
+from benchmarks.throughput.course import Course, Plan
+from benchmarks.throughput.launch import BenchmarkError
+from benchmarks.throughput.lineup import FULL, SHORT, Contender
 from benchmarks.throughput.measure import Row, write_csv
 from benchmarks.throughput.picture import draw
 from benchmarks.throughput.table import ratios, table
@@ -79,7 +80,7 @@ def measure_all(
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python benchmarks/throughput.py")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput")
     parser.add_argument("--short", action="store_true", help="a few contenders, one epoch")
     parser.add_argument("--repeat", type=_count, default=1, help="rounds through all contenders")
     parser.add_argument(
@@ -89,7 +90,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--from-step", type=_count, default=FROM_STEP, help="measure from this step on"
     )
-    parser.add_argument("--output", type=Path, default=HERE / "results")
+    parser.add_argument("--output", type=Path, default=RESULTS)
     return parser.parse_args(argv)
 
 

@@ -12,8 +12,7 @@ from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput.launch import BenchmarkError, run, run_helper
 from benchmarks.throughput.lineup import GOAL_ACCURACY, Contender
 from benchmarks.throughput.measure import Row, first_epoch_throughput, throughput
-
-from helpers.messages.job import DEFAULT_PARAMS
+from helpers.params import DEFAULT_PARAMS
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,9 @@ class Course:
         """MNIST for programs without TensorFlow, written once."""
         if self._mnist is None:
             path = self._folder / "mnist.npz"
-            answer = run_helper([sys.executable, "-m", "contenders.dump_mnist", str(path)])
+            answer = run_helper(
+                [sys.executable, "-m", "benchmarks.contenders.dump_mnist", str(path)]
+            )
             if answer.returncode != 0:
                 raise BenchmarkError(f"MNIST could not be written to {path}:\n{answer.stderr}")
             self._mnist = path

@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks import ROOT
 from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput.lineup import Contender
-
-from helpers.cluster.processes import PROXY_VARIABLES, free_ports
+from helpers.system.ports import free_ports, without_proxies
 from helpers.tf_config import build
 
-HERE = Path(__file__).parent
 TIMEOUT_SECONDS = 300.0
 POLL_SECONDS = 0.05
 LOG_LINES = 15
@@ -44,16 +43,16 @@ def run(python: str, contender: Contender, args: Arguments) -> list[Report]:
     with _killed_at_the_end(started):
         for rank, environment in enumerate(_environments(contender.processes)):
             argv = replace(args, rank=rank).to_argv()
-            command = [python, "-m", f"contenders.{contender.module}", *argv]
+            command = [python, "-m", f"benchmarks.contenders.{contender.module}", *argv]
             started.append(_start(command, environment, _log(args.folder, rank)))
         _wait(contender, started, args.folder)
     return [Report.load(args.folder, rank) for rank in range(contender.processes)]
 
 
 def run_helper(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Runs a program of this folder that is not measured."""
+    """Runs a program of the benchmarks that is not measured."""
     return subprocess.run(
-        command, cwd=HERE, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
     )
 
 
@@ -61,7 +60,7 @@ def _start(command: Sequence[str], environment: dict[str, str], log: Path) -> Pr
     with log.open("wb") as output:
         return subprocess.Popen(
             command,
-            cwd=HERE,
+            cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -109,7 +108,7 @@ def _log(folder: Path, rank: int) -> Path:
 
 def _environments(processes: int) -> list[dict[str, str]]:
     """One for each process: where its peers are, as TensorFlow and as PyTorch are told."""
-    base = {name: text for name, text in os.environ.items() if name.lower() not in PROXY_VARIABLES}
+    base = without_proxies(os.environ)
     base.pop("TF_CONFIG", None)
     base.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     if processes == 1:

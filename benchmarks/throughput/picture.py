@@ -7,6 +7,7 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
+
 from benchmarks.throughput.measure import Row, by_contender, spread
 
 

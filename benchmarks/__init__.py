@@ -1,0 +1,8 @@
+"""Measurements that are run side by side; README.md says what each measures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).with_name("results")
