@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.processes import worker_pids
-from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 from helpers import LocalCluster, input_fn, model_fn
 from helpers.errors import ConfigError, DataError, UserCodeError
 from helpers.estimator import tf
 from helpers.messages.events import Event
-from helpers.cluster.processes import free_ports
 from helpers.results.training_result import TrainingResult
-from helpers.strategies import share_cores
-from helpers.worker.program import WorkerContext
+from helpers.system.machine import share_cores
+from helpers.system.ports import free_ports
+from helpers.worker.context import WorkerContext
+from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
+from tests.support.processes import worker_pids
 
 
 def test_two_workers_reach_98_percent_on_mnist(tmp_path: Path) -> None:
@@ -57,6 +57,7 @@ def test_two_workers_reach_98_percent_on_mnist(tmp_path: Path) -> None:
 
 
 def peak_memory(pid: int) -> int:
+    """The most bytes a process has held; psutil has the present ones only."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
@@ -183,9 +184,7 @@ def import_seconds() -> float:
 
 
 def test_a_plain_script_trains_without_a_main_guard() -> None:
-    script = f"""
-        import sys
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
+    script = """
         from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
         from helpers import LocalCluster
         cluster = LocalCluster(workers=2)

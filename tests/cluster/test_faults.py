@@ -12,6 +12,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+
+import helpers.cluster.launcher
+from helpers import LocalCluster
+from helpers.cluster.launcher import Launcher
+from helpers.cluster.processes import TaskProcess
+from helpers.messages.events import Event
+from helpers.system.ports import free_ports
 from tests.support.faults import (
     ESTIMATOR,
     KERAS,
@@ -24,12 +31,6 @@ from tests.support.faults import (
     show_times,
 )
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
-
-import helpers.cluster.launcher
-from helpers import LocalCluster
-from helpers.messages.events import Event
-from helpers.cluster.launcher import Launcher
-from helpers.cluster.processes import TaskProcess, free_ports
 
 # 2 to 6 s alone, on two cores; this machine may run other tests too. The table in
 # helpers/FAULTS.md has what was measured.

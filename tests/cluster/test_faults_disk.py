@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.faults import ESTIMATOR, KERAS, Engine, matrix
-from tests.support.functions import PARAMS, keras_fit, tiny_input_fn, tiny_model_fn
 
 from helpers import LocalCluster
 from helpers.errors import ConfigError, UserCodeError
 from helpers.results.training_result import TrainingResult
+from tests.support.faults import ESTIMATOR, KERAS, Engine, matrix
+from tests.support.functions import PARAMS, keras_fit, tiny_input_fn, tiny_model_fn
 
-PROGRAM = Path(__file__).parent / "notebook_process.py"
+PROGRAM = "tests.support.notebook_process"
 
 
 @functools.cache
@@ -36,7 +36,7 @@ def train_on_a_small_disk(engine: Engine, workers: int, disk: Path, *options: st
     if not can_mount():
         pytest.skip("this machine forbids mounting a small disk (unshare -rm mount)")
     folder = str(disk / "model")
-    program = [sys.executable, str(PROGRAM), engine.name, str(workers), folder, *options]
+    program = [sys.executable, "-m", PROGRAM, engine.name, str(workers), folder, *options]
     script = f"mount -t tmpfs -o size=32m tmpfs {disk} && exec {shlex.join(program)}"
     done = subprocess.run(
         ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, check=True

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 from helpers import LocalCluster
 from helpers.errors import UserCodeError
 from helpers.messages.events import Event
-from helpers.worker.program import WorkerContext
+from helpers.worker.context import WorkerContext
+from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 
 def broken_model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.processes import is_running, wait_until, worker_pids
-from tests.support.faults import ESTIMATOR, KERAS, Engine, Saboteur, kill, matrix
-from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 from helpers import LocalCluster
 from helpers.errors import ClusterError, ConfigError, StoppedError
+from tests.support.faults import ESTIMATOR, KERAS, Engine, Saboteur, kill, matrix
+from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
+from tests.support.processes import is_running, wait_until, worker_pids
 
-PROGRAM = Path(__file__).parent / "notebook_process.py"
+PROGRAM = "tests.support.notebook_process"
 ENDLESS = ("--steps", "1000000")
 
 
@@ -53,7 +53,7 @@ class Notebook:
 @contextmanager
 def notebook(engine: Engine, workers: int, folder: Path, *options: str) -> Iterator[Notebook]:
     process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), engine.name, str(workers), str(folder), *options],
+        [sys.executable, "-m", PROGRAM, engine.name, str(workers), str(folder), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.processes import is_running, wait_until, worker_pids
-from tests.support.faults import Saboteur, kill, train_tiny
 
 from helpers import LocalCluster
-from helpers.cluster.local import fork_client as forked
-from helpers.cluster.local import processes
-from helpers.errors import StoppedError
-from helpers.cluster.fork_server import Request, Server
+from helpers.cluster import fork_client as forked
+from helpers.cluster import processes
 from helpers.cluster.fork_client import ForkedProcess, ForkServer, can_fork
-from helpers.worker.program import WorkerContext
+from helpers.cluster.fork_server import Request, Server
+from helpers.errors import StoppedError
+from helpers.worker.context import WorkerContext
+from tests.support.faults import Saboteur, kill, train_tiny
+from tests.support.processes import is_running, wait_until, worker_pids
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="forks need Linux 5.3 and no GPU")
 
@@ -35,6 +35,7 @@ def about_myself(context: WorkerContext) -> dict[str, Any]:
     import tempfile
 
     import numpy as np
+    import psutil
     import tensorflow as tf
 
     return {
@@ -46,7 +47,7 @@ def about_myself(context: WorkerContext) -> dict[str, Any]:
         "folder": os.getcwd(),
         "path": sys.path[0],
         "color": os.environ.get("COLOR"),
-        "descriptors": len(os.listdir("/proc/self/fd")),
+        "descriptors": psutil.Process().num_fds(),
     }
 
 

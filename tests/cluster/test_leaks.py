@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import tempfile
 import threading
 import time
@@ -13,12 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
-from tests.support.processes import wait_until, worker_pids
-from tests.support.faults import Saboteur, kill, train_tiny
 
 from helpers import LocalCluster
 from helpers.messages.events import Event
+from tests.support.faults import Saboteur, kill, train_tiny
+from tests.support.processes import wait_until, worker_pids
 
 MB = 2**20
 
@@ -36,15 +36,13 @@ class Footprint:
     @classmethod
     def now(cls) -> Footprint:
         gc.collect()  # what an earlier test has left is not to go in between
-        status = Path("/proc/self/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        assert found
+        process = psutil.Process()
         return cls(
             workers=len(worker_pids()),
             threads=threading.active_count(),
-            descriptors=len(os.listdir("/proc/self/fd")),
+            descriptors=process.num_fds(),
             files=len(os.listdir(tempfile.gettempdir())),
-            memory=int(found[1]) * 1024,
+            memory=process.memory_info().rss,
         )
 
 

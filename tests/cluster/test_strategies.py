@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 from helpers import LocalCluster
 from helpers.errors import ConfigError
 from helpers.messages.events import Event
 from helpers.results.training_result import TrainingResult
-from helpers.worker.program import WorkerContext
+from helpers.worker.context import WorkerContext
+from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 STEPS = 2000
 

@@ -14,19 +14,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from tests.support.processes import is_running, wait_until
-from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
-from tests.support.two_hosts import TwoHosts, why_not
 
+from helpers.engines.ray.cluster import RayCluster
 from helpers.errors import ClusterError, ConfigError, PackageError, StoppedError, UserCodeError
 from helpers.messages.events import Event
-from helpers.engines.ray.cluster import RayCluster
 from helpers.results.training_result import TrainingResult
+from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
+from tests.support.processes import is_running, wait_until
+from tests.support.two_hosts import TwoHosts, why_not
 
 SAVE = 200
 START = 300.0  # seconds, on a machine with other work
@@ -47,18 +48,11 @@ def cluster() -> Iterator[RayCluster]:
 
 def descendants() -> dict[int, str]:
     """The names of all processes below this one."""
-    parents, names = {}, {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            head, _, rest = (path / "stat").read_text().rpartition(")")
-        except OSError:  # it has ended meanwhile
-            continue
-        parents[int(path.name)] = int(rest.split()[1])
-        names[int(path.name)] = head.partition("(")[2]
-    found = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return {pid: names[pid] for pid in found - {os.getpid()}}
+    names = {}
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            names[process.pid] = process.name()
+    return names
 
 
 class Diary:

@@ -16,12 +16,12 @@ import jsonschema
 import pytest
 import yaml
 
+from helpers.engines.kubernetes.tfjob import USER, TFJob, tfjob
 from helpers.errors import ConfigError
 from helpers.tf_config import TFConfig
-from helpers.engines.kubernetes.tfjob import USER, TFJob, tfjob
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[1]
-CRD = Path(__file__).parent / "data" / "kubeflow.org_tfjobs_1.9.4.yaml.gz"
+CRD = Path(__file__).parent / "kubeflow.org_tfjobs_1.9.4.yaml.gz"
 COMMON: dict[str, Any] = {
     "payload": "/shared/payload.pkl",
     "image": "registry.example/lessons:1",

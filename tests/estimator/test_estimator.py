@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support import ROOT
+
 VERSION = metadata.version("tensorflow")
 GENUINE = tuple(map(int, VERSION.split(".")[:2])) <= (2, 15)
 only_genuine = pytest.mark.skipif(not GENUINE, reason="TensorFlow has no tf.estimator of its own")

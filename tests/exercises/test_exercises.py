@@ -10,20 +10,19 @@ from typing import Any
 
 import nbformat
 import pytest
-from tests.support.l10n_project import ROOT, make_project, notebook_text, run, text_cell, whats
 from nbclient import NotebookClient
 from nbgrader.preprocessors import ClearSolutions
 from nbgrader.utils import determine_grade, is_grade, is_solution
-from tests.exercises.wrong_answers import PARTLY, WRONG
 
 from helpers import i18n
 from helpers.check import MODULES, check, find_task
 from helpers.errors import ConfigError
+from helpers.exercises.old_program import CLASSES, old_model_fn
 from helpers.i18n import set_language
-from helpers.exercises import move_to_keras
-from helpers.exercises.move_to_keras import CLASSES
-from tools.l10n import build
-from tools.l10n import checks
+from tests.exercises.wrong_answers import PARTLY, WRONG
+from tests.support import ROOT
+from tests.support.l10n_project import make_project, notebook_text, run, text_cell, whats
+from tools.l10n import build, checks
 from tools.lessons import exercises
 from tools.lessons.project import LocalisationError, Project
 
@@ -186,7 +185,7 @@ def test_an_exercise_gives_nothing_away(domain: str) -> None:
 def test_the_old_program_that_exercise_11_shows_is_the_one_that_is_trained() -> None:
     [text] = [c.source for c in solution("exercises/11_move_to_keras").cells if c.id == PROGRAM]
     shown = ast.parse(text.split("```python\n")[1].partition("```")[0]).body[0]
-    source = inspect.getsource(move_to_keras._model_fn).replace("CLASSES", str(CLASSES))
+    source = inspect.getsource(old_model_fn).replace("CLASSES", str(CLASSES))
     trained = ast.parse(source).body[0]
     assert isinstance(shown, ast.FunctionDef) and isinstance(trained, ast.FunctionDef)
     body = [ast.unparse(line) for line in shown.body]

@@ -9,10 +9,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+
+from tests.support import ROOT
 from tests.support.l10n_project import (
     FOUR,
     LESSON,
-    ROOT,
     Cell,
     cell_of,
     code_cell,
@@ -21,9 +22,7 @@ from tests.support.l10n_project import (
     text_cell,
     translate,
 )
-
-from tools.l10n import build
-from tools.l10n import catalogue
+from tools.l10n import build, catalogue
 from tools.lessons import notebook
 from tools.lessons.project import Project
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.l10n_project import FOUR, LESSON, code_cell, make_project, run, text_cell, translate
 
+from tests.support.l10n_project import (
+    FOUR,
+    LESSON,
+    code_cell,
+    make_project,
+    run,
+    text_cell,
+    translate,
+)
 from tools.l10n import catalogue
 from tools.lessons.project import HELPERS, LocalisationError
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.support import ROOT
 from tests.support.l10n_project import (
     FOUR,
     LESSON,
-    ROOT,
     Cell,
     code_cell,
     make_project,
@@ -20,9 +21,7 @@ from tests.support.l10n_project import (
     translate,
     whats,
 )
-
-from tools.l10n import catalogue_checks
-from tools.l10n import checks
+from tools.l10n import catalogue_checks, checks
 from tools.lessons import notebook
 from tools.lessons.project import HELPERS, LocalisationError, Project
 

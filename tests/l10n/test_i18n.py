@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.l10n_project import make_project, run, text_cell, translate
 
 from helpers import i18n
 from helpers.i18n import _, ngettext
+from tests.support.l10n_project import make_project, run, text_cell, translate
 
 RUSSIAN = ("{n} шаг", "{n} шага", "{n} шагов")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.l10n_project import ROOT
 
+from tests.support import ROOT
 from tools.l10n import markdown
 from tools.lessons import notebook
 

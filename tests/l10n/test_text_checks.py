@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.l10n_project import ROOT
 
+from tests.support import ROOT
 from tools.l10n import glossary
 from tools.l10n.lesson_checks import compare
 from tools.l10n.numbers import check_numbers
-from tools.lessons.project import LocalisationError
 from tools.l10n.punctuation import check_pairs, check_punctuation
 from tools.l10n.text_checks import (
     Check,
@@ -19,6 +18,7 @@ from tools.l10n.text_checks import (
     check_toolkit,
     words,
 )
+from tools.lessons.project import LocalisationError
 
 GLOSSARY = ROOT / "locales" / "glossary.csv"
 Case = tuple[Check, str, str, str]

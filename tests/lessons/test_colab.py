@@ -18,9 +18,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.support import ROOT
+
 pytestmark = pytest.mark.colab
 
-ROOT = Path(__file__).parents[1]
 LESSONS = sorted(ROOT.glob("notebooks/en/[0-9][0-9]_*.ipynb"))
 RUNTIME = {  # of January 2026
     "tensorflow": "2.19.0",

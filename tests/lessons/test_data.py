@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.data import BUNDLED, find_damaged_file, input_fn, load
-from tools.datasets import MD5, build, check_idx_files, main
 from helpers.errors import DataError
+from tools.datasets import MD5, build, check_idx_files, main
 
 
 def test_the_whole_of_mnist_is_bundled() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import nbformat
 import pytest
 
+from tests.support import ROOT
 from tools.lessons.run import best_result, summary
 
-ROOT = Path(__file__).parents[1]
 MEASURED = {"speed"}  # the reader's own machine, about which nothing is claimed
 TRAINS = re.compile(r"cluster\.(train|run)\(|\bfit\(|panel\.run\(")
 LESSONS = sorted(

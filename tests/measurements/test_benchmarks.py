@@ -1,33 +1,27 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import json
-import os
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks import grading, machine, repaint
+from benchmarks.contenders.report import Arguments, Report
+from benchmarks.throughput import launch, lineup, measure
 from helpers.cluster.fork_client import can_fork
-
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-PROGRAM = BENCHMARKS / "throughput.py"
-
-
-@pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Imports a module of the folder benchmarks, which is no installed package."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module
+from tests.support.processes import is_running
+from tools.teaching.course import Course, Mark
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(PROGRAM), *arguments]
+    command = [sys.executable, "-m", "benchmarks.throughput", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -55,62 +49,56 @@ def test_the_smallest_benchmark_runs_and_writes_its_results(tmp_path: Path) -> N
     assert "this package, 2 workers, batch 64 / ceiling: " in done.stdout
 
 
-def test_throughput_counts_from_the_step_asked_for_and_adds_up_the_processes(load: Any) -> None:
-    report = load("contenders.report").Report
-    throughput = load("measure").throughput
-    steady = report(10, [(50, 0.0), (100, 4.0), (200, 6.0), (300, 9.0)])
+def test_throughput_counts_from_the_step_asked_for_and_adds_up_the_processes() -> None:
+    throughput = measure.throughput
+    steady = Report(10, [(50, 0.0), (100, 4.0), (200, 6.0), (300, 9.0)])
     assert throughput([steady], 90) == (300 - 100) * 10 / 5
     assert throughput([steady], 90, 250) == (200 - 100) * 10 / 2
-    assert throughput([steady, steady, report()], 100) == 2 * 400
-    assert throughput([steady, report(10, [(50, 0.0)])], 40) is None
+    assert throughput([steady, steady, Report()], 100) == 2 * 400
+    assert throughput([steady, Report(10, [(50, 0.0)])], 40) is None
     assert throughput([steady], 250) is None
 
 
-def test_a_ratio_compares_within_a_round(load: Any) -> None:
-    measure = load("measure")
-
+def test_a_ratio_compares_within_a_round() -> None:
     def row(name: str, repeat: int, speed: float) -> Any:
-        rest = [None] * (len(measure.fields(measure.Row)) - 7)
+        rest: list[Any] = [None] * (len(fields(measure.Row)) - 7)
         return measure.Row(name, 2, 64, repeat, 1, 1, speed, *rest)
 
     rows = [row("a", 1, 30.0), row("b", 1, 10.0), row("a", 2, 8.0), row("b", 2, 4.0)]
     found = measure.ratio(rows, ("a", 2, 64), ("b", 2, 64), "examples_per_second")
-    assert found.values == (3.0, 2.0)
+    assert found and found.values == (3.0, 2.0)
     assert found.show(".1f") == "2.5 (2.0–3.0)"
 
 
 def test_a_contender_that_hangs_is_killed_with_all_it_started(
-    load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launch = load("launch")
     monkeypatch.setattr(launch, "TIMEOUT_SECONDS", 2.0)
     python = script(tmp_path, f"sleep 600 & echo $! > {tmp_path}/child; echo waiting; wait")
     with pytest.raises(launch.BenchmarkError, match=r"did not end within 2 s(.|\n)*waiting"):
-        launch.run(python, load("lineup").ours(2, 64), arguments(load, tmp_path))
+        launch.run(python, lineup.ours(2, 64), arguments(tmp_path))
     child = int((tmp_path / "child").read_text())
     deadline = time.monotonic() + 10
-    while alive(child):
+    while is_running(child):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def test_a_contender_that_fails_is_named_with_its_last_lines(load: Any, tmp_path: Path) -> None:
-    launch = load("launch")
+def test_a_contender_that_fails_is_named_with_its_last_lines(tmp_path: Path) -> None:
     python = script(tmp_path, "echo no such thing; exit 3")
     expected = r"this package, 2 workers, batch 64: process 0 ended with code 3(.|\n)*no such thing"
     with pytest.raises(launch.BenchmarkError, match=expected):
-        launch.run(python, load("lineup").ours(2, 64), arguments(load, tmp_path))
+        launch.run(python, lineup.ours(2, 64), arguments(tmp_path))
 
 
-def test_an_interpreter_without_torch_is_told_apart(load: Any, tmp_path: Path) -> None:
-    find_torch = load("machine").find_torch
-    assert find_torch(str(tmp_path / "missing")) is None
-    assert find_torch(script(tmp_path, "exit 1")) is None
-    assert find_torch(script(tmp_path, "echo 2.13.0")) == "2.13.0"
+def test_an_interpreter_without_torch_is_told_apart(tmp_path: Path) -> None:
+    assert machine.find_torch(str(tmp_path / "missing")) is None
+    assert machine.find_torch(script(tmp_path, "exit 1")) is None
+    assert machine.find_torch(script(tmp_path, "echo 2.13.0")) == "2.13.0"
 
 
-def arguments(load: Any, folder: Path) -> Any:
-    return load("contenders.report").Arguments(folder, 0, 2, 64, 1, None, 0.025, 0.9, None)
+def arguments(folder: Path) -> Any:
+    return Arguments(folder, 0, 2, 64, 1, None, 0.025, 0.9, None)
 
 
 def script(folder: Path, text: str) -> str:
@@ -120,17 +108,9 @@ def script(folder: Path, text: str) -> str:
     return str(path)
 
 
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-
-
 @pytest.mark.skipif(not can_fork(), reason="forks need Linux 5.3 and no GPU")
 def test_both_ways_to_start_a_group_are_measured(tmp_path: Path) -> None:
-    program = [sys.executable, str(BENCHMARKS / "start.py"), "--rounds=1", "--workers=2"]
+    program = [sys.executable, "-m", "benchmarks.start", "--rounds=1", "--workers=2"]
     subprocess.run([*program, f"--output={tmp_path}"], timeout=300, check=True)
     rows = [
         line.split("|") for line in (tmp_path / "start.md").read_text().splitlines() if "|" in line
@@ -140,8 +120,7 @@ def test_both_ways_to_start_a_group_are_measured(tmp_path: Path) -> None:
     assert all(float(value) > 0 for row in rows[2:] for value in row[3:6])
 
 
-def test_the_costs_of_a_repaint_are_written_as_a_table(load: Any) -> None:
-    repaint = load("repaint")
+def test_the_costs_of_a_repaint_are_written_as_a_table() -> None:
     cost = repaint.Cost(step=300, seconds=0.004, calls=9000, sent=20_000)
     assert cost.core == pytest.approx(0.016)
     assert "| 300 | 4.00 | 1.6% | 9000 | 20.0 |" in repaint.report_text([cost])
@@ -149,15 +128,14 @@ def test_the_costs_of_a_repaint_are_written_as_a_table(load: Any) -> None:
 
 @pytest.mark.parametrize(("score", "code"), [(10, 0), (9, 1)])
 def test_grading_is_timed_for_every_exercise_and_must_earn_all_points(
-    load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, score: int, code: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, score: int, code: int
 ) -> None:
-    grading = load("grading")
-    course = grading.Course
+    course = Course
     graded = []
 
     def grade(_course: Any, student: str, assignment: str) -> Any:
         graded.append(assignment)
-        return grading.Mark(student, assignment, score, 10)
+        return Mark(student, assignment, score, 10)
 
     monkeypatch.setattr(course, "release", lambda *_unused: [])
     monkeypatch.setattr(course, "assignments", ["01_train_on_two_workers", "02_choose_a_strategy"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).parents[1] / "benchmarks" / "chaos.py"
+PROGRAM = "benchmarks.chaos"
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ PROGRAM = Path(__file__).parents[1] / "benchmarks" / "chaos.py"
 def test_weights_after_faults_at_random_equal_those_of_an_undisturbed_run(
     options: list[str], seeds: int, tmp_path: Path
 ) -> None:
-    command = [sys.executable, str(PROGRAM), *options, f"--output={tmp_path}"]
+    command = [sys.executable, "-m", PROGRAM, *options, f"--output={tmp_path}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     outcomes = json.loads((tmp_path / "chaos.json").read_text())["outcomes"]

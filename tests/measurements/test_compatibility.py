@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+from benchmarks import compatibility
 
 
-@pytest.fixture
-def compatibility(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("compatibility")
-
-
-def test_two_workers_have_the_losses_of_tensorflow_2_15(compatibility: Any, tmp_path: Path) -> None:
+def test_two_workers_have_the_losses_of_tensorflow_2_15(tmp_path: Path) -> None:
     numbers = compatibility.run(sys.executable, "two_workers", tmp_path)
     assert sorted(numbers) == ["worker-0", "worker-1"]
     assert numbers["worker-0"] == numbers["worker-1"]
@@ -26,7 +19,7 @@ def test_two_workers_have_the_losses_of_tensorflow_2_15(compatibility: Any, tmp_
     assert numbers["worker-0"][::19] == pytest.approx([0.6468535, 0.4778734], abs=1e-5)
 
 
-def test_a_run_that_fails_is_a_cell_with_its_last_line(compatibility: Any, tmp_path: Path) -> None:
+def test_a_run_that_fails_is_a_cell_with_its_last_line(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho no such thing\nexit 3\n")
     python.chmod(0o755)
@@ -34,7 +27,7 @@ def test_a_run_that_fails_is_a_cell_with_its_last_line(compatibility: Any, tmp_p
         compatibility.run(str(python), "predict", tmp_path)
 
 
-def test_the_table_names_what_differs_and_what_failed(compatibility: Any, tmp_path: Path) -> None:
+def test_the_table_names_what_differs_and_what_failed(tmp_path: Path) -> None:
     def cell(version: str, capability: str, numbers: Any, reason: str = "") -> Any:
         return compatibility.Cell(version, "3.12.1", capability, numbers, reason)
 

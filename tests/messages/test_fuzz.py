@@ -13,21 +13,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.l10n_project import LESSON, code_cell, make_project, text_cell
 
+from helpers.cluster.deadlines import Deadlines
+from helpers.cluster.group import Group, Replacements
 from helpers.errors import ConfigError
 from helpers.messages.events import FIELDS, Event, decode
+from helpers.messages.failures import readers_traceback
 from helpers.panel.run import Run, planned_tasks
 from helpers.panel.state import CHOICES, PanelState
 from helpers.results.training_result import TrainingResult
-from helpers.cluster.supervisor import Deadlines, Group, Replacements
-from helpers.tf_config import Task
-from helpers.messages.failures import readers_traceback
-from tools.l10n import build
-from tools.l10n import catalogue
+from helpers.tf_config import TFConfig
+from tests.support.l10n_project import LESSON, code_cell, make_project, text_cell
+from tools.l10n import build, catalogue
 from tools.lessons.project import LocalisationError, Project
 
-ROOT = Path(__file__).parents[1]
 NUMBERS = st.integers() | st.floats() | st.sampled_from([10**400, -1, 0, 2**63, True])
 JSON = st.recursive(
     st.none() | st.booleans() | NUMBERS | st.text(max_size=20),
@@ -42,7 +41,8 @@ JSON = st.recursive(
 @st.composite
 def almost_events(draw: st.DrawFn) -> bytes:
     """Lines with the right names and, most of them, wrong values."""
-    kind = draw(st.sampled_from([*FIELDS, "exit", "restart", ""]))
+    kinds = {kind.value: fields for kind, fields in FIELDS.items()}
+    kind = draw(st.sampled_from([*kinds, "exit", "restart", ""]))
     known: dict[str, Any] = {
         "step": 7,
         "loss": 0.5,
@@ -50,8 +50,9 @@ def almost_events(draw: st.DrawFn) -> bytes:
         "frames": [["f.py", 1, "f"]],
     }
     known |= {"metrics": {"accuracy": 0.5}, "message": "m", "type": "E", "restartable": False}
-    names = draw(st.sets(st.sampled_from([*FIELDS.get(kind, {}), "time", "task", "attempt"])))
-    event = {name: known.get(name, 1) for name in FIELDS.get(kind, {})} | {"time": 1.0}
+    known |= {"cores": [0], "isolated": True, "host": "h", "lesson_error": None}
+    names = draw(st.sets(st.sampled_from([*kinds.get(kind, {}), "time", "task", "attempt"])))
+    event = {name: known.get(name, 1) for name in kinds.get(kind, {})} | {"time": 1.0}
     return json.dumps(event | {"event": kind} | {name: draw(JSON) for name in names}).encode()
 
 
@@ -62,7 +63,8 @@ LINES |= almost_events() | st.just(b"[" * 100_000) | st.just(b'{"event":' * 3000
 class Talker:
     """Stands for a process: it says these lines."""
 
-    task = Task("worker", 0)
+    config = TFConfig()
+    task = config.task
 
     def __init__(self, lines: list[bytes]) -> None:
         self._lines = lines
@@ -74,9 +76,11 @@ class Talker:
 @given(st.lists(LINES, max_size=5))
 def test_whatever_a_worker_sends_the_watching_and_the_result_go_on(lines: list[bytes]) -> None:
     talker: Any = Talker(lines)
-    group = Group([talker], Deadlines(60, 60, 60), Replacements(lambda lost: lost, most=0))
+    group = Group(
+        [talker], lambda _config: False, Deadlines(60, 60, 60), Replacements(lambda x: x, 0)
+    )
     result = TrainingResult(1, "RING", "", time.time())
-    run = Run(TrainingResult(1, "RING", "", time.time()), planned_tasks(1, evaluator=False), 64)
+    run = Run(result, planned_tasks(1, evaluator=False), 64)
     for received in group._read(talker):
         event = received | {"attempt": 0}
         result.add(event)

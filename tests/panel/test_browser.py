@@ -9,15 +9,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import browser as b
 import pytest
 
 from helpers import i18n
+from tests.support import ROOT
+from tests.support import browser as b
 
 pytestmark = b.MARKS
 LESSONS = [
     path
-    for path in sorted(b.ROOT.glob("notebooks/*/01_train_on_two_workers.ipynb"))
+    for path in sorted(ROOT.glob("notebooks/*/01_train_on_two_workers.ipynb"))
     if "helpers.panel" in path.read_text(encoding="utf-8")
 ]
 LANGUAGES = sorted({path.parent.name for path in LESSONS} | set(i18n.languages()))
@@ -80,7 +81,7 @@ def test_a_reader_trains_kills_and_stops(browser: Any, lab: str, language: str) 
 
 def test_voila_serves_the_panel_alone_also_in_the_dark(browser: Any, tmp_path: Path) -> None:
     problems: list[str] = []
-    app = b.ROOT / "helpers" / "app" / "panel.ipynb"
+    app = ROOT / "helpers" / "app" / "panel.ipynb"
     with b.voila(app, tmp_path) as address, b.page(browser, problems, dark=True) as tab:
         tab.goto(f"{address}/?theme=dark")
         use_the_panel(tab, "voila")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import base64
-import importlib
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from pathlib import Path
 from typing import Any
 
 import nbformat
-import pytest
 from nbclient import NotebookClient
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+from benchmarks import repaint
+
 VIEW = "application/vnd.jupyter.widget-view+json"
 IMAGE = 'src="data:image/svg+xml;base64,'
 FEW_STEPS = "batch_size=1024"
@@ -57,12 +55,9 @@ def test_a_program_is_told_how_its_run_ended() -> None:
     assert done.stdout.splitlines()[-1].startswith("Panel(2 workers, AUTO, done: accuracy 0.")
 
 
-def test_a_repaint_late_in_a_run_costs_what_an_early_one_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_repaint_late_in_a_run_costs_what_an_early_one_does() -> None:
     """After ten times the steps. Counted, not timed: benchmarks/results/repaint.md has the time."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    early, late = importlib.import_module("repaint").measure(repaints=5)
+    early, late = repaint.measure(repaints=5)
     assert (early.step, late.step) == (300, 3000)
     assert 1000 < early.calls < 30_000
     assert late.calls < 1.5 * early.calls

@@ -7,23 +7,26 @@ from itertools import combinations, cycle, product
 from pathlib import Path
 from typing import Any
 
-import browser as b
 import pytest
 
 from helpers import i18n
-from helpers.charts.picture import picture as charts
-from helpers.panel.view import curves as panel_pictures
-from helpers.panel.view import html as panel_texts
+from helpers.charts import image
 from helpers.i18n import set_language
-from helpers.panel.run import EVALUATING, RESTARTING, WAITING, Run, planned_tasks
-from helpers.results.training_result import Evaluation, Point, TrainingResult
+from helpers.panel import curves as panel_pictures
+from helpers.panel import html as panel_texts
+from helpers.panel.run import Run, planned_tasks
+from helpers.panel.status import Status
+from helpers.results.history import Evaluation, Point
+from helpers.results.training_result import TrainingResult
 from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER
 from helpers.tf_config import build
+from tests.support import browser as b
 
 pytestmark = b.MARKS
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 WIDTHS = "all => all.map(image => image.complete ? image.naturalWidth : 0)"
+STATUSES = Status.RESTARTING, Status.EVALUATING, Status.WAITING
 BOXES = """all => all.map(item => item.getBoundingClientRect())
     .map(box => [box.left, box.right, box.top, box.bottom])"""
 
@@ -47,7 +50,7 @@ def test_pictures_of_a_notebook_that_was_just_cloned_are_drawn(
     set_language("ko")
     run = finished_run(2, evaluator=True)
     lines = panel_texts.headline(run.result, run.batch_size)
-    poster = charts.image(panel_pictures.poster(run.result, run.tasks, lines), " · ".join(lines))
+    poster = image(panel_pictures.poster(run.result, run.tasks, lines), " · ".join(lines))
     chart = run.result.plot()
     stored: list[dict[str, Any]] = [
         {"text/plain": "Panel", VIEW: {"model_id": "0" * 32}, "text/html": poster},
@@ -89,7 +92,7 @@ def finished_run(workers: int, *, evaluator: bool, strategy: str = MULTI_WORKER)
     result.evaluations += [Evaluation(step, {"accuracy": a}) for step, a in accuracies.items()]
     tasks = planned_tasks(workers, evaluator=evaluator, strategy=strategy)
     run = Run(result, tasks, 64)
-    for task, status in zip(run.tasks, cycle([RESTARTING, EVALUATING, WAITING]), strict=False):
+    for task, status in zip(run.tasks, cycle(STATUSES), strict=False):
         task.status = status
         task.config = build(["127.0.0.1:40000"])[0]
     return run

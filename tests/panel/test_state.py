@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -12,15 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from tests.support.processes import wait_until, worker_pids
 
-from helpers.system import machine
-from helpers.panel.view import state as panel_state
 from helpers.errors import ClusterError, ConfigError, StoppedError
-from helpers.panel.run import DONE, LOST, Run, RunRecord, planned_tasks, speed_ups
+from helpers.panel import state as panel_state
+from helpers.panel.run import Run, RunRecord, planned_tasks, speed_ups
 from helpers.panel.state import PanelState
+from helpers.panel.status import Status
 from helpers.results.training_result import TrainingResult
+from tests.support.processes import wait_until, worker_pids
 
 FEW_STEPS = 1024  # a batch size that leaves 29 steps in an epoch on two workers
 
@@ -42,7 +42,10 @@ def test_a_run_reaches_the_accuracy_that_mnist_is_known_for(state: PanelState) -
     result = state.wait(120)
     assert ("tensorflow" in sys.modules) == had  # only the workers need it
     assert result.accuracy is not None and result.accuracy > 0.95
-    assert state.status == DONE and [task.status for task in state.tasks] == [DONE, DONE]
+    assert state.status == Status.DONE and [task.status for task in state.tasks] == [
+        Status.DONE,
+        Status.DONE,
+    ]
     assert [record.workers for record in state.records] == [2]
 
 
@@ -50,7 +53,7 @@ def test_a_killed_worker_is_seen_lost_and_the_group_comes_back(state: PanelState
     state.start(epochs=20)
     assert wait_until(lambda: reached(state, 150), 60)
     state.kill("worker 1")
-    assert state.tasks[1].shown_status == LOST
+    assert state.tasks[1].shown_status == Status.LOST
     run = state.run
     assert run and wait_until(lambda: run.result.restarts != [] and run.phase == "training", 60)
     assert "signal 9" in run.result.restarts[0]
@@ -158,7 +161,7 @@ def test_ten_runs_leave_no_more_than_the_second(
         state.wait(60)
         left.append(
             (
-                len(os.listdir("/proc/self/fd")),
+                psutil.Process().num_fds(),
                 threading.active_count(),
                 len(list(tmp_path.iterdir())),
                 len(worker_pids()),
@@ -221,33 +224,15 @@ def test_more_workers_than_memory_are_refused_with_the_reason(
     assert "memory" in (state.why_not("workers", 2) or "")
 
 
-def test_forks_share_what_each_worker_would_have_for_itself() -> None:
-    assert machine.needed_memory(1, forked=True) == machine.needed_memory(1, forked=False)
-    assert machine.needed_memory(4, forked=True) < 0.6 * machine.needed_memory(4, forked=False)
-
-
-def test_memory_is_the_smaller_of_machine_and_container(tmp_path: Path) -> None:
-    meminfo = tmp_path / "meminfo"
-    meminfo.write_text("MemTotal: 9000 kB\nMemAvailable: 8000 kB\n")
-    assert machine.free_memory(meminfo, tmp_path) == 8000 * 1024
-    (tmp_path / "memory.max").write_text("5000000\n")
-    (tmp_path / "memory.current").write_text("3000000\n")
-    (tmp_path / "memory.stat").write_text("anon 2000000\ninactive_file 1000000\n")
-    assert machine.free_memory(meminfo, tmp_path) == 3_000_000
-    (tmp_path / "memory.max").write_text("max\n")
-    assert machine.free_memory(meminfo, tmp_path) == 8000 * 1024
-    assert machine.free_memory(tmp_path / "missing", tmp_path) is None
-
-
 def test_speed_up_compares_with_one_worker_of_the_same_batch() -> None:
-    def record(workers: int, batch: int, speed: float, status: str = DONE) -> RunRecord:
+    def record(workers: int, batch: int, speed: float, status: Status = Status.DONE) -> RunRecord:
         return RunRecord(workers, "RING", batch, False, status, 0.98, speed, 0)
 
     records = [
         record(1, 64, 100),
         record(2, 64, 150),
         record(2, 128, 190),
-        record(2, 64, 90, "stopped"),
+        record(2, 64, 90, Status.STOPPED),
     ]
     assert speed_ups(records) == [1.0, 1.5, None, None]
 

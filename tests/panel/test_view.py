@@ -9,19 +9,21 @@ from typing import Any
 
 import ipywidgets as widgets  # type: ignore[import-untyped]
 import pytest
-from tests.support.processes import wait_until
 
-from helpers.panel.view import form as panel_form
-from helpers.panel.view import curves as panel_pictures
-from helpers.panel.view import state as panel_state
-from helpers.panel.view import html as panel_texts
 from helpers.errors import ConfigError, StoppedError
 from helpers.i18n import number
-from helpers.panel.view import Panel
+from helpers.panel import Panel
+from helpers.panel import curves as panel_pictures
+from helpers.panel import form as panel_form
+from helpers.panel import html as panel_texts
+from helpers.panel import state as panel_state
 from helpers.panel.cluster_picture import cluster_picture
-from helpers.panel.run import DONE, Run, RunRecord, planned_tasks
+from helpers.panel.run import Run, RunRecord, planned_tasks
+from helpers.panel.status import Status
 from helpers.panel.svg import AXIS, nice
-from helpers.results.training_result import Evaluation, Point, TrainingResult
+from helpers.results.history import Evaluation, Point
+from helpers.results.training_result import TrainingResult
+from tests.support.processes import wait_until
 
 EVIL = '<img src=x onerror="alert(1)">&'
 NEW_IN_8 = {"titles", "tabbable", "text_color", "font_size", "border_top", "tooltips"}
@@ -53,7 +55,7 @@ def test_the_run_button_trains_and_the_panel_says_how_well(panel: Panel) -> None
     assert repr(panel) == "Panel(2 workers, RING, ready to run)"
     panel.run_button.click()
     assert panel.run_button.disabled
-    assert wait_until(lambda: panel.state.status == DONE, 60)
+    assert wait_until(lambda: panel.state.status == Status.DONE, 60)
     assert wait_until(lambda: not panel.run_button.disabled, 5)
     assert 'data-status="done"' in panel.html["title"].value
     assert "<polyline" in panel.html["charts"].value
@@ -141,8 +143,8 @@ def test_what_the_machine_cannot_do_is_disabled_with_the_reason(
 
 def test_text_from_outside_is_escaped_everywhere() -> None:
     run = some_run(EVIL)
-    record = RunRecord(2, EVIL, 64, False, DONE, 0.98, 9000.0, 1)
-    alone = RunRecord(1, EVIL, 64, False, DONE, 0.98, 5000.0, 0)
+    record = RunRecord(2, EVIL, 64, False, Status.DONE, 0.98, 9000.0, 1)
+    alone = RunRecord(1, EVIL, 64, False, Status.DONE, 0.98, 5000.0, 0)
     curve = panel_pictures.speed_up_chart([alone, record])
     assert curve
     painted = [

@@ -16,13 +16,13 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from helpers.system.keras_2 import ESTIMATOR_VERSION, LAST_TESTED
+from tests.support import ROOT
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 

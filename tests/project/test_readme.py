@@ -8,7 +8,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support import ROOT
+
 LANGUAGES = ["ru", "zh", "ko", "es"]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "locales/TRANSLATING.md")),

@@ -1,0 +1,7 @@
+"""What tests of several folders share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]

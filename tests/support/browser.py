@@ -22,6 +22,8 @@ import nbformat
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
+from tests.support import ROOT
+
 sync_playwright = pytest.importorskip("playwright.sync_api").sync_playwright
 
 # Extensions that may be on the machine, and fail to load outside JupyterLab 4.6.
@@ -31,7 +33,6 @@ SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
-ROOT = Path(__file__).parents[1]
 SHOTS = ROOT / ".artefacts"
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.functions import PARAMS, keras_fit, tiny_input_fn, tiny_model_fn
 
 from helpers import LocalCluster
 from helpers.messages.events import Event
 from helpers.results.training_result import TrainingResult
+from tests.support.functions import PARAMS, keras_fit, tiny_input_fn, tiny_model_fn
 
 Deed = Callable[[LocalCluster], Any]
 

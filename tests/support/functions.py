@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from helpers.worker.program import WorkerContext
+from helpers.worker.context import WorkerContext
 
 
 def tiny_input_fn(mode: str, params: Mapping[str, Any], input_context: Any = None) -> Any:

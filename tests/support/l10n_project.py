@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-if str(ROOT) not in sys.path:  # `locales` is run from the root of the repository, not installed
-    sys.path.insert(0, str(ROOT))
-
 from tools.l10n import catalogue
-from tools.l10n.__main__ import main  # noqa: E402
-from tools.lessons.project import Project  # noqa: E402
-from tools.l10n.report import Finding  # noqa: E402
+from tools.l10n.__main__ import main
+from tools.l10n.report import Finding
+from tools.lessons.project import Project
 
 LESSON = "01_first"
 FOUR = ("ru", "zh", "ko", "es")

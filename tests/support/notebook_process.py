@@ -1,6 +1,6 @@
 """A process that trains as a notebook would, for tests that do something to it.
 
-python tests/notebook_process.py {estimator,keras} WORKERS FOLDER [--at STEP --do COMMAND]
+python -m tests.support.notebook_process {estimator,keras} WORKERS FOLDER [--at STEP --do COMMAND]
 
 Prints each event as a line of JSON, and at the end {"event": "end"} with `restarts` and `notices`,
 or {"event": "raised"} with `type` and `message`.
@@ -16,11 +16,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.support.faults import ESTIMATOR, KERAS
-
 from helpers import LocalCluster
 from helpers.errors import LessonError
 from helpers.messages.events import Event
+from tests.support.faults import ESTIMATOR, KERAS
 
 
 def main() -> None:

@@ -15,8 +15,9 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from typing import Any
+
+import psutil
 
 _numbers = itertools.count()
 END_SECONDS = 10.0
@@ -89,10 +90,10 @@ class TwoHosts:
         """The processes on a host, whoever started them."""
         inode = os.stat(f"/run/netns/{self._names[host]}").st_ino
         found = set()
-        for path in Path("/proc").glob("[0-9]*"):
+        for pid in psutil.pids():
             with suppress(OSError):  # it has ended meanwhile
-                if os.stat(path / "ns/net").st_ino == inode:
-                    found.add(int(path.name))
+                if os.stat(f"/proc/{pid}/ns/net").st_ino == inode:
+                    found.add(pid)
         return found
 
     def kill(self, host: int) -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 import helpers.system.isolation
 from helpers import LocalCluster
 from helpers.messages.events import Event
-from helpers.system.isolation import Network, is_permitted
 from helpers.results.training_result import TrainingResult
+from helpers.system.isolation import Network, is_permitted
+from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 OPEN = "ports are open to the network"
 

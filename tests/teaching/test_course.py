@@ -9,9 +9,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from tests.support.l10n_project import ROOT
 from traitlets.config import Config
 
+from tests.support import ROOT
 from tools.l10n import build
 from tools.lessons.project import Project
 from tools.teaching import course as courses

@@ -11,9 +11,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
-from tests.support.processes import is_running, wait_until
 
+from tests.support.processes import command_of, is_running, wait_until
 from tools.teaching.grading import JAIL, jail_is_permitted
 
 pytestmark = pytest.mark.skipif(not jail_is_permitted(), reason="no namespaces on this machine")
@@ -138,12 +139,5 @@ def test_it_holds_without_privileges_too(tmp_path: Path) -> None:
 
 def sleepers(seconds: str = "1234") -> list[int]:
     """The processes that sleep so long, wherever they are."""
-    found = []
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[:2] == [b"sleep", seconds.encode()] and is_running(int(entry)):
-            found.append(int(entry))
-    return found
+    sleeping = [p.pid for p in psutil.process_iter() if command_of(p) == ["sleep", seconds]]
+    return [pid for pid in sleeping if is_running(pid)]

@@ -10,8 +10,8 @@ import pytest
 
 from helpers import LocalCluster
 from helpers.estimator import tf
+from helpers.worker.context import PeerLost, WorkerContext
 from helpers.worker.hooks import SAME_NUMBER, run_or_tell
-from helpers.worker.program import PeerLost, WorkerContext
 
 REFUSED = tf.errors.AbortedError(
     None,

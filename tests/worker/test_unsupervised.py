@@ -14,21 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from tests.support.processes import wait_until
-from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
-from tests.support.two_hosts import TwoHosts, why_not
 
 import helpers.worker.unsupervised
-from helpers.messages import payload
-from helpers.worker.unsupervised import AGAIN, EventPrinter, StepWatch
-from helpers.worker.checkpoints import saved_step
 from helpers.errors import ConfigError
 from helpers.i18n import set_language
-from helpers.messages.job import FunctionJob, estimator_job
-from helpers.cluster.processes import PROXY_VARIABLES, free_ports
-from helpers.tf_config.slurm import config_from_slurm
+from helpers.messages.job import FunctionJob, Job, estimator_job
+from helpers.system.ports import free_ports, without_proxies
 from helpers.tf_config import TFConfig, build
+from helpers.tf_config.slurm import config_from_slurm
+from helpers.worker.checkpoints import saved_step
+from helpers.worker.unsupervised import AGAIN, EventPrinter, StepWatch
+from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
+from tests.support.processes import wait_until
+from tests.support.two_hosts import TwoHosts, why_not
 
 SECONDS = 120.0  # in which anything here must have happened, on a busy machine too
 
@@ -59,18 +59,18 @@ class Hands:
 
     def start(
         self,
-        work: Callable[..., Any],
+        job: Job,
         variables: Mapping[str, str],
         *more: str,
         run: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen,
     ) -> Command:
         number = len(self.commands)
         path, log = self.folder / f"{number}.pkl", self.folder / f"{number}.log"
-        payload.save(work, path)
+        job.save(path)
         environ = {
             name: value
-            for name, value in os.environ.items()
-            if name.lower() not in PROXY_VARIABLES and not name.startswith("SLURM_")
+            for name, value in without_proxies(os.environ).items()
+            if not name.startswith("SLURM_")
         }
         with log.open("wb") as output:
             process = run(
@@ -84,10 +84,8 @@ class Hands:
         self.commands.append(Command(process, log))
         return self.commands[-1]
 
-    def start_all(
-        self, work: Callable[..., Any], configs: Sequence[TFConfig], *more: str
-    ) -> list[Command]:
-        return [self.start(work, {"TF_CONFIG": each.to_json()}, *more) for each in configs]
+    def start_all(self, job: Job, configs: Sequence[TFConfig], *more: str) -> list[Command]:
+        return [self.start(job, {"TF_CONFIG": each.to_json()}, *more) for each in configs]
 
 
 @pytest.fixture
@@ -181,9 +179,8 @@ def test_in_the_shells_loop_of_the_guide_a_killed_worker_comes_back_by_itself(ha
         for config in on_loopback(2)
     ]
     assert wait_until(lambda: saved_step(str(hands.folder / "model")) >= 200, SECONDS)
-    shell = both[1].process.pid
-    [worker] = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
-    os.kill(int(worker), signal.SIGKILL)
+    [worker] = psutil.Process(both[1].process.pid).children()
+    worker.kill()
     assert [command.wait(2 * SECONDS) for command in both] == [0, 0]
     for command in both:
         ready = [int(step) for step in re.findall(r"ready at step (\d+)", command.text())]

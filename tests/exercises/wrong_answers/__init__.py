@@ -14,6 +14,6 @@ from helpers.check import MODULES
 WRONG: dict[str, dict[str, str]] = {}
 PARTLY: dict[str, tuple[float, str]] = {}
 for _name in dict.fromkeys(MODULES.values()):
-    _lesson = importlib.import_module(f"wrong_answers.{_name}")
+    _lesson = importlib.import_module(f"{__name__}.{_name}")
     WRONG.update(_lesson.WRONG)
     PARTLY.update(_lesson.PARTLY)

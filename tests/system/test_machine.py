@@ -1,0 +1,85 @@
+"""What this machine, or its container, lets a process use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from helpers.cluster.deadlines import START_SECONDS, default_start_timeout
+from helpers.system import machine
+
+
+@pytest.fixture
+def container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with 8 cores and 8000 kB, and the folder of the control groups on it."""
+    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 8000 kB\n")
+    (tmp_path / "cgroup").write_text("0::/class/seat-3\n")
+    group = tmp_path / "groups" / "class" / "seat-3"
+    group.mkdir(parents=True)
+    monkeypatch.setattr(machine, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(machine, "OWN_CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(machine, "CGROUP", tmp_path / "groups")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    return group
+
+
+def limit_memory(group: Path, limit: str) -> None:
+    (group / "memory.max").write_text(f"{limit}\n")
+    (group / "memory.current").write_text("3000000\n")
+    (group / "memory.stat").write_text("anon 2000000\ninactive_file 1000000\n")
+
+
+def test_forks_share_what_each_worker_would_have_for_itself() -> None:
+    assert machine.needed_memory(1, forked=True) == machine.needed_memory(1, forked=False)
+    assert machine.needed_memory(4, forked=True) < 0.6 * machine.needed_memory(4, forked=False)
+
+
+def test_memory_is_the_smallest_of_machine_and_containers(container: Path) -> None:
+    assert machine.free_memory() == 8000 * 1024
+    limit_memory(container, "5000000")
+    assert machine.free_memory() == 3_000_000
+    limit_memory(container, "max")
+    assert machine.free_memory() == 8000 * 1024
+    limit_memory(container.parent, "4000000")  # of the container around it
+    assert machine.free_memory() == 2_000_000
+    machine.MEMINFO.unlink()
+    assert machine.free_memory() is None
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"),
+    [("max 100000", 8), ("200000 100000", 2), ("150000 100000", 2), ("1000 100000", 1)],
+)
+def test_cores_are_those_that_the_container_has_time_on(
+    container: Path, quota: str, cores: int
+) -> None:
+    (container.parent / "cpu.max").write_text(f"{quota}\n")
+    assert machine.cores() == cores
+
+
+def test_a_machine_without_control_groups_has_the_cores_it_may_run_on(container: Path) -> None:
+    machine.OWN_CGROUP.unlink()
+    assert machine.cores() == 8
+    machine.OWN_CGROUP.write_text("12:cpu:/of/version/1\n")
+    assert machine.cores() == 8
+
+
+def test_each_worker_gets_cores_of_its_own_and_no_more_than_the_container_has(
+    container: Path,
+) -> None:
+    assert machine.share_cores(2) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    (container / "cpu.max").write_text("400000 100000\n")
+    one, other = machine.share_cores(2)
+    assert len(one) == len(other) == 2
+    assert len({*one, *other}) == 4 and {*one, *other} <= set(range(8))
+    assert len({tuple(machine.share_cores(1)[0]) for _again in range(50)}) > 1
+
+
+def test_a_group_gets_more_time_to_start_where_its_container_has_few_cores(
+    container: Path,
+) -> None:
+    assert default_start_timeout(16) == START_SECONDS
+    (container / "cpu.max").write_text("200000 100000\n")
+    assert default_start_timeout(16) == 4 * START_SECONDS
