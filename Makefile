@@ -61,7 +61,7 @@ lint: environment
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
-	@$(PY) -m importlinter.cli lint --no-cache
+	@$(VENV)/bin/lint-imports --no-cache --no-logo
 
 environment:
 	@./environment.sh

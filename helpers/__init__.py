@@ -53,7 +53,7 @@ FACE: Mapping[str, tuple[str, ...]] = {
     "helpers.migrate": ("weights_from_checkpoint",),
     "helpers.model": ("learning_rate", "make_network"),
     "helpers.panel": ("Panel",),
-    "helpers.tf_config": ("build",),
+    "helpers.tf_config": ("TFConfig", "build"),
     "helpers.timeline": ("exclusive_times", "timeline_chart", "trace_step"),
 }
 

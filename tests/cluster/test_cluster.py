@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 
 from helpers import LocalCluster, input_fn, model_fn
-from helpers.errors import ConfigError, DataError, UserCodeError
+from helpers.errors import ConfigError, DataError, PackageError, UserCodeError
 from helpers.estimator import tf
+from helpers.messages import payload
 from helpers.messages.events import Event
+from helpers.messages.job import FunctionJob
 from helpers.results.training_result import TrainingResult
 from helpers.system.machine import share_cores
 from helpers.system.ports import free_ports
@@ -347,3 +349,20 @@ def tuning_of_a_distributed_dataset() -> list[bool]:
 def test_no_thread_that_tunes_an_iterator_keeps_a_worker_from_dropping_it() -> None:
     with LocalCluster(workers=1) as cluster:
         assert cluster.run(tuning_of_a_distributed_dataset) == [[False]]
+
+
+def test_a_workers_error_about_packages_reaches_the_reader_as_it_is() -> None:
+    def ask() -> None:
+        raise PackageError("tf-keras is not installed. Install it.")
+
+    with LocalCluster(workers=1) as cluster, pytest.raises(PackageError) as raised:
+        cluster.run(ask)
+    assert str(raised.value) == "tf-keras is not installed. Install it."
+
+
+def test_a_payload_is_read_without_a_change_to_the_process(tmp_path: Path) -> None:
+    FunctionJob(os.getpid).save(path := tmp_path / "payload.pkl")
+    before = os.sched_getaffinity(0)
+    job = payload.unpack(payload.read(path), path)
+    assert job.function() == os.getpid()
+    assert os.sched_getaffinity(0) == before

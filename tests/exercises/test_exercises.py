@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import json
 from pathlib import Path
@@ -219,3 +220,33 @@ def test_a_solution_that_cannot_be_cut_is_named() -> None:
     }
     with pytest.raises(LocalisationError, match=r"solutions/01_x.*no end solution"):
         exercises.cut(notebook_text(cell), "solutions/01_x")
+
+
+JUDGED_BY_NUMBERS = ("cheapest", "evaluated", "max_steps", "slurm_config", "speed_up", "to_keep")
+
+
+@pytest.mark.parametrize("task", JUDGED_BY_NUMBERS)
+def test_no_function_of_the_package_is_an_answer(task: str) -> None:
+    """A submission may import them all. What is right stands in the hidden tests, not there."""
+    modules = [importlib.import_module(f"helpers.exercises.{name}") for name in MODULES.values()]
+    functions = {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if inspect.isfunction(value)
+    }
+    assert len(functions) > 100
+    assert not [name for name in functions if "right" in name and not name.startswith("_is")]
+    hidden = {"measure": None} if task in ("max_steps", "speed_up") else {}
+    earned = {name: check(task, {task: value}, **hidden) for name, value in functions.items()}
+    assert set(earned.values()) == {0}
+
+
+def test_a_message_that_names_an_error_is_not_an_empty_answer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = "def {}(*arguments):\n    raise ValueError('no NotImplementedError, but a bug')\n"
+    assert points_of("scaled_loss", code.format("scaled_loss")) == 0
+    printed = capsys.readouterr().out
+    assert "an empty place" not in printed
+    assert "but a bug" in printed

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +13,7 @@ from helpers import LocalCluster, input_fn, model_fn
 from helpers.errors import ConfigError
 from helpers.estimator import tf
 from helpers.model import NETWORKS, PRECISIONS, make_network
+from helpers.params import DEFAULT_PARAMS
 
 IMAGES = np.random.default_rng(1).random((4, 28, 28, 1), np.float32)
 
@@ -82,3 +87,26 @@ def test_the_resnet_learns_under_keras_fit(precision: str) -> None:
     network.fit(input_fn("train", {"seed": 1}).take(200), verbose=0)
     _loss, accuracy = network.evaluate(input_fn("eval", {"batch_size": 1000}), verbose=0)
     assert accuracy > 0.8
+
+
+def one_step(params: Mapping[str, Any], folder: Path) -> Any:
+    """The weights of an Estimator after one step."""
+    tf.keras.utils.set_random_seed(1)
+    config = tf.estimator.RunConfig(str(folder), tf_random_seed=1)
+    estimator = tf.estimator.Estimator(model_fn, params=dict(params), config=config)
+
+    def batch() -> Any:
+        size = DEFAULT_PARAMS["batch_size"]
+        images = tf.constant(np.resize(IMAGES, [size, 28, 28, 1]))
+        return tf.data.Dataset.from_tensors((images, tf.range(size, dtype=tf.int64) % 10))
+
+    estimator.train(batch, steps=1)
+    return estimator.get_variable_value("dense/bias")
+
+
+def test_what_params_leave_out_is_what_a_cluster_would_give(tmp_path: Path) -> None:
+    bare = one_step({}, tmp_path / "bare")
+    assert bare.any()
+    assert bare.tobytes() == one_step(DEFAULT_PARAMS, tmp_path / "given").tobytes()
+    [size] = {len(labels) for _images, labels in input_fn("train").take(1).as_numpy_iterator()}
+    assert size == DEFAULT_PARAMS["batch_size"]

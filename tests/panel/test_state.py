@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from traitlets import TraitError
 
 from helpers.errors import ClusterError, ConfigError, StoppedError
 from helpers.panel import state as panel_state
@@ -261,3 +262,21 @@ def test_a_run_follows_its_events() -> None:
         {"event": "restart", "time": 2.0, "task": "worker 1", "attempt": 1, "reason": "gone"}, []
     )
     assert [task.shown_status for task in run.tasks] == ["restarting", "lost"]
+
+
+def test_a_run_has_one_result_that_the_cluster_fills(state: PanelState) -> None:
+    state.start(workers=1, batch_size=FEW_STEPS)
+    result = state.wait(60)
+    assert state.run and result is state.run.result is state.result
+    points = [point for reports in result.history.values() for point in reports]
+    assert len({point.step for point in points}) == len(points) > 0  # none is counted twice
+
+
+def test_every_status_has_a_word_a_colour_and_the_name_that_a_page_carries() -> None:
+    for status in Status:
+        assert status.word and status.color.startswith("#")
+        assert f'data-status="{status}"' == f'data-status="{status.value}"'
+    assert [status for status in Status if status.is_busy] == [Status.RUNNING, Status.STOPPING]
+    assert "status" in PanelState().traits()
+    with pytest.raises(TraitError):
+        PanelState().status = "asleep"

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -82,8 +83,9 @@ def test_the_ranges_end_with_the_newest_tensorflow_that_helpers_estimator_knows(
     assert ESTIMATOR_VERSION in wanted["tensorflow-estimator"].specifier
 
 
-def test_a_wheel_carries_the_data_set_and_nothing_of_the_tests(tmp_path: Path) -> None:
-    copy = tmp_path / "source"
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copy = tmp_path_factory.mktemp("wheel") / "source"
     ignored = shutil.ignore_patterns(".venv*", ".git", "build", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT, copy, ignore=ignored)
     subprocess.run(
@@ -91,10 +93,56 @@ def test_a_wheel_carries_the_data_set_and_nothing_of_the_tests(tmp_path: Path) -
         cwd=copy,
         check=True,
     )
-    names = zipfile.ZipFile(next(copy.glob("*.whl"))).namelist()
+    return next(copy.glob("*.whl"))
+
+
+def test_a_wheel_carries_all_of_helpers_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
     assert "helpers/datasets/mnist/3.0.1/mnist-train.tfrecord-00000-of-00001" in names
     assert "helpers/datasets/LICENSE.md" in names
-    assert not [name for name in names if name.startswith(("tests/", "notebooks/"))]
+    assert "helpers/locale/ko/LC_MESSAGES/helpers.mo" in names
+    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "helpers").rglob("*.py")}
+    assert len(modules) > 80
+    assert {name for name in names if name.endswith(".py")} == modules
+
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+import helpers
+
+assert helpers.__file__.startswith(sys.prefix), helpers.__file__
+names = [found.name for found in pkgutil.walk_packages(helpers.__path__, "helpers.")]
+for name in names:
+    if name.endswith(".__main__"):
+        continue  # a program
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != "ray" or not name.startswith("helpers.engines.ray."):
+            raise  # Ray is an extra
+print(len(names))
+"""
+
+
+def test_every_module_of_a_wheel_can_be_imported_without_the_repository(
+    wheel: Path, tmp_path: Path
+) -> None:
+    """In an environment of its own, which is lent our packages, but not our `helpers`."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "new"], check=True)
+    [packages] = (tmp_path / "new" / "lib").glob("python*/site-packages")
+    (packages / "lent.pth").write_text(sysconfig.get_path("purelib"))  # whose own .pth do not count
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target"]
+    subprocess.run([*install, str(packages), str(wheel)], check=True)
+    done = subprocess.run(
+        [tmp_path / "new" / "bin" / "python", "-c", IMPORT_ALL],
+        cwd=tmp_path,
+        env={**os.environ, "TF_USE_LEGACY_KERAS": "1", "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout) > 80
 
 
 NO_INDEX = {

@@ -11,11 +11,18 @@ import pytest
 from tests.support import ROOT
 
 LANGUAGES = ["ru", "zh", "ko", "es"]
-PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "locales/TRANSLATING.md")),
-    *(ROOT / "locales" / language / "README.md" for language in LANGUAGES),
-]
+PAGES = sorted(
+    path
+    for pattern in ("*.md", "docs/*.md", "locales/*.md", "locales/*/*.md", "benchmarks/*.md")
+    for path in ROOT.glob(pattern)
+)
 LINK = re.compile(r"\]\(([^)#:\s]+)\)")
+
+
+def test_the_pages_are_there() -> None:
+    names = {path.name for path in PAGES}
+    assert {"README.md", "CONTRIBUTING.md", "SECURITY.md", "TRANSLATING.md", "FAULTS.md"} <= names
+    assert len(PAGES) >= 14
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

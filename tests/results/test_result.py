@@ -127,3 +127,13 @@ def test_a_writer_whose_reader_is_gone_goes_on() -> None:
     report("alive")
     report("alive")
     os.close(writer)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "exchange"),
+    [("MultiWorkerMirroredStrategy", "RING"), ("MirroredStrategy", "MirroredStrategy")],
+)
+def test_a_collective_is_a_collective_whatever_the_strategy(strategy: str, exchange: str) -> None:
+    result = TrainingResult.begun(strategy, 2, "RING")
+    assert (result.strategy, result.collective, result.exchange) == (strategy, "RING", exchange)
+    assert f", {exchange}: " in repr(result)

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 import helpers.worker.unsupervised
-from helpers.errors import ConfigError
+from helpers.errors import ConfigError, DataError, PackageError
 from helpers.i18n import set_language
 from helpers.messages.job import FunctionJob, Job, estimator_job
 from helpers.system.ports import free_ports, without_proxies
@@ -345,3 +345,16 @@ def test_of_many_steps_about_one_a_second_and_the_last_are_printed() -> None:
     assert plan == "training to step 500, global batch 64"
     assert first == "step 1/500, loss 0.5"
     assert last == "step 500/500, loss 0.5, 9,800 examples/s"
+
+
+@pytest.mark.parametrize("kind", [DataError, PackageError])
+def test_an_error_that_explains_itself_is_told_in_a_sentence(
+    hands: Hands, kind: type[Exception]
+) -> None:
+    def explain() -> None:
+        raise kind("The file is damaged. Copy it again.")
+
+    command = hands.start(FunctionJob(explain), {})
+    assert command.wait() == 1
+    assert "The file is damaged. Copy it again." in command.text()
+    assert "Traceback" not in command.text()

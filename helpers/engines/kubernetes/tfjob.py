@@ -18,6 +18,7 @@ from helpers.errors import ConfigError, check_count
 from helpers.i18n import _
 
 GPU = "nvidia.com/gpu"
+KIND = "TFJob"
 USER = 1000  # of the Dockerfile
 
 
@@ -98,9 +99,7 @@ def tfjob(
     Raises:
       ConfigError: the operator would refuse the job, or it could not work.
     """
-    for key, value in {"gpus": gpus or None, "deadline_seconds": deadline_seconds}.items():
-        if value is not None:
-            check_count(key, value)
+    _check_counts(gpus=gpus or None, deadline_seconds=deadline_seconds)
     if not chief:
         check_count("workers", workers)
     counts = {"Chief": int(chief), "Worker": workers, "PS": ps, "Evaluator": int(evaluator)}
@@ -108,23 +107,22 @@ def tfjob(
     replicas = {}
     for role in (role for role, count in counts.items() if count):
         more = {GPU: gpus} if gpus and role in ("Chief", "Worker") else {}
-        replicas[role] = {
-            "replicas": counts[role],
-            "restartPolicy": restart_policy,
-            "template": _pod(image, payload, claim, mount, {**limits, **more}),
-        }
+        template = _pod(image, payload, claim, mount, {**limits, **more})
+        about = {"replicas": counts[role], "restartPolicy": restart_policy}
+        replicas[role] = {**about, "template": template}
     clean = clean_pod_policy or ("None" if evaluator and not ps else "Running")
     run_policy: dict[str, Any] = {"cleanPodPolicy": clean, "backoffLimit": backoff_limit}
     if deadline_seconds is not None:
         run_policy["activeDeadlineSeconds"] = deadline_seconds
-    return TFJob(
-        {
-            "apiVersion": API_VERSION,
-            "kind": "TFJob",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {"runPolicy": run_policy, "tfReplicaSpecs": replicas},
-        }
-    )
+    spec = {"runPolicy": run_policy, "tfReplicaSpecs": replicas}
+    metadata = {"name": name, "namespace": namespace}
+    return TFJob({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec})
+
+
+def _check_counts(**values: int | None) -> None:
+    for name, value in values.items():
+        if value is not None:
+            check_count(name, value)
 
 
 def _pod(

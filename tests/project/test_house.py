@@ -1,0 +1,259 @@
+"""The house: rooms whose arrows point one way, small modules, and one face."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import grimp
+import pytest
+
+import helpers
+from tests.support import ROOT
+from tools.lessons import face
+from tools.lessons.project import Project
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HELPERS = ROOT / "helpers"
+LINT = Path(sys.executable).with_name("lint-imports")
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+Arrows = Mapping[str, set[str]]
+
+
+def lint(folder: Path, contract: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(LINT), "--no-cache", "--no-logo", "--contract", contract],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("contract", "module", "line"),
+    [
+        ("rooms", "system/ports.py", "import helpers.cluster.launcher"),
+        ("rooms", "panel/html.py", "import helpers.engines.kubernetes.rules"),
+        ("rooms", "shed.py", ""),  # a room that is on no floor
+        ("circles", "i18n.py", "import helpers.errors"),
+        ("circles", "charts/picture.py", "def late():\n    import helpers.charts.roles"),
+        ("sides", "worker/hooks.py", "import helpers.cluster.deadlines"),
+        ("sides", "data.py", "import matplotlib"),
+        ("tensorflow", "results/history.py", "import tensorflow"),
+        ("tensorflow", "cluster/group.py", "import helpers.worker.devices"),
+    ],
+)
+def test_each_contract_is_broken_by_an_import_against_it(
+    contract: str, module: str, line: str, tmp_path: Path
+) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    data = shutil.ignore_patterns("datasets", "locale", "__pycache__")
+    shutil.copytree(HELPERS, tmp_path / "helpers", ignore=data)
+    assert lint(tmp_path, contract).returncode == 0
+    with (tmp_path / "helpers" / module).open("a") as file:
+        file.write(f"\n{line}\n")
+    done = lint(tmp_path, contract)
+    assert done.returncode == 1, done.stdout
+    assert "BROKEN" in done.stdout
+
+
+@cache
+def arrows() -> Arrows:
+    """Which module imports which: also inside functions, and also by a name in a string."""
+    graph = grimp.build_graph("helpers", cache_dir=None, exclude_type_checking_imports=False)
+    found = {
+        module: set(graph.find_modules_directly_imported_by(module)) for module in graph.modules
+    }
+    del found["helpers"]  # it names all that it offers, and imports it when it is asked for
+    named = re.compile(r"import_module\(f?\"(helpers[\w.]*)")
+    for module in list(found):
+        path = ROOT / module.replace(".", "/")
+        text = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
+        for name in named.findall(text):
+            targets = [one for one in found if one == name or one.startswith(name.rstrip("."))]
+            assert targets, f"{module} imports {name!r}, which is not there"
+            found[module] |= set(targets) - {module}
+        found[module].discard("helpers")
+    return found
+
+
+def rooms(modules: Arrows) -> Arrows:
+    """The same between rooms, which are the folders and files directly in helpers."""
+
+    def room(module: str) -> str:
+        return module.split(".")[1]
+
+    found: dict[str, set[str]] = {room(module): set() for module in modules}
+    for module, imported in modules.items():
+        found[room(module)] |= {room(one) for one in imported} - {room(module)}
+    return found
+
+
+def longest_chain(start: str, edges: Arrows, path: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The longest way along the arrows; fails on a circle."""
+    assert start not in path, f"circle: {' -> '.join([*path, start])}"
+    ways = (longest_chain(one, edges, (*path, start)) for one in sorted(edges[start]))
+    return max(ways, key=len, default=(*path, start))
+
+
+def test_no_chain_of_rooms_is_longer_than_ten() -> None:
+    between = rooms(arrows())
+    assert len(between) > 20
+    longest = max((longest_chain(room, between) for room in between), key=len)
+    assert len(longest) <= 10, " -> ".join(longest)
+
+
+def test_no_module_is_in_a_circle() -> None:
+    edges = {module: set(imported) for module, imported in arrows().items()}
+    assert len(edges) > 80
+    while free := [module for module, imported in edges.items() if not imported]:
+        for module in free:
+            del edges[module]
+        for imported in edges.values():
+            imported.difference_update(free)
+    assert not edges, f"circles among {sorted(edges)}"
+
+
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function, its signature among them, without the docstring."""
+    assert function.end_lineno
+    lines = function.end_lineno - function.lineno + 1
+    first = function.body[0]
+    if ast.get_docstring(function) is not None and first.end_lineno:
+        lines -= first.end_lineno - first.lineno + 1
+    return lines
+
+
+def test_modules_and_functions_are_small() -> None:
+    paths = sorted(HELPERS.rglob("*.py"))
+    assert len(paths) > 80
+    assert len([*HELPERS.glob("*.py")]) <= 16
+    large = {}
+    for path in paths:
+        text = path.read_text("utf-8")
+        if (lines := len(text.splitlines())) > 340:
+            large[path.name] = lines
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, FUNCTIONS) and (lines := code_lines(node)) > 40:
+                large[f"{path.name}: {node.name}"] = lines
+    assert not large
+
+
+def modules() -> Iterator[str]:
+    """Every module of helpers that can be imported for itself."""
+    for path in sorted(HELPERS.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[-1] != "__main__":  # that is a program
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_an_init_is_empty_or_lazy() -> None:
+    """But for those of charts and panel; `tf_config` and `estimator` are what their name says."""
+    own = {"charts", "estimator", "panel", "tf_config"}
+    for path in HELPERS.rglob("__init__.py"):
+        if path.parent != HELPERS and path.parent.name not in own:
+            assert len(ast.parse(path.read_text("utf-8")).body) <= 1, path
+
+
+def test_what_a_notebook_imports_first_costs_it_no_tensorflow() -> None:
+    """At most 60 MB, and none of the large packages; benchmarks/results has the seconds."""
+    code = (
+        "import sys; from helpers import LocalCluster; "
+        "large = {'tensorflow', 'matplotlib', 'ipywidgets', 'numpy', 'IPython', 'keras'}; "
+        "large &= set(sys.modules); import psutil; "
+        "print(psutil.Process().memory_info().rss, sorted(large))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    memory, _space, large = done.stdout.strip().partition(" ")
+    assert large == "[]"
+    assert int(memory) < 60e6
+
+
+def test_the_notebooks_side_can_be_imported_without_tensorflow() -> None:
+    inside = re.compile(
+        r"helpers\.(data|estimator|in_process|keras|migrate|model|timeline)\b|"
+        r"helpers\.worker\.(checkpoints|devices|hooks|server|tensorflow_patches|training)|"
+        r"helpers\.engines\.ray\.(tasks|watch)"  # Ray is an extra
+    )
+    light = [name for name in modules() if not inside.match(name)]
+    assert len(light) > 50
+    code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)\n"
+    code += "assert 'tensorflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, *light], check=True)
+
+
+def test_the_face_is_what_it_lists_and_notebooks_take_nothing_else() -> None:
+    used = face.first_uses(Project.load(ROOT))
+    listed = {(module, name) for module, names in helpers.FACE.items() for name in names}
+    assert set(used) == listed, "helpers.FACE lists what the notebooks import, and no more"
+    for module, name in listed:
+        assert getattr(importlib.import_module(module), name) is not None
+    for names in helpers.FACE.values():
+        assert list(names) == sorted(names)
+    assert sorted(helpers.__all__) == sorted(helpers.FACE["helpers"])
+
+
+def test_the_readme_shows_the_face() -> None:
+    uses = face.first_uses(Project.load(ROOT))
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert face.table(helpers.FACE, uses) in readme, "python -m tools.lessons.face prints the table"
+
+
+def test_a_name_that_is_not_offered_is_refused() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Supervisor'"):
+        helpers.Supervisor  # noqa: B018
+    assert sys.modules["helpers"] is helpers
+
+
+def writers(pattern: str) -> set[str]:
+    """The modules of helpers with a line like this."""
+    wanted = re.compile(pattern)
+    return {
+        path.relative_to(HELPERS).as_posix()
+        for path in HELPERS.rglob("*.py")
+        if wanted.search(path.read_text("utf-8"))
+    }
+
+
+def test_what_there_should_be_one_of_there_is_one_of() -> None:
+    tf_config = (
+        r"environ\[\"TF_CONFIG\"\] =|environ\[VARIABLE\] =|environ\.pop\((\"TF_CONFIG|VARIABLE)"
+    )
+    assert writers(tf_config) == {"tf_config/__init__.py"}
+    assert writers(r"cpu_count\(|sched_getaffinity\(") == {"system/machine.py"}
+    assert writers(r"sched_setaffinity\(") == {"system/machine.py"}
+    assert writers(r"\"learning_rate\": 0\.|\"batch_size\": \d") == {"params.py"}
+    assert writers(r"def train\(\n\s+self") == {"cluster/base.py"}
+
+
+def test_contributing_draws_the_floors_that_lint_holds() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+    floors = [re.findall(r"\w+", floor) for floor in settings["contracts"][0]["layers"]]
+    drawing = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("on\none floor")[2]
+    lines = [line for line in drawing.splitlines() if line.startswith("    ")]
+    assert len(lines) == len(floors) <= 15
+    for line, floor in zip(lines, floors, strict=True):
+        assert set(floor) <= set(line.split()), line
+
+
+def test_tests_find_each_other_by_their_packages() -> None:
+    paths = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
+    assert len(paths) > 80
+    for path in paths:
+        text = path.read_text("utf-8")
+        assert not re.search(
+            r"^from conftest|sys\.path\.(insert|append)|syspath_prepend", text, re.M
+        )
