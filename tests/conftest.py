@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from helpers.cluster import processes
 from helpers.system.keras_2 import select_keras_2
 from tests.support.processes import worker_pids
 
@@ -17,6 +18,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
 select_keras_2()  # before a test module imports tensorflow
+# pytest writes the name of each test there, and a fork server serves one environment: so that all
+# tests share one, which has imported TensorFlow once.
+processes.OWN_VARIABLES += ("PYTEST_CURRENT_TEST",)
 
 
 def pytest_configure() -> None:

@@ -19,7 +19,7 @@ from helpers.tf_config import Task, TFConfig
 READ_BYTES = 1 << 16
 LOG_TAIL_BYTES = 1 << 14
 END_SECONDS = 5.0
-OWN_VARIABLES = ("TF_CONFIG", "TMPDIR", LANGUAGE)
+OWN_VARIABLES: tuple[str, ...] = ("TF_CONFIG", "TMPDIR", LANGUAGE)
 
 
 class SpawnedProcess(subprocess.Popen[bytes]):

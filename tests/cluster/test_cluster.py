@@ -174,7 +174,7 @@ def test_the_first_step_comes_within_two_seconds_of_the_imports() -> None:
         result = cluster.train(model_fn, input_fn, steps=5, evaluate=None, progress=False)
     assert result.seconds_to_first_step is not None
     print(f"first step after {result.seconds_to_first_step:.1f} s, imports {imports:.1f} s")
-    # The claim is 2 s, shown by benchmarks/throughput.py on a quiet machine.
+    # The claim is 2 s, shown by `python -m benchmarks.throughput` on a quiet machine.
     assert result.seconds_to_first_step < imports + 10
 
 

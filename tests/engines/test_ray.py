@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,8 +25,10 @@ import pytest
 
 from helpers.engines.ray.cluster import RayCluster
 from helpers.errors import ClusterError, ConfigError, PackageError, StoppedError, UserCodeError
+from helpers.estimator import tf
 from helpers.messages.events import Event
 from helpers.results.training_result import TrainingResult
+from helpers.worker.program import Worker
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 from tests.support.processes import is_running, wait_until
 from tests.support.two_hosts import TwoHosts, why_not
@@ -123,6 +127,49 @@ def test_a_killed_worker_is_started_again_from_the_checkpoint(cluster: RayCluste
     assert re.match(LOSS, reason)
     assert_lost_only_what_was_not_saved(result, 3000)
     assert result.evaluation["error"] < 0.05
+
+
+def lying_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> Any:
+    """Sends lines that are no events, from a worker, before it trains."""
+    worker = next(
+        frame.f_locals["self"]
+        for frame, _line in traceback.walk_stack(None)
+        if isinstance(frame.f_locals.get("self"), Worker)
+    )
+    worker.report("step", step="many", loss=None)
+    worker.report("invented", secret=1)
+    worker.report("failure", lost=[0], raised=[])
+    return tiny_model_fn(features, labels, mode, params)
+
+
+@pytest.mark.ray
+def test_what_a_worker_sends_that_is_no_event_is_dropped(cluster: RayCluster) -> None:
+    diary = Diary()
+    result = train(cluster, 50, diary, model_fn=lying_model_fn, evaluate=None)
+    assert result.steps == 50
+    assert not result.restarts
+    assert "invented" not in diary.kinds
+    assert all(type(e["step"]) is int for e in diary.events if e["event"] == "step")
+    started = [event for event in diary.events if event["event"] == "started"]
+    assert all(event["host"].count(".") == 3 for event in started)
+
+
+def telling_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> Any:
+    """Fails with a sentence on how TensorFlow was prepared in this process."""
+    from helpers.worker import tensorflow_patches
+
+    iterators = importlib.import_module("tensorflow.python.data.ops.multi_device_iterator_ops")
+    untuned = tensorflow_patches.__name__ in iterators._create_device_dataset.__module__
+    filtered = tf.debugging.is_traceback_filtering_enabled()
+    raise ValueError(f"filtered={filtered}, untuned={untuned}")
+
+
+@pytest.mark.ray
+def test_a_worker_of_ray_is_prepared_as_any_other(cluster: RayCluster) -> None:
+    diary = Diary()
+    with pytest.raises(UserCodeError, match="filtered=False, untuned=True"):
+        train(cluster, 5, diary, model_fn=telling_model_fn)
+    assert {"connecting", "connected"} <= diary.kinds
 
 
 def broken_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> Any:

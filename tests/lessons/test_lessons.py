@@ -19,7 +19,7 @@ TRAINS = re.compile(r"cluster\.(train|run)\(|\bfit\(|panel\.run\(")
 LESSONS = sorted(
     path
     for path in ROOT.glob("notebooks/*/[0-9][0-9]_*.ipynb")
-    if path.parent.name != "solutions"  # tests/test_exercises.py has these
+    if path.parent.name != "solutions"  # tests/exercises has these
 )
 ENGLISH = [path for path in LESSONS if path.parent.name == "en"]
 TRANSLATED = ["es", "ko", "ru", "zh"]
