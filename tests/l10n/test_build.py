@@ -185,10 +185,10 @@ def test_executing_stores_the_outputs_of_the_language(tmp_path: Path) -> None:
 def test_badges_lead_to_the_notebook_in_its_language(tmp_path: Path) -> None:
     cells = [text_cell("badges", "", "badges"), *lesson()]
     project = make_project(tmp_path, *cells, repository="https://github.com/a/b")
-    (tmp_path / "locales").mkdir()
-    shutil.copy(ROOT / "locales" / "badges.py", tmp_path / "locales")
+    (tmp_path / "tools" / "l10n").mkdir(parents=True)
+    shutil.copy(ROOT / "tools" / "l10n" / "badges.py", tmp_path / "tools" / "l10n")
     run(project, "update", "--langs", "ru")
-    translate(project, "ru", {"Download": "Скачать"}, domain="panel")
+    translate(project, "ru", {"Download": "Скачать"}, domain="helpers")
     run(project, "build")
     base = "https://colab.research.google.com/github/a/b/blob/main/notebooks"
     for lang in ("en", "ru"):
@@ -217,7 +217,7 @@ def test_a_repository_that_colab_cannot_open_is_refused(
 def test_the_messages_of_helpers_are_compiled_where_the_package_reads_them(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson(), messages=True)
     run(project, "update", "--langs", "es")
-    translate(project, "es", {"ready": "listo"}, domain="panel")
+    translate(project, "es", {"ready": "listo"}, domain="helpers")
     run(project, "build")
     assert b"listo" in project.compiled_helpers("es").read_bytes()
 

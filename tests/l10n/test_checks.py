@@ -243,7 +243,7 @@ def test_an_exercise_need_not_be_executed(tmp_path: Path) -> None:
 def test_the_compiled_messages_of_helpers_must_be_fresh(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson(), messages=True)
     run(project, "update", "--langs", "fr")
-    assert "panel.mo: it is not what panel.po compiles to" in findings(project, "fr")
+    assert "helpers.mo: it is not what helpers.po compiles to" in findings(project, "fr")
     run(project, "build")
     assert findings(project, "fr") == ""
 

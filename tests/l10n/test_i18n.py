@@ -21,7 +21,7 @@ def messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     project = make_project(tmp_path, text_cell("a", "Text"), messages=True)
     run(project, "update", "--langs", "ru")
     texts = {"ready": "готово", "{n} step": RUSSIAN}
-    translate(project, "ru", texts, domain="panel")  # type: ignore[arg-type]
+    translate(project, "ru", texts, domain="helpers")  # type: ignore[arg-type]
     run(project, "build")
     monkeypatch.setattr(i18n, "LOCALE_DIR", tmp_path / "helpers" / "locale")
     monkeypatch.setattr(i18n, "_warned", set())

@@ -77,7 +77,7 @@ def test_every_strategy_trains(state: PanelState, strategy: str, tasks: list[str
     assert [task.name for task in state.tasks] == tasks
     state.start(batch_size=FEW_STEPS)
     result = state.wait(120)
-    assert result.accuracy is not None and result.collective == strategy
+    assert result.accuracy is not None and result.exchange == strategy
     assert f'strategy="{strategy}"' in state.code()
     replicas = {"MirroredStrategy": 2, "OneDeviceStrategy": 1, "ParameterServerStrategy": 3}
     assert [record.workers for record in state.records] == [replicas[strategy]]

@@ -113,7 +113,7 @@ def panel_problems(project: Project, lang: str) -> Iterator[Finding]:
     path = project.compiled_helpers(lang)
     if data is not None and not (path.exists() and path.read_bytes() == data):
         todo = f"Run: python -m tools.l10n build --langs {lang}"
-        yield Finding(project.short(path), "it is not what panel.po compiles to", todo)
+        yield Finding(project.short(path), "it is not what helpers.po compiles to", todo)
 
 
 def path_of(project: Project, domain: str, lang: str) -> str:
