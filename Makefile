@@ -7,7 +7,8 @@ export IN WORKERS VENV
 
 PY := $(VENV)/bin/python
 QUICK := not browser and not long and not colab and not ray
-.PHONY: run test test-browser test-long test-colab test-newest test-ray lab app lint environment extract update build check
+.PHONY: run test test-browser test-long test-colab test-newest test-ray lab app lint environment \
+	update-lock offline extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
 	@$(PY) -m tools.lessons.run --lesson $(LESSON) --language $(IN)
@@ -65,6 +66,20 @@ lint: environment
 
 environment:
 	@./environment.sh
+
+# Names, versions and hashes, of each supported Python; environment.sh installs them.
+update-lock: environment  ## the newest versions that pyproject.toml admits, into locks/
+	@for version in 3.10 3.11 3.12 3.13; do \
+		$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version $$version \
+			--extra test --generate-hashes --no-emit-index-url --no-header --no-annotate \
+			--output-file locks/$$version.txt pyproject.toml || exit 1; \
+	done
+
+offline: environment  ## every package into offline/, for a room without internet; docs/TEACHING.md
+	@version=$$($(PY) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+		$(PY) -m pip download --quiet --no-deps --no-build-isolation --require-hashes \
+			--dest offline/$$version -r locks/$$version.txt && \
+		du -sh offline/$$version
 
 extract update build check: environment  ## translations; see locales/TRANSLATING.md
 	@$(PY) -m tools.l10n $@

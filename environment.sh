@@ -5,11 +5,15 @@
 #   PYTHON=/path ./environment.sh
 #   PYTHON_VERSIONS=3.12 ./environment.sh    that version, wherever it is found
 #   VENV=.venv312 ./environment.sh    another folder, so that several stand side by side
-#   PIP_CONSTRAINT=file ./environment.sh    the versions that pip must keep to
+#   PIP_CONSTRAINT=file ./environment.sh    the versions to keep to, instead of the locked ones
 #   EXTRAS=test,ray ./environment.sh    which of pyproject.toml's optional dependencies; else test
+#   INSTALLER=pip ./environment.sh    without uv, which is several times as fast
+#
+# The versions are those of locks/<Python>.txt (make update-lock). Where there is a folder offline/
+# (make offline), nothing else is asked for packages.
 set -u
 cd "$(dirname "$0")" || exit 1
-: "${VENV:=.venv}" "${EXTRAS:=test}"
+: "${VENV:=.venv}" "${EXTRAS:=test}" "${INSTALLER:=uv}"
 
 say() { printf '%s\n' "$*" >&2; }
 suits() { "$1" -c 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
@@ -32,23 +36,34 @@ find_python() {
     done
 }
 
-installed_from() {
-    cat pyproject.toml ${PIP_CONSTRAINT:+"$PIP_CONSTRAINT"}
-    [ "$EXTRAS" = test ] || echo "$EXTRAS"
-}
-stamp=$VENV/installed-from
-[ -f "$stamp" ] && installed_from | cmp -s - "$stamp" && [ -x "$VENV/bin/python" ] && exit 0
-
 python=$(find_python)
 if [ -z "$python" ]; then
     say "No suitable Python${PYTHON:+ (PYTHON=$PYTHON)}: the lessons need Python 3.10, 3.11, 3.12 or 3.13" \
         "with the venv module. Install one and say which: make PYTHON=/path/to/python3.11 run"
     exit 1
 fi
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+lock=locks/$version.txt
+if [ "$EXTRAS" != test ] || [ -n "${PIP_CONSTRAINT:-}" ] || [ ! -f "$lock" ]; then lock=; fi
+
+installed_from() {
+    cat pyproject.toml ${lock:+"$lock"} ${PIP_CONSTRAINT:+"$PIP_CONSTRAINT"}
+    [ "$EXTRAS" = test ] || echo "$EXTRAS"
+}
+stamp=$VENV/installed-from
+[ -f "$stamp" ] && installed_from | cmp -s - "$stamp" && [ -x "$VENV/bin/python" ] && exit 0
+
 free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1024) }')
 if [ "$free" -lt "${NEEDED_MB:=3500}" ]; then
     say "Not enough room: the environment needs about $NEEDED_MB MB, and $free MB are free in" \
         "$(pwd). Free some space, or clone to another disk."
+    exit 1
+fi
+wheels=offline/$version
+if [ -d offline ] && [ ! -d "$wheels" ]; then
+    say "The folder offline holds no packages for Python $version, only for $(ls offline | tr '\n' ' ')." \
+        "Take one of these Pythons (PYTHON=/path/to/it), or run make offline with this one where there is" \
+        "internet; or remove the folder, to install from the internet."
     exit 1
 fi
 
@@ -59,19 +74,51 @@ if ! "$python" -m venv "$VENV" >"$log" 2>&1; then
     exit 1
 fi
 pip() { "$VENV/bin/python" -m pip --disable-pip-version-check "$@"; }
-# The pip that comes with Python 3.10 spends ten minutes on choosing versions; today's, seconds.
-if ! { pip install --upgrade pip && pip install -e ".[$EXTRAS]"; } >"$log" 2>&1; then
-    reason=$(grep -E '^ERROR|No space left|error:' "$log" | tail -n 1)
-    if grep -qE 'NewConnectionError|from versions: none|Temporary failure in name|Network is unreachable|ConnectTimeout|Connection refused|ProxyError' "$log"; then
+
+if [ -d "$wheels" ]; then
+    export PIP_NO_INDEX=1 PIP_FIND_LINKS="$wheels"
+else
+    wheels=
+    # uv does not read what pip is told.
+    index=${PIP_INDEX_URL:-$(pip config get global.index-url 2>/dev/null)}
+    [ -z "$index" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}"
+    [ -z "${PIP_EXTRA_INDEX_URL:-}" ] || export UV_INDEX="${UV_INDEX:-$PIP_EXTRA_INDEX_URL}"
+    [ -z "${PIP_CERT:-}" ] || export SSL_CERT_FILE="${SSL_CERT_FILE:-$PIP_CERT}"
+fi
+# The uv that is there, or one in the environment; else pip.
+uv=
+if [ "$INSTALLER" = uv ]; then
+    uv=$(command -v uv) || { pip install -q uv >"$log" 2>&1 && uv=$VENV/bin/uv; } || uv=
+fi
+install() {
+    if [ -n "$uv" ]; then
+        "$uv" pip install --quiet --compile-bytecode --python "$VENV/bin/python" \
+            ${wheels:+--no-index --offline --find-links "$wheels"} \
+            ${PIP_CONSTRAINT:+--constraint "$PIP_CONSTRAINT"} "$@"
+    else
+        PYTHONDONTWRITEBYTECODE='' pip install "$@"
+    fi
+}
+install_all() {
+    if [ -n "$lock" ]; then
+        install --require-hashes -r "$lock" && install --no-deps --no-build-isolation -e .
+    else
+        # The pip that comes with Python 3.10 spends ten minutes on choosing versions; today's, seconds.
+        { [ -n "$uv" ] || pip install --upgrade pip; } && install -e ".[$EXTRAS]"
+    fi
+}
+if ! install_all >"$log" 2>&1; then
+    reason=$(grep -iE '^ERROR|^error|No space left|error:|×' "$log" | tail -n 1)
+    if grep -qiE 'NewConnectionError|from versions: none|Temporary failure in name|Network is unreachable|ConnectTimeout|Connection refused|ProxyError|error sending request|tcp connect error|dns error|network was disabled' "$log"; then
         say "The packages cannot be fetched: no package index answers. Connect this machine to the" \
             "internet for the installation, or point pip at a local index (PIP_INDEX_URL)." \
             "Afterwards the lessons need no network."
-    elif grep -q 'No space left' "$log"; then
+    elif grep -qiE 'No space left' "$log"; then
         say "The disk became full during the installation. Free some space and try again."
     else
-        say "pip could not install the packages."
+        say "The packages could not be installed."
     fi
-    say "pip's last word: ${reason:-none} (all of it: $log)"
+    say "The installer's last word: ${reason:-none} (all of it: $log)"
     exit 1
 fi
 rm -f "$log"

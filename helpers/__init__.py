@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from helpers.cluster.local import LocalCluster as LocalCluster
+    from helpers.cluster.readiness import begin as begin
     from helpers.data import input_fn as input_fn
     from helpers.engines.kubernetes.tfjob import TFJob as TFJob
     from helpers.engines.kubernetes.tfjob import tfjob as tfjob
@@ -29,6 +30,7 @@ _HOME = {  # where each name of this module itself is defined
     "RayCluster": "helpers.engines.ray.cluster",
     "TFConfig": "helpers.tf_config",
     "TFJob": "helpers.engines.kubernetes.tfjob",
+    "begin": "helpers.cluster.readiness",
     "config_from_slurm": "helpers.tf_config.slurm",
     "estimator_job": "helpers.messages.job",
     "free_ports": "helpers.system.ports",
@@ -47,7 +49,6 @@ FACE: Mapping[str, tuple[str, ...]] = {
     "helpers.cost_model": ("Measurement", "efficiency_chart", "fit"),
     "helpers.data": ("BUNDLED", "load", "scale"),
     "helpers.errors": ("ConfigError", "PackageError", "UserCodeError"),
-    "helpers.i18n": ("set_language",),
     "helpers.in_process": ("in_process_cluster",),
     "helpers.keras": ("BackupAndRestore", "ReportSteps"),
     "helpers.migrate": ("weights_from_checkpoint",),

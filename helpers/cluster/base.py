@@ -153,12 +153,14 @@ class Cluster(ABC):
         self.close()
 
     def __repr__(self) -> str:
-        state = _("training") if self._at_work.locked() else _("idle")
-        return f"{type(self).__name__}({', '.join([*self._traits(), state])})"
+        return f"{type(self).__name__}({', '.join([*self._traits(), self._state()])})"
 
     def _traits(self) -> list[str]:
         """What the representation says of the group, but for its state."""
         return [words.workers(self.workers), self.collective]
+
+    def _state(self) -> str:
+        return _("training") if self._at_work.locked() else _("idle")
 
     @abstractmethod
     def _train(self, job: EstimatorJob, folder: Path) -> Generator[Event, None, None]:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from helpers.cluster.fork_server import Request, claim
+from helpers.cluster.fork_server import READY, Request, claim
 from helpers.system.machine import nvidia_gpus
 
 POLL_SECONDS = 0.1
@@ -84,6 +84,7 @@ class ForkServer:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
+        self._ready = False
         # When the last reference goes, and when this program ends.
         self.end = weakref.finalize(self, _end, self._process, os.getpid())
 
@@ -103,6 +104,21 @@ class ForkServer:
             if server is None:
                 server = cls._current = cls(environment)
             return server
+
+    @classmethod
+    def current(cls) -> ForkServer | None:
+        """The one that runs, if one does."""
+        server = cls._current
+        return server if server and server._process.poll() is None else None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has imported TensorFlow, so that a fork comes at once."""
+        with self._lock:
+            if not self._ready:
+                with suppress(BlockingIOError):
+                    self._ready = self._requests.recv(1, socket.MSG_DONTWAIT) == READY
+            return self._ready
 
     def serves(self, environment: Mapping[str, str]) -> bool:
         """Whether it lives and has this environment."""

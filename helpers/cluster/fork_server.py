@@ -8,7 +8,8 @@ its threads: this process imports, and then does nothing but fork.
 
 REQUESTS is the number of a socket. A message there is a `Request`, with the descriptors of the new
 process: its standard input, its log, where its events go, where its number and its end are told,
-its ticket, and the namespaces it enters. `helpers.cluster.fork_client` is the other side.
+its ticket, and the namespaces it enters. When the server has imported TensorFlow it says `READY`
+there, once. `helpers.cluster.fork_client` is the other side.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from helpers.system.lifeline import die_with_parent
 
 MESSAGE_BYTES = 1 << 16
 MOST_DESCRIPTORS = 8
+READY = b"r"  # what the server says when TensorFlow is imported
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,8 @@ def main() -> None:
     warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
     requests = socket.socket(fileno=int(sys.argv[1]))
     preload()
+    with suppress(OSError):  # nobody asks any more
+        requests.send(READY)
     Server(requests).serve()
 
 

@@ -14,6 +14,7 @@ from helpers.cluster.base import MAX_RESTARTS, STEP_TIMEOUT_SECONDS, Cluster
 from helpers.cluster.deadlines import Deadlines, default_start_timeout
 from helpers.cluster.launcher import Launcher
 from helpers.cluster.processes import TaskProcess
+from helpers.cluster.readiness import get_ready, is_getting_ready
 from helpers.cluster.supervisor import Supervisor
 from helpers.errors import check_count
 from helpers.i18n import _
@@ -55,6 +56,9 @@ class LocalCluster(Cluster):
       bandwidth: bits per second that the workers' own network carries, all of them together;
         as many as it can by default.
 
+    From the first one on, where that is safe, a process of this program imports TensorFlow;
+    workers are forked from it.
+
     Raises:
       ConfigError: a choice this machine cannot run.
     """
@@ -91,6 +95,7 @@ class LocalCluster(Cluster):
         self._lock = threading.Lock()  # of the two below
         self._running = False
         self._supervisor: Supervisor | None = None
+        get_ready()
 
     @property
     def processes(self) -> list[TaskProcess]:
@@ -159,6 +164,11 @@ class LocalCluster(Cluster):
 
     def _train(self, job: EstimatorJob, folder: Path) -> Generator[Event, None, None]:
         return self._run(job, folder, job.evaluate == "beside", self.deadlines)
+
+    def _state(self) -> str:
+        if is_getting_ready() and not self._at_work.locked():
+            return _("its workers are being got ready")
+        return super()._state()
 
     def _already(self) -> str:
         message = _(

@@ -13,12 +13,15 @@ from helpers.cluster.fork_client import Start, can_fork, fork
 from helpers.i18n import LANGUAGE, language
 from helpers.messages.events import EVENT_FD, Event, decode
 from helpers.system.isolation import NAMESPACES, Network
+from helpers.system.keras_2 import LEGACY_KERAS
 from helpers.system.ports import without_proxies
 from helpers.tf_config import Task, TFConfig
 
 READ_BYTES = 1 << 16
 LOG_TAIL_BYTES = 1 << 14
 END_SECONDS = 5.0
+# By its import: a fork server that was started before this process imported it is as good.
+SET_BY_TENSORFLOW = ("TF2_BEHAVIOR", "TPU_ML_PLATFORM", LEGACY_KERAS)
 OWN_VARIABLES: tuple[str, ...] = ("TF_CONFIG", "TMPDIR", LANGUAGE)
 
 
@@ -80,7 +83,7 @@ class TaskProcess:
             with log.open("ab") as output:
                 start = Start(
                     [str(payload), "--cores", ",".join(map(str, cores))],
-                    _environment(),
+                    common_environment(),
                     _own_environment(config, log.parent),
                     output.fileno(),
                     writer,
@@ -162,10 +165,10 @@ class TaskProcess:
             self._reader = None
 
 
-def _environment() -> dict[str, str]:
+def common_environment() -> dict[str, str]:
     """What all workers of this program have in common."""
     environ = without_proxies(os.environ)
-    for name in OWN_VARIABLES:
+    for name in (*OWN_VARIABLES, *SET_BY_TENSORFLOW):
         environ.pop(name, None)
     environ.setdefault("MALLOC_ARENA_MAX", "2")  # 90 MB less in a worker, measured
     environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs

@@ -16,6 +16,7 @@ from IPython.display import display
 
 from helpers import deferred
 from helpers.charts import image
+from helpers.cluster.readiness import get_ready
 from helpers.i18n import _
 from helpers.messages import words
 from helpers.panel import curves
@@ -57,6 +58,7 @@ class Panel(widgets.VBox):
         **choices: Any,
     ) -> None:
         self.state = PanelState(model_fn, input_fn, **choices)
+        get_ready()
         self._lock = threading.RLock()
         self._painter: threading.Thread | None = None
         self._handle: Any = None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from helpers.system.keras_2 import ESTIMATOR_VERSION, LAST_TESTED
 from tests.support import ROOT
@@ -167,6 +170,64 @@ def run_setup(folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
+
+
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+def test_the_lock_of_each_python_is_what_pyproject_asks_for(python: str) -> None:
+    text = (ROOT / "locks" / f"{python}.txt").read_text("utf-8")
+    assert "://" not in text, "a lock names no index"
+    entries = re.split(r"\n(?=\S)", text.strip())
+    assert len(entries) > 150
+    assert all("--hash=sha256:" in entry for entry in entries)
+    locked = {
+        canonicalize_name(requirement.name): str(requirement.specifier).removeprefix("==")
+        for entry in entries
+        if (requirement := Requirement(entry.partition(" \\")[0])).marker is None
+        or requirement.marker.evaluate({"python_version": python, "python_full_version": python})
+    }
+    extras = PROJECT["optional-dependencies"]
+    asked = [*PROJECT["dependencies"], *extras["notebooks"], *extras["teacher"], *extras["test"]]
+    others = [line for line in asked if not line.startswith(PROJECT["name"])]
+    for name, wanted in requirements(others, python).items():
+        assert locked[canonicalize_name(name)] in wanted.specifier, "make update-lock"
+
+
+def test_a_folder_of_packages_for_another_python_is_named(tmp_path: Path) -> None:
+    (tmp_path / "offline" / "3.99").mkdir(parents=True)
+    done = run_setup(tmp_path, PYTHON=sys.executable)
+    assert done.returncode == 1
+    assert "holds no packages for Python" in done.stderr and "3.99" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+@pytest.mark.parametrize("installer", ["uv", "pip"])
+def test_what_is_locked_is_installed_from_the_folder_alone(
+    installer: str, wheel: Path, tmp_path: Path
+) -> None:
+    """With a package of ours in place of some hundred others."""
+    version = ".".join(map(str, sys.version_info[:2]))
+    folder = tmp_path / "offline" / version
+    folder.mkdir(parents=True)
+    lines = []
+    for name in ("uv", "setuptools", "wheel", "packaging"):
+        [found] = {d.version for d in metadata.distributions() if d.name == name}
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder)]
+        subprocess.run([*command, f"{name}=={found}"], check=True)
+        [path] = folder.glob(f"{name}-*")
+        lines.append(f"{name}=={found} --hash=sha256:{sha256(path.read_bytes()).hexdigest()}\n")
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / f"{version}.txt").write_text("".join(lines))
+    (tmp_path / "helpers").mkdir()
+    (tmp_path / "helpers" / "__init__.py").write_text("")
+    (tmp_path / "README.md").write_text("")
+    done = run_setup(tmp_path, PYTHON=sys.executable, INSTALLER=installer, **NO_INDEX)
+    assert done.returncode == 0, done.stderr
+    code = "import helpers, importlib.metadata as m; print(m.version('wheel'), helpers.__file__)"
+    python = tmp_path / ".venv" / "bin" / "python"
+    told = subprocess.check_output([python, "-c", code], cwd=tmp_path.parent, text=True)
+    assert told.split() == [metadata.version("wheel"), str(tmp_path / "helpers" / "__init__.py")]
+    again = run_setup(tmp_path, PYTHON=sys.executable, INSTALLER=installer, **NO_INDEX)
+    assert (again.returncode, again.stderr) == (0, "")
 
 
 def test_set_up_without_a_suitable_python_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""Workers that are ready before they are asked for.
+
+TensorFlow's import is most of a worker's start. So the process that workers are forked from may
+begin it early, on another core, while the notebook still has imports of its own to do.
+"""
+
+from __future__ import annotations
+
+from helpers.cluster.fork_client import ForkServer, can_fork
+from helpers.cluster.processes import common_environment
+from helpers.i18n import set_language
+
+
+def begin(lang: str = "en") -> None:
+    """Sets the language of all messages, as `set_language`, and has workers got ready.
+
+    Call it once, before TensorFlow is imported. Nothing is left of it when this program ends.
+
+    Args:
+      lang: a code such as ``"ru"``.
+    """
+    set_language(lang)
+    get_ready()
+
+
+def get_ready() -> None:
+    """Has TensorFlow imported in the process that workers are forked from; returns at once.
+
+    Does nothing where workers are not forked, or where that process is there already.
+    """
+    if can_fork():
+        ForkServer.get(common_environment())
+
+
+def is_getting_ready() -> bool:
+    """Whether that process is there, and still imports."""
+    server = ForkServer.current()
+    return server is not None and not server.is_ready
