@@ -6,6 +6,7 @@ VENV ?= .venv
 export IN WORKERS VENV
 
 PY := $(VENV)/bin/python
+DIST ?= worksteal
 QUICK := not browser and not long and not colab and not ray
 .PHONY: run test test-browser test-long test-colab test-newest test-ray lab app lint environment \
 	update-lock offline extract update build check
@@ -23,7 +24,7 @@ grade: environment  ## mark a folder of submissions: make grade IN=es FROM=submi
 
 test: environment lint  ## everything that must hold, but for what needs a browser
 	@$(PY) -m tools.l10n check
-	@$(PY) -m pytest -n 2 --dist worksteal -m "$(QUICK)"
+	@$(PY) -m pytest -n 2 --dist $(DIST) -m "$(QUICK)"
 
 test-browser: environment  ## the panel in a real Chromium, in JupyterLab and Voila
 	@$(PY) -m pytest -m "browser and not long"

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from helpers.cluster import processes
 from helpers.system.keras_2 import select_keras_2
+from tests.support import time_limit
 from tests.support.processes import worker_pids
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -29,6 +30,17 @@ def pytest_configure() -> None:
     Only here: where a test's function travels to, this module is imported in other threads.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that a slow machine may leave out come last."""
+    time_limit.in_order(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leaves out what no time is left for, and says so."""
+    time_limit.leave_out(item)
 
 
 @pytest.fixture(autouse=True)

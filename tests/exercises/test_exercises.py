@@ -54,7 +54,7 @@ def empty(domain: str, language: str) -> Any:
 def marks(notebook: Any, folder: Path) -> dict[str, tuple[float, float]]:
     """The points earned and to be had, by graded cell, after an execution."""
     resources = {"metadata": {"path": str(folder)}}
-    NotebookClient(notebook, timeout=180, allow_errors=True, resources=resources).execute()
+    NotebookClient(notebook, timeout=600, allow_errors=True, resources=resources).execute()
     return {
         cell.metadata.nbgrader.grade_id: determine_grade(cell)
         for cell in notebook.cells

@@ -114,7 +114,7 @@ def test_stop_works_within_a_second_at_any_time(state: PanelState, seconds: floa
 
 def test_a_second_panel_ends_the_run_of_the_first(state: PanelState) -> None:
     state.start(epochs=20)
-    assert wait_until(lambda: len(worker_pids()) == 2, 10)
+    assert wait_until(lambda: len(worker_pids()) == 2, 60)
     other = PanelState(collective="RING")
     assert state.status == "stopped" and not worker_pids()
     other.close()
@@ -122,10 +122,10 @@ def test_a_second_panel_ends_the_run_of_the_first(state: PanelState) -> None:
 
 def test_starting_again_ends_the_run_before(state: PanelState) -> None:
     state.start(epochs=20)
-    assert wait_until(lambda: len(worker_pids()) == 2, 10)
+    assert wait_until(lambda: len(worker_pids()) == 2, 60)
     state.start(epochs=10)
     assert [record.status for record in state.records] == ["stopped"]
-    assert wait_until(lambda: len(worker_pids()) == 2, 10)
+    assert wait_until(lambda: len(worker_pids()) == 2, 60)
 
 
 def test_an_interrupt_of_a_waiting_program_stops_the_workers() -> None:

@@ -90,10 +90,10 @@ def test_the_stop_button_ends_an_awaited_run(panel: Panel) -> None:
 def test_the_kill_button_of_a_row_kills_that_worker(panel: Panel) -> None:
     panel.launch(epochs=50)
     row = panel.tasks.children[1]
-    assert wait_until(lambda: not row.kill_button.disabled, 10)
+    assert wait_until(lambda: not row.kill_button.disabled, 60)
     row.kill_button.click()
     run = panel.state.run
-    assert run and wait_until(lambda: run.result.restarts != [], 10)
+    assert run and wait_until(lambda: run.result.restarts != [], 30)
     assert "worker 1" in run.result.restarts[0]
     panel.stop()
 
