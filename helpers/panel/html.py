@@ -1,4 +1,4 @@
-"""The panel's HTML parts that are no pictures: rows, summary, table, style sheet.
+"""The panel's HTML parts that are no pictures: head, rows, summary, messages, table, code.
 
 What came from outside is escaped; the words are looked up when a part is painted.
 """
