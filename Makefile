@@ -8,7 +8,7 @@ export IN WORKERS VENV
 PY := $(VENV)/bin/python
 DIST ?= worksteal
 QUICK := not browser and not long and not colab and not ray
-.PHONY: run test test-browser test-long test-colab test-newest test-ray lab app lint environment \
+.PHONY: run test quick test-browser test-long test-colab test-newest test-ray lab app lint environment \
 	update-lock offline extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
@@ -25,6 +25,16 @@ grade: environment  ## mark a folder of submissions: make grade IN=es FROM=submi
 test: environment lint  ## everything that must hold, but for what needs a browser
 	@$(PY) -m tools.l10n check
 	@$(PY) -m pytest -n 2 --dist $(DIST) -m "$(QUICK)"
+
+# What starts no worker and imports no TensorFlow.
+UNITS := tests/charts tests/messages/test_events.py tests/messages/test_failures.py tests/results \
+	tests/system/test_machine.py tests/tf_config tests/project/test_readme.py \
+	tests/project/test_time_limit.py tests/engines/test_tfjob.py tests/l10n/test_catalogue.py \
+	tests/l10n/test_markdown.py tests/l10n/test_text_checks.py
+
+quick: environment lint  ## for someone who changed a line: style, types, arrows, catalogues, units
+	@$(PY) -m tools.l10n check
+	@$(PY) -m pytest -q $(UNITS)
 
 test-browser: environment  ## the panel in a real Chromium, in JupyterLab and Voila
 	@$(PY) -m pytest -m "browser and not long"

@@ -210,7 +210,7 @@ def test_what_is_locked_is_installed_from_the_folder_alone(
     folder.mkdir(parents=True)
     lines = []
     for name in ("uv", "setuptools", "wheel", "packaging"):
-        [found] = {d.version for d in metadata.distributions() if d.name == name}
+        found = metadata.version(name)
         command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder)]
         subprocess.run([*command, f"{name}=={found}"], check=True)
         [path] = folder.glob(f"{name}-*")
