@@ -17,7 +17,6 @@ from typing import Any
 import psutil
 import pytest
 
-import helpers.worker.unsupervised
 from helpers.errors import ConfigError, DataError, PackageError
 from helpers.i18n import set_language
 from helpers.messages.job import FunctionJob, Job, estimator_job
@@ -26,6 +25,7 @@ from helpers.tf_config import TFConfig, build
 from helpers.tf_config.slurm import config_from_slurm
 from helpers.worker.checkpoints import saved_step
 from helpers.worker.unsupervised import AGAIN, EventPrinter, StepWatch
+from tests.support import ROOT
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 from tests.support.processes import wait_until
 from tests.support.two_hosts import TwoHosts, why_not
@@ -159,7 +159,7 @@ def test_when_one_worker_is_lost_the_other_ends_and_both_go_on_from_the_checkpoi
 
 
 def test_in_the_shells_loop_of_the_guide_a_killed_worker_comes_back_by_itself(hands: Hands) -> None:
-    guide = Path(helpers.worker.unsupervised.__file__).with_name("CLUSTERS.md").read_text()
+    guide = (ROOT / "docs" / "CLUSTERS.md").read_text("utf-8")
     [loop] = re.findall(r"^    (until .*?done)$", guide, re.MULTILINE | re.DOTALL)
     typed = "python -m helpers.worker /shared/payload.pkl"
     assert typed in loop
