@@ -159,7 +159,7 @@ def _measure(steps: int, training: Mapping[str, int]) -> float:
         return int(tf.train.load_variable(result.model_dir, "seen")) / examples
 
 
-def _right(seen: dict[str, Any], case: Case) -> None:
+def _counts_every_task(seen: dict[str, Any], case: Case) -> None:
     for found, (numbers, right) in zip(seen["steps"], case["trainings"], strict=True):
         expect(
             found == right,
@@ -269,7 +269,7 @@ EXERCISES = {
     "max_steps": Exercise(
         _count_steps,
         (
-            Part(2, gettext_noop("You count the steps of all tasks."), _right),
+            Part(2, gettext_noop("You count the steps of all tasks."), _counts_every_task),
             Part(1, gettext_noop("A chief and a worker train so many epochs."), _trained),
         ),
         {

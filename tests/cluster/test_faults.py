@@ -33,7 +33,7 @@ from tests.support.faults import (
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 # 2 to 6 s alone, on two cores; this machine may run other tests too. The table in
-# helpers/FAULTS.md has what was measured.
+# docs/FAULTS.md has what was measured.
 RECOVERY_SECONDS = 30
 
 

@@ -190,7 +190,7 @@ def test_the_old_program_that_exercise_11_shows_is_the_one_that_is_trained() -> 
     trained = ast.parse(source).body[0]
     assert isinstance(shown, ast.FunctionDef) and isinstance(trained, ast.FunctionDef)
     body = [ast.unparse(line) for line in shown.body]
-    imported, *rest = [ast.unparse(line) for line in trained.body]
+    _docstring, imported, *rest = [ast.unparse(line) for line in trained.body]
     assert imported.startswith("from")
     assert body[:-1] == rest[:-1]
     assert body[-1][:-1] == rest[-1].partition(", training_chief_hooks")[0]

@@ -57,7 +57,7 @@ def test_the_lesson_runs_and_prints_what_is_stored(path: Path) -> None:
     done = subprocess.run(
         [
             *[sys.executable, "-m", "pytest", "--nbval", "--nbval-cell-timeout", "900"],
-            *["--nbval-sanitize-with", str(ROOT / "tests" / "nbval.cfg")],
+            *["--nbval-sanitize-with", str(Path(__file__).with_name("nbval.cfg"))],
             *["-p", "no:cacheprovider", "-q", "--rootdir", str(path.parent), str(path)],
         ],
         cwd=path.parent,
