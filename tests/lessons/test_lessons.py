@@ -14,6 +14,8 @@ import pytest
 from tests.support import ROOT
 from tools.lessons.run import best_result, summary
 
+# Lesson 10 claims what is faster than what: true of a machine that does nothing else meanwhile.
+TRIES = {"10": 3}
 MEASURED = {"speed"}  # the reader's own machine, about which nothing is claimed
 TRAINS = re.compile(r"cluster\.(train|run)\(|\bfit\(|panel\.run\(")
 LESSONS = sorted(
@@ -54,7 +56,17 @@ def test_the_lessons_are_there() -> None:
     ],
 )
 def test_the_lesson_runs_and_prints_what_is_stored(path: Path) -> None:
-    done = subprocess.run(
+    for _again in range(TRIES.get(path.stem[:2], 1)):
+        done = compare(path)
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert f"{len(code_cells(path))} passed" in done.stdout
+
+
+def compare(path: Path) -> subprocess.CompletedProcess[str]:
+    """A run of nbval over one lesson."""
+    return subprocess.run(
         [
             *[sys.executable, "-m", "pytest", "--nbval", "--nbval-cell-timeout", "900"],
             *["--nbval-sanitize-with", str(Path(__file__).with_name("nbval.cfg"))],
@@ -66,8 +78,6 @@ def test_the_lesson_runs_and_prints_what_is_stored(path: Path) -> None:
         timeout=1500,  # a machine may be slow; this is for one that hangs
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-6000:]
-    assert f"{len(code_cells(path))} passed" in done.stdout
 
 
 @pytest.mark.parametrize("path", ENGLISH, ids=name)

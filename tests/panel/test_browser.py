@@ -81,7 +81,7 @@ def test_a_reader_trains_kills_and_stops(browser: Any, lab: str, language: str) 
 
 def test_voila_serves_the_panel_alone_also_in_the_dark(browser: Any, tmp_path: Path) -> None:
     problems: list[str] = []
-    app = ROOT / "helpers" / "app" / "panel.ipynb"
+    app = ROOT / "notebooks" / "panel.ipynb"
     with b.voila(app, tmp_path) as address, b.page(browser, problems, dark=True) as tab:
         tab.goto(f"{address}/?theme=dark")
         use_the_panel(tab, "voila")
