@@ -21,7 +21,15 @@ READ_BYTES = 1 << 16
 LOG_TAIL_BYTES = 1 << 14
 END_SECONDS = 5.0
 # By its import: a fork server that was started before this process imported it is as good.
-SET_BY_TENSORFLOW = ("TF2_BEHAVIOR", "TPU_ML_PLATFORM", LEGACY_KERAS)
+# To TensorFlow 2.21, by name, with the value; None for any.
+SET_BY_TENSORFLOW = {
+    "ENABLE_RUNTIME_UPTIME_TELEMETRY": "1",
+    "HDF5_PLUGIN_PATH": "disable",
+    "TF2_BEHAVIOR": "1",
+    "TPU_ML_PLATFORM": "Tensorflow",
+    "TPU_ML_PLATFORM_VERSION": None,
+    LEGACY_KERAS: "1",
+}
 OWN_VARIABLES: tuple[str, ...] = ("TF_CONFIG", "TMPDIR", LANGUAGE)
 
 
@@ -168,8 +176,11 @@ class TaskProcess:
 def common_environment() -> dict[str, str]:
     """What all workers of this program have in common."""
     environ = without_proxies(os.environ)
-    for name in (*OWN_VARIABLES, *SET_BY_TENSORFLOW):
+    for name in OWN_VARIABLES:
         environ.pop(name, None)
+    for name, value in SET_BY_TENSORFLOW.items():
+        if value in (None, environ.get(name)):
+            environ.pop(name, None)
     environ.setdefault("MALLOC_ARENA_MAX", "2")  # 90 MB less in a worker, measured
     environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs
     return environ
