@@ -75,7 +75,7 @@ def test_a_run_without_a_single_report_can_be_drawn() -> None:
 def test_the_status_line_says_where_the_run_stands() -> None:
     assert status_line(TrainingResult(2, "AUTO", "", 0.0)) == "starting"
     line = status_line(a_run())
-    assert line.startswith("step 401/400, loss 0.100")
+    assert line.startswith("step 401 of 400, loss 0.100")
     assert "accuracy 0.9812" in line
     assert "worker 1 ended with signal 9" in line
 
