@@ -5,6 +5,7 @@ A job is data; `helpers.worker.work` does what it asks for.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,12 @@ from helpers.tf_config import PS, TFConfig
 EVALUATE = ("after", "beside", None)
 
 
-class Job:
+class Job(ABC):
     """What all jobs have in common."""
 
+    @abstractmethod
     def serves(self, config: TFConfig) -> bool:
         """Whether a task only serves: it never ends by itself."""
-        raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
         """Writes it to a file, a payload, that `python -m helpers.worker` takes.

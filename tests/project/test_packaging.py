@@ -201,9 +201,7 @@ def test_a_folder_of_packages_for_another_python_is_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("installer", ["uv", "pip"])
-def test_what_is_locked_is_installed_from_the_folder_alone(
-    installer: str, wheel: Path, tmp_path: Path
-) -> None:
+def test_what_is_locked_is_installed_from_the_folder_alone(installer: str, tmp_path: Path) -> None:
     """With a package of ours in place of some hundred others."""
     version = ".".join(map(str, sys.version_info[:2]))
     folder = tmp_path / "offline" / version
