@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from helpers.cluster.local import LocalCluster as LocalCluster
     from helpers.cluster.readiness import begin as begin
-    from helpers.data import input_fn as input_fn
+    from helpers.deferred import input_fn as input_fn
+    from helpers.deferred import model_fn as model_fn
     from helpers.engines.kubernetes.tfjob import TFJob as TFJob
     from helpers.engines.kubernetes.tfjob import tfjob as tfjob
     from helpers.engines.ray.cluster import RayCluster as RayCluster
     from helpers.messages.job import estimator_job as estimator_job
-    from helpers.model import model_fn as model_fn
     from helpers.system.machine import share_cores as share_cores
     from helpers.system.ports import free_ports as free_ports
     from helpers.tf_config import TFConfig as TFConfig
@@ -34,8 +34,8 @@ _HOME = {  # where each name of this module itself is defined
     "config_from_slurm": "helpers.tf_config.slurm",
     "estimator_job": "helpers.messages.job",
     "free_ports": "helpers.system.ports",
-    "input_fn": "helpers.data",
-    "model_fn": "helpers.model",
+    "input_fn": "helpers.deferred",
+    "model_fn": "helpers.deferred",
     "share_cores": "helpers.system.machine",
     "tfjob": "helpers.engines.kubernetes.tfjob",
     "use_cores": "helpers.worker.devices",

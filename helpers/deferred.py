@@ -1,7 +1,7 @@
-"""`model_fn` and `input_fn` of the lessons, imported in the process that calls them.
+"""`helpers.model_fn` and `helpers.input_fn`: those of the lessons, imported where they are called.
 
-Whoever only sends these functions to workers, as the panel does, keeps TensorFlow (3 s and
-400 MB) out of its own process.
+Whoever only sends these functions to workers keeps TensorFlow (3 s and 400 MB) out of its own
+process. `helpers.model` and `helpers.data` have the functions themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> Any:
-    """As `helpers.model.model_fn`."""
+    """Builds a small network for images, as an Estimator takes it: an EstimatorSpec.
+
+    `helpers.model.model_fn` says what features, labels and params are; this calls it.
+    """
     from helpers.model import model_fn
 
     return model_fn(features, labels, mode, params)
@@ -25,7 +28,10 @@ def input_fn(
     params: Mapping[str, Any] | None = None,
     input_context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
-    """As `helpers.data.input_fn`."""
+    """One epoch of batches for one worker: a dataset of (images, labels).
+
+    `helpers.data.input_fn` says what mode and params are, and what it raises; this calls it.
+    """
     from helpers.data import input_fn
 
     return input_fn(mode, params, input_context)

@@ -60,7 +60,7 @@ class ReportSteps(tf.keras.callbacks.Callback):
 
     def __init__(self, context: WorkerContext, global_batch: int) -> None:
         super().__init__()
-        self._reporter = StepReporter(context.report, global_batch)
+        self._reporter = StepReporter(context, global_batch)
         self._loss: Any = float("nan")
 
     def set_model(self, model: Any) -> None:

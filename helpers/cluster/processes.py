@@ -14,6 +14,7 @@ from helpers.i18n import LANGUAGE, language
 from helpers.messages.events import EVENT_FD, Event, decode
 from helpers.system.isolation import NAMESPACES, Network
 from helpers.system.keras_2 import LEGACY_KERAS
+from helpers.system.one_dnn import select_one_dnn
 from helpers.system.ports import without_proxies
 from helpers.tf_config import Task, TFConfig
 
@@ -133,10 +134,13 @@ class TaskProcess:
         try:
             while data := os.read(self._reader, READ_BYTES):
                 self._unread += data
+                if len(data) < READ_BYTES:
+                    break  # there is no more
         except BlockingIOError:
             pass
         else:
-            self._close_pipe()
+            if not data:
+                self._close_pipe()
         *lines, self._unread = self._unread.split(b"\n")
         return [event for line in lines if (event := decode(line)) is not None]
 
@@ -182,6 +186,7 @@ def common_environment() -> dict[str, str]:
         if value in (None, environ.get(name)):
             environ.pop(name, None)
     environ.setdefault("MALLOC_ARENA_MAX", "2")  # 90 MB less in a worker, measured
+    select_one_dnn(environ)
     environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs
     return environ
 

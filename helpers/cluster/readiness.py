@@ -6,20 +6,25 @@ begin it early, on another core, while the notebook still has imports of its own
 
 from __future__ import annotations
 
+import os
+
 from helpers.cluster.fork_client import ForkServer, can_fork
 from helpers.cluster.processes import common_environment
 from helpers.i18n import set_language
+from helpers.system.one_dnn import select_one_dnn
 
 
 def begin(lang: str = "en") -> None:
     """Sets the language of all messages, as `set_language`, and has workers got ready.
 
-    Call it once, before TensorFlow is imported. Nothing is left of it when this program ends.
+    Call it once, before TensorFlow is imported: what this program computes is computed as in the
+    workers (`helpers.system.one_dnn`). Nothing is left of it when this program ends.
 
     Args:
       lang: a code such as ``"ru"``.
     """
     set_language(lang)
+    select_one_dnn(os.environ)
     get_ready()
 
 

@@ -28,7 +28,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self, context: WorkerContext, checkpoints: CheckpointWatch, global_batch: int, steps: int
     ) -> None:
         self._report = context.report
-        self._reporter = StepReporter(context.report, global_batch)
+        self._reporter = StepReporter(context, global_batch)
         self._checkpoints = checkpoints
         self._total_steps = steps
         self._asynchronous = context.config.is_asynchronous

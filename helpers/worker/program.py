@@ -39,6 +39,7 @@ from helpers.system.isolation import enter_from_env
 from helpers.system.keras_2 import select_keras_2
 from helpers.system.lifeline import die_with_parent
 from helpers.system.machine import pin
+from helpers.system.one_dnn import select_one_dnn
 from helpers.tf_config import TFConfig, write_env
 from helpers.tf_config.slurm import config_from_slurm
 from helpers.worker.context import Report, WorkerContext
@@ -105,6 +106,7 @@ class Worker:
         """Prepares TensorFlow, before any of its operations runs, and does the job."""
         data = payload.read(self.payload)
         select_keras_2()
+        select_one_dnn(os.environ)
         pin(self.cores)  # before NumPy is imported, which counts the cores
         from helpers.worker import devices, tensorflow_patches, work
 
@@ -137,7 +139,7 @@ def main(argv: list[str] | None = None) -> int:
     set_language(os.environ.get(LANGUAGE, ENGLISH))
     supervised = EVENT_FD in os.environ
     report = _supervised() if supervised else _unsupervised(args.step_timeout)
-    threading.Thread(target=_beat, args=(report,), daemon=True).start()
+    threading.Thread(target=beat, args=(report,), daemon=True).start()
     attempt = Path(tempfile.gettempdir()) if supervised else None
     host = socket.gethostname()
     error = Worker(args.payload, report, args.cores, isolated, host, supervised, attempt).run()
@@ -193,7 +195,8 @@ def quiet_deprecations(record: logging.LogRecord) -> bool:
     return "is deprecated and will be removed" not in record.getMessage()
 
 
-def _beat(report: Report) -> None:
+def beat(report: Report) -> None:
+    """Says for ever, each second, that this process is alive."""
     while True:
         time.sleep(HEARTBEAT_SECONDS)
         report(Kind.ALIVE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from helpers.estimator import tf
@@ -77,6 +78,24 @@ def drop_iterators_at_once() -> None:
     untuned = tf.data.Options()
     untuned.autotune.enabled = False
     iterators._create_device_dataset = lambda *args: create(*args).with_options(untuned)
+
+
+def translate_the_readers_functions_alone() -> None:
+    """Keeps AutoGraph from translating functions of Estimator and of this package.
+
+    None of them asks a tensor anything, but under a strategy TensorFlow translates all that the
+    replicas call, at each start of a worker: a quarter of the time to the first step. As Estimator
+    then calls `model_fn` untranslated, give it a `translated` one.
+    """
+    rules: Any = importlib.import_module("tensorflow.python.autograph.core.config")
+    ours = (rules.DoNotConvert(name) for name in ("tensorflow_estimator", __name__.split(".")[0]))
+    rules.CONVERSION_RULES = (*ours, *rules.CONVERSION_RULES)
+
+
+def translated(function: Callable[..., Any]) -> Any:
+    """The function as a strategy would call it: translated by AutoGraph where that is due."""
+    autograph = tf.__internal__.autograph
+    return autograph.tf_convert(function, autograph.control_status_ctx())
 
 
 def look_every_second_for_the_chief() -> None:

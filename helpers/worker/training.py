@@ -18,7 +18,11 @@ from helpers.worker.checkpoints import CheckpointWatch, drop_damaged, is_gone, s
 from helpers.worker.context import WorkerContext
 from helpers.worker.devices import make_strategy
 from helpers.worker.hooks import EvaluationHook, EvaluationReporter, ProgressHook, report_evaluation
-from helpers.worker.tensorflow_patches import look_every_second_for_the_chief
+from helpers.worker.tensorflow_patches import (
+    look_every_second_for_the_chief,
+    translate_the_readers_functions_alone,
+    translated,
+)
 
 
 def train(job: EstimatorJob, context: WorkerContext) -> None:
@@ -28,6 +32,7 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
       ConfigError: the input function and the choice of epochs or steps do not fit.
       DataError: a file of the data set is damaged.
     """
+    translate_the_readers_functions_alone()
     try:
         _Task(job, context).run()
     except tf.errors.DataLossError as error:
@@ -64,7 +69,7 @@ class _Task:
         global_batch = job.params["batch_size"] * replicas
         context.report(Kind.PLAN, total_steps=total_steps, global_batch=global_batch)
         train_spec, eval_spec = self._specs(total_steps, global_batch)
-        estimator = self._estimator(train_distribute=strategy)
+        estimator = self._estimator(strategy)
         if strategy and job.strategy in ONE_PROCESS:  # else it would evaluate every checkpoint
             estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=total_steps)
         else:
@@ -126,20 +131,22 @@ class _Task:
                 if not (evaluates and is_gone(error, self.job.model_dir)):
                     raise
 
-    def _estimator(self, **distribution: Any) -> tf.estimator.Estimator:
+    def _estimator(self, strategy: Any = None) -> tf.estimator.Estimator:
         job = self.job
         config = tf.estimator.RunConfig(
             model_dir=job.model_dir,
             tf_random_seed=job.params.get("seed"),
             save_checkpoints_steps=job.save_checkpoints_steps,
+            checkpoint_save_graph_def=False,  # as text, a tenth of the time to the first step
             # A session does not see the logical devices of the process unless it is told.
             session_config=tf.compat.v1.ConfigProto(device_count={"CPU": job.replicas})
             if job.replicas > 1
             else None,
             experimental_max_worker_delay_secs=0,  # 5 s for each worker beside a ps
-            **distribution,
+            train_distribute=strategy,
         )
-        return tf.estimator.Estimator(job.model_fn, params=dict(job.params), config=config)
+        model_fn = translated(job.model_fn) if strategy else job.model_fn
+        return tf.estimator.Estimator(model_fn, params=dict(job.params), config=config)
 
     def _endless_input_fn(self, mode: str, input_context: tf.distribute.InputContext) -> Any:
         """The reader's epoch, over and over: no worker runs out before the others.

@@ -68,6 +68,19 @@ def test_a_notebook_that_imports_tensorflow_meanwhile_has_its_workers_from_that_
     assert servers == 1
 
 
+def test_whoever_only_sends_functions_imports_no_tensorflow() -> None:
+    imported, steps = program("""
+        import json, sys
+        from helpers import LocalCluster, input_fn, model_fn
+
+        with LocalCluster(2) as cluster:
+            result = cluster.train(model_fn, input_fn, steps=2, evaluate=None)
+        print(json.dumps(["tensorflow" in sys.modules, result.steps]))
+    """)
+    assert not imported
+    assert steps == 2
+
+
 def test_a_cluster_says_while_its_workers_are_being_got_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

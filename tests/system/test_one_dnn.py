@@ -1,0 +1,44 @@
+"""oneDNN is chosen for workers and, before TensorFlow comes, for the notebook."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+import pytest
+
+from helpers import begin
+from helpers.cluster.processes import common_environment
+from helpers.system.one_dnn import ONE_DNN, select_one_dnn
+
+
+@pytest.fixture
+def on(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: request.param)
+    monkeypatch.delenv(ONE_DNN, raising=False)
+
+
+x86 = pytest.mark.parametrize("on", ["x86_64"], indirect=True)
+arm = pytest.mark.parametrize("on", ["aarch64"], indirect=True)
+
+
+@x86
+def test_on_x86_it_is_on_for_workers_and_for_a_notebook_that_begins(on: Any) -> None:
+    assert common_environment()[ONE_DNN] == "1"
+    assert ONE_DNN not in os.environ
+    begin()
+    assert os.environ[ONE_DNN] == "1"
+
+
+@x86
+def test_a_readers_choice_stays(on: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ONE_DNN, "0")
+    assert common_environment()[ONE_DNN] == "0"
+
+
+@arm
+def test_elsewhere_tensorflow_decides(on: Any) -> None:
+    environ: dict[str, str] = {}
+    select_one_dnn(environ)
+    assert not environ
