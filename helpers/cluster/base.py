@@ -88,8 +88,9 @@ class Cluster(ABC):
           steps: the global step to train to. One of the two, else one epoch.
           params: hyper-parameters for both functions, over
             `helpers.params.DEFAULT_PARAMS`.
-          model_dir: where checkpoints go; one that is there is gone on from. By default a
-            temporary folder, deleted with the cluster. All machines of the group must reach it.
+          model_dir: where checkpoints go, without their graphs (no .meta files); one that is
+            there is gone on from. By default a temporary folder, deleted with the cluster. All
+            machines of the group must reach it.
           save_checkpoints_steps: how many steps a fault may cost.
           evaluate: "after" the training, by the chief; "beside" it, by one more process that
             evaluates each checkpoint, on this machine only; or None.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from helpers.messages.failures import raised
 from helpers.tf_config import EVALUATOR, Task, TFConfig
 
 POLL_SECONDS = 0.1
+LARGE = 63  # processes; with more, deadlines are looked at less often, and events read together
+GATHER_SECONDS = 0.05
 PROGRESS = (
     Kind.READY,
     Kind.STEP,
@@ -84,6 +87,7 @@ class Group:
         self._deadlines = deadlines
         self._replacements = replacements
         self._clock = WatchClock()
+        self._checked = 0.0  # when deadlines were looked at last
         self._heard: dict[Task, float] = {}  # a start has a deadline of its own
         self._progress = 0.0
         self._step = 0
@@ -119,6 +123,8 @@ class Group:
                 selector.register(process.fileno(), selectors.EVENT_READ, process)
                 yield watched(Kind.LAUNCHED, process.task)
             while self._is_at_work:
+                if len(self._processes) > LARGE:
+                    time.sleep(GATHER_SECONDS)
                 try:
                     for key, _mask in selector.select(POLL_SECONDS):
                         if key.data is None:
@@ -185,6 +191,9 @@ class Group:
 
     def _check_deadlines(self) -> None:
         now, limits = self._clock.now, self._deadlines
+        if now - self._checked < POLL_SECONDS * max(1, len(self._processes) / LARGE):
+            return
+        self._checked = now
         running = [process for process in self._processes if not process.at_end]
         free = [process for process in running if process.task not in self._connecting]
         for process in free:

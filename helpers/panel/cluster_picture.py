@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from helpers.i18n import _
 from helpers.messages import words
+from helpers.panel.crowd_picture import counts, crowd
 from helpers.panel.run import TaskStatus
 from helpers.panel.svg import Picture, rule, text
 from helpers.tf_config import CHIEF, EVALUATOR, PS
@@ -16,6 +17,7 @@ WIDTH = 880
 BOX_WIDTH, BOX_HEIGHT, MARGIN = 220, 70, 8  # of one task; below it there is room for an arrow
 ROW = 118  # from one row of boxes to the next
 ONE_ROW = 5  # tasks; more are drawn in two rows, so that there is room for their words
+MOST_BOXES = 16  # more get a cell each, and their rows are scrolled
 
 Point = tuple[float, float]
 
@@ -47,6 +49,8 @@ class _Grid:
 
 def cluster_picture(tasks: Sequence[TaskStatus], collective: str) -> Picture:
     """The group: who is chief, who listens where, who talks to whom, and how each fares."""
+    if len(tasks) > MOST_BOXES:
+        return _crowd_picture(tasks, collective)
     others = [task for task in tasks if task.name.startswith((PS, EVALUATOR))]
     workers = [task for task in tasks if task not in others]
     grid = _Grid(len(workers), len(others))
@@ -58,14 +62,23 @@ def cluster_picture(tasks: Sequence[TaskStatus], collective: str) -> Picture:
         parts += [_ring(grid), _way_name(grid, f"all-reduce · {collective}")]
     parts += [_box(grid, k, task) for k, task in enumerate([*workers, *others])]
     parts += [_link(grid, k) for k in range(len(workers) + len(servers), len(tasks))]
-    states = ", ".join(f"{task.name} {task.shown_status.word}" for task in tasks)
+    states = [f"{task.name} {task.shown_status.word}" for task in tasks]
+    label = _label(len(workers), collective, states)
+    return Picture(WIDTH, grid.height + 30 * (grid.rows == 1), "".join(parts), label)
+
+
+def _crowd_picture(tasks: Sequence[TaskStatus], collective: str) -> Picture:
+    workers = sum(not task.name.startswith((PS, EVALUATOR)) for task in tasks)
+    body, height = crowd(tasks, collective)
+    states = [f"{word}: {count}" for word, count in counts(tasks)]
+    return Picture(WIDTH, height, body, _label(workers, collective, states))
+
+
+def _label(workers: int, collective: str, states: Sequence[str]) -> str:
+    """The picture in words."""
     label = _("The cluster: {count}, {collective}; {states}")
-    return Picture(
-        WIDTH,
-        grid.height + 30 * (grid.rows == 1),
-        "".join(parts),
-        label.format(count=words.workers(len(workers)), collective=collective, states=states),
-    )
+    count = words.workers(workers)
+    return label.format(count=count, collective=collective, states=", ".join(states))
 
 
 def _box(grid: _Grid, place: int, task: TaskStatus) -> str:

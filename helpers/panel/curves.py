@@ -29,10 +29,9 @@ def loss_chart(result: TrainingResult | None) -> Picture:
     The workers of a synchronous group report one loss: the later line is the thinner one, so
     that both are seen.
     """
-    history = result.history if result else {}
     lines = [
-        Line(name, SERIES[k % len(SERIES)], _attempts(points, "step", "loss"), 5.0 - 3.0 * (k > 0))
-        for k, (name, points) in enumerate(history.items())
+        Line(name, SERIES[k], _attempts(points, "step", "loss"), 5.0 - 3.0 * (k > 0))
+        for k, (name, points) in enumerate(_shown(result))
     ]
     top = max((y for line in lines for piece in line.pieces for _x, y in piece), default=2.0)
     steps = (result.total_steps if result else None) or 100
@@ -42,15 +41,14 @@ def loss_chart(result: TrainingResult | None) -> Picture:
 
 def speed_chart(result: TrainingResult | None) -> Picture:
     """Examples per second of the whole group over time, as each worker reports it."""
-    history = result.history if result else {}
     lines = [
         Line(
             name,
-            SERIES[k % len(SERIES)],
+            SERIES[k],
             _attempts(points, "seconds", "examples_per_second"),
             4.0 - 2.5 * (k > 0),
         )
-        for k, (name, points) in enumerate(history.items())
+        for k, (name, points) in enumerate(_shown(result))
     ]
     pieces = [piece for line in lines for piece in line.pieces]
     top = max((y for piece in pieces for _x, y in piece), default=20_000)
@@ -107,6 +105,12 @@ def poster(result: TrainingResult, tasks: Sequence[TaskStatus], headline: Sequen
         speed_chart(result).at(470, charts),
     ]
     return "".join(parts) + "</svg>"
+
+
+def _shown(result: TrainingResult | None) -> list[tuple[str, list[Point]]]:
+    """The workers with a colour of their own: the chief and those after it, whose numbers are, in a
+    synchronous group, the others' too."""
+    return list(result.history.items())[: len(SERIES)] if result else []
 
 
 def _attempts(points: Sequence[Point], x: str, y: str) -> list[list[tuple[float, float]]]:

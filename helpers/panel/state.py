@@ -225,9 +225,14 @@ class PanelState(HasTraits):
                 process.signal(signal.SIGKILL)
 
     def process(self, task: str) -> TaskProcess | None:
-        """The latest process of a task."""
-        processes = self._cluster.processes if self._cluster else []
-        return next((process for process in processes if str(process.task) == task), None)
+        """The latest process of a task, as "worker 1"."""
+        return self.processes.get(task)
+
+    @property
+    def processes(self) -> dict[str, TaskProcess]:
+        """The latest process of each task, by its name."""
+        cluster = self._cluster
+        return {str(one.task): one for one in cluster.processes} if cluster else {}
 
     def wait(self, seconds: float | None = None) -> TrainingResult:
         """Waits for the end of the training; an interrupt meanwhile stops it.

@@ -59,6 +59,7 @@ STYLE = """<style>
 .mwl-error { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 16em; overflow: auto;
   margin: 6px 0 0; padding: 8px 10px; border-left: 3px solid #d64545; font-size: 12px;
   background: var(--mwl-ground); color: inherit; }
+.mwl-many { max-height: 420px; overflow: auto; }
 .mwl-task { align-items: center; overflow: visible; }
 .mwl-task .jupyter-button { width: auto; min-width: 64px; height: 26px; line-height: 24px;
   margin: 0 0 0 6px; padding: 0 10px; font-size: 12px; flex: none; }

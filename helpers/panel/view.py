@@ -21,7 +21,7 @@ from helpers.i18n import _
 from helpers.messages import words
 from helpers.panel import curves
 from helpers.panel import html as texts
-from helpers.panel.cluster_picture import cluster_picture
+from helpers.panel.cluster_picture import MOST_BOXES, cluster_picture
 from helpers.panel.form import ChoiceForm
 from helpers.panel.run import TaskStatus
 from helpers.panel.state import CHOICES, PanelState
@@ -197,6 +197,7 @@ class Panel(widgets.VBox):
 
     def _on_status(self, change: Any) -> None:
         if change["new"] == Status.RUNNING:
+            self.paint()  # at once, so that nobody presses Run again
             self._painter = threading.Thread(target=self._repaint, daemon=True)
             self._painter.start()
 
@@ -227,11 +228,15 @@ class Panel(widgets.VBox):
         if [row.name for row in rows] != [task.name for task in tasks]:
             rows = tuple(self._new_row(k, task) for k, task in enumerate(tasks))
             self.tasks.children = rows
+            (self.tasks.add_class if len(rows) > MOST_BOXES else self.tasks.remove_class)(
+                "mwl-many"
+            )
         run = self.state.run
         total = run.result.total_steps if run else None
         steerable = self.state.status == Status.RUNNING and not self._blocking
+        processes = self.state.processes
         for row, task in zip(rows, tasks, strict=True):
-            process = self.state.process(task.name)
+            process = processes.get(task.name)
             alive = steerable and process is not None and not process.at_end
             log = process.log_tail(LOG_LINES) if process and row.unfolded else ""
             row.paint(task, total, alive=alive, log=log)

@@ -185,6 +185,24 @@ def test_a_long_run_is_drawn_with_few_points_and_a_restart_breaks_the_line() -> 
     assert "restart" in svg
 
 
+def test_many_workers_get_a_cell_each_and_few_curves() -> None:
+    tasks = planned_tasks(64, evaluator=True)
+    tasks[7].status = Status.LOST
+    result = TrainingResult(64, "RING", "", 0.0, total_steps=10, global_batch=4096)
+    for task in tasks[:64]:
+        for step in (1, 2):
+            numbers = {"step": step, "loss": 1.0, "examples_per_second": 100.0}
+            about = {"event": "step", "task": task.name, "attempt": 0, "time": float(step)}
+            result.add(about | numbers)
+    picture = cluster_picture(tasks, "RING")
+    cells = [e for e in ET.fromstring(picture.svg()).iter() if e.get("class") == "mwl-box"]
+    assert len(cells) == 65
+    assert "64 workers" in picture.label and "lost: 1" in picture.label
+    assert all(float(cell.attrib["x"]) + float(cell.attrib["width"]) <= 880 for cell in cells)
+    svg = panel_pictures.loss_chart(result).svg()
+    assert sum(e.tag.endswith("polyline") for e in ET.fromstring(svg).iter()) == 8
+
+
 def test_only_widgets_and_traits_that_colab_has_are_used(panel: Panel) -> None:
     def every(widget: Any) -> Iterator[Any]:
         yield widget
