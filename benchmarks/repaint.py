@@ -1,4 +1,4 @@
-"""What a repaint of the panel costs the kernel, early in a run of four workers and late in it.
+"""What a repaint of the panel costs the kernel, early in a run of 4 or 64 workers and late in it.
 
     python -m benchmarks.repaint
 
@@ -23,18 +23,19 @@ import nbformat
 from nbclient import NotebookClient
 
 from benchmarks import RESULTS, ROOT
-from benchmarks.machine import describe, sentence
+from benchmarks.page import page, publish
 from helpers.panel.view import REPAINT_SECONDS
 
-WORKERS = 4
+WORKERS = 4, 64
 EARLY, LATE = 300, 3000  # steps; the late one comes after five minutes
 REPAINTS = 100
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one repaint at `step` and after: medians."""
+    """Of one repaint with `workers` at `step` and after: medians."""
 
+    workers: int
     step: int
     seconds: float
     calls: int
@@ -46,10 +47,10 @@ class Cost:
         return self.seconds / REPAINT_SECONDS
 
 
-def measure(repaints: int = REPAINTS) -> list[Cost]:
+def measure(workers: int, repaints: int = REPAINTS) -> list[Cost]:
     """Early and late, in a kernel of its own."""
     cell = nbformat.v4.new_code_cell(
-        f"from benchmarks import repaint\nrepaint.in_kernel({repaints})"
+        f"from benchmarks import repaint\nrepaint.in_kernel({workers}, {repaints})"
     )
     notebook = nbformat.v4.new_notebook(cells=[cell])
     where = {"metadata": {"path": str(ROOT)}}
@@ -58,15 +59,15 @@ def measure(repaints: int = REPAINTS) -> list[Cost]:
     return [Cost(**found) for found in json.loads(printed)]
 
 
-def in_kernel(repaints: int) -> None:
+def in_kernel(workers: int, repaints: int) -> None:
     """Prints, as JSON, what `measure` reads."""
     from helpers.panel.run import Run, planned_tasks
     from helpers.panel.view import Panel
     from helpers.results.training_result import TrainingResult
 
-    panel = Panel(workers=WORKERS, collective="RING")
-    tasks = planned_tasks(WORKERS, evaluator=False)
-    result = TrainingResult(WORKERS, "RING", "", 0.0, total_steps=3 * LATE, global_batch=256)
+    panel = Panel(workers=workers, collective="RING")
+    tasks = planned_tasks(workers, evaluator=False)
+    result = TrainingResult(workers, "RING", "", 0.0, total_steps=3 * LATE, global_batch=256)
     run = panel.state.run = Run(result, tasks, 64)
 
     def report(step: int) -> None:
@@ -96,7 +97,7 @@ def in_kernel(repaints: int) -> None:
             report(step)
             calls.append(_calls(panel.paint))
         middle = [statistics.median(numbers) for numbers in (seconds, calls, sizes)]
-        costs.append(Cost(start, middle[0], int(middle[1]), int(middle[2])))
+        costs.append(Cost(workers, start, middle[0], int(middle[1]), int(middle[2])))
     print(json.dumps([asdict(cost) for cost in costs]))
 
 
@@ -126,14 +127,12 @@ def _calls(function: Callable[[], object]) -> int:
 def report_text(costs: list[Cost]) -> str:
     """The results as Markdown."""
     rows = [
-        f"| {cost.step} | {cost.seconds * 1e3:.2f} | {cost.core:.1%} | {cost.calls} "
-        f"| {cost.sent / 1000:.1f} |"
+        f"| {cost.workers} | {cost.step} | {cost.seconds * 1e3:.2f} | {cost.core:.1%} "
+        f"| {cost.calls} | {cost.sent / 1000:.1f} |"
         for cost in costs
     ]
-    head = "| step | CPU ms | of a core, at 4 a second | calls | kB sent |\n|---|---|---|---|---|"
-    return "\n".join(
-        ["# A repaint of the panel", "", sentence(describe(None)), "", head, *rows, ""]
-    )
+    columns = ["workers", "step", "CPU ms", "of a core, at 4 a second", "calls", "kB sent"]
+    return page("A repaint of the panel", columns, rows)
 
 
 def main() -> None:
@@ -141,10 +140,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--output", type=Path, default=RESULTS)
     output = parser.parse_args().output
-    text = report_text(measure())
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "repaint.md").write_text(text, encoding="utf-8")
-    print(text)
+    text = report_text([cost for workers in WORKERS for cost in measure(workers)])
+    publish(text, output, "repaint.md")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import psutil
 
 from benchmarks import RESULTS
 from benchmarks.machine import describe, sentence
+from benchmarks.page import publish
 from helpers import LocalCluster
 from helpers.cluster import processes
 from helpers.cluster.fork_client import can_fork
@@ -124,9 +125,7 @@ def main() -> None:
     )
     rows = [compare(workers, args.rounds) for workers in args.workers]
     text = "\n".join(["# The start of a group", "", about, "", head, *rows, ""])
-    args.output.mkdir(parents=True, exist_ok=True)
-    (args.output / "start.md").write_text(text, encoding="utf-8")
-    print(text)
+    publish(text, args.output, "start.md")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ class Arguments:
       learning_rate: for a global batch of 64.
       momentum: of plain SGD.
       mnist: the data set as NumPy arrays, for programs without TensorFlow.
+      ready: whether the clock starts when the workers are ready, not at the program's launch.
     """
 
     folder: Path
@@ -46,6 +47,7 @@ class Arguments:
     learning_rate: float
     momentum: float
     mnist: Path | None
+    ready: bool = False
 
     @property
     def global_batch(self) -> int:
@@ -65,7 +67,8 @@ class Arguments:
     def to_argv(self) -> list[str]:
         """These arguments as a command line."""
         given = {name: value for name, value in asdict(self).items() if value is not None}
-        return [f"--{name}={value}" for name, value in given.items()]
+        flags = ["--ready"] if given.pop("ready") else []
+        return [*flags, *(f"--{name}={value}" for name, value in given.items())]
 
     @classmethod
     def parse(cls, argv: Sequence[str] | None = None) -> Arguments:
@@ -80,6 +83,7 @@ class Arguments:
         parser.add_argument("--learning_rate", type=float, default=0.025)
         parser.add_argument("--momentum", type=float, default=0.9)
         parser.add_argument("--mnist", type=Path)
+        parser.add_argument("--ready", action="store_true")
         return cls(**vars(parser.parse_args(argv)))
 
 
@@ -93,6 +97,7 @@ class Report:
       peaks: the largest resident memory, in MB, of each process that trained.
       accuracy: on the test split, after the training; None if nothing was evaluated.
       evaluated: when that was known, in seconds since the epoch.
+      pressed: when Run was pressed, where that was later than the launch of the program.
     """
 
     examples_per_step: int = 0
@@ -100,6 +105,7 @@ class Report:
     peaks: list[float] = field(default_factory=list)
     accuracy: float | None = None
     evaluated: float | None = None
+    pressed: float | None = None
 
     def save(self, folder: Path, rank: int) -> None:
         """Writes the report where `load` finds it."""

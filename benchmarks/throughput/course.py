@@ -34,7 +34,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Trial:
-    """One training of one contender; `launched` in seconds since the epoch."""
+    """One training of one contender.
+
+    Attributes:
+      launched: when its clock started, in seconds since the epoch.
+    """
 
     args: Arguments
     launched: float
@@ -47,7 +51,7 @@ class Trial:
 
     @property
     def seconds(self) -> float:
-        """From the launch of its processes to the result of its evaluation."""
+        """From the start of its clock to the result of its evaluation."""
         return (self.reports[0].evaluated or 0.0) - self.launched
 
     @property
@@ -94,6 +98,7 @@ class Course:
                 reports, first, trial.args.steps_per_epoch
             ),
             seconds_to_first_step=reports[0].marks[0][1] - trial.launched,
+            seconds_to_result=trial.seconds if reports[0].evaluated else None,
             accuracy=reports[0].accuracy,
             seconds_to_goal=seconds_to_goal,
             epochs_to_goal=epochs_to_goal,
@@ -128,10 +133,12 @@ class Course:
                 learning_rate=DEFAULT_PARAMS["learning_rate"],
                 momentum=DEFAULT_PARAMS["momentum"],
                 mnist=self._arrays() if contender.needs_torch else None,
+                ready=contender.ready,
             )
             python = plan.torch_python if contender.needs_torch else sys.executable
             launched = time.time()
-            return Trial(args, launched, run(python, contender, args))
+            reports = run(python, contender, args)
+            return Trial(args, reports[0].pressed or launched, reports)
 
     def _arrays(self) -> Path:
         """MNIST for programs without TensorFlow, written once."""

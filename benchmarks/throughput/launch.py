@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks import ROOT
 from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput.lineup import Contender
+from helpers.system.one_dnn import select_one_dnn
 from helpers.system.ports import free_ports, without_proxies
 from helpers.tf_config import build
 
@@ -111,6 +112,7 @@ def _environments(processes: int) -> list[dict[str, str]]:
     base = without_proxies(os.environ)
     base.pop("TF_CONFIG", None)
     base.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    select_one_dnn(base)  # in all contenders: what is compared is not the processor
     if processes == 1:
         return [base]
     ports = free_ports(processes)

@@ -23,10 +23,12 @@ class Row:
       examples_per_second: of all workers together, from the step asked for to the last.
       first_epoch_examples_per_second: the same, up to the end of the first epoch; None where
         that leaves less than a tenth of the epoch.
-      seconds_to_first_step: from the launch of the processes.
+      seconds_to_first_step: from the launch of the processes or, for `lineup.READY`, from the
+        press of Run; so are the other two.
+      seconds_to_result: to the evaluation at the end of `epochs`; None for the ceiling.
       accuracy: on the test split at the end; None for the ceiling.
-      seconds_to_goal: from the launch of a run to its evaluation, of the shortest run that
-        reached `lineup.GOAL_ACCURACY`; None where none did.
+      seconds_to_goal: to the evaluation of the shortest run that reached
+        `lineup.GOAL_ACCURACY`; None where none did.
       epochs_to_goal: how many epochs that run had.
       peak_memory: of the largest worker, in MB (10⁶ bytes).
     """
@@ -40,6 +42,7 @@ class Row:
     examples_per_second: float
     first_epoch_examples_per_second: float | None
     seconds_to_first_step: float
+    seconds_to_result: float | None
     accuracy: float | None
     seconds_to_goal: float | None
     epochs_to_goal: int | None

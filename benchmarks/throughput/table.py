@@ -13,7 +13,7 @@ UNKNOWN = "–"
 
 def table(rows: Sequence[Row]) -> str:
     """A line for each contender; median and range where there are several repeats."""
-    head = (*HEAD, f"to {GOAL_ACCURACY:.0%}", "peak memory")
+    head = (*HEAD, f"to {GOAL_ACCURACY:.0%}", "to the result", "peak memory")
     cells = [head, *(_line(group) for group in by_contender(rows).values())]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
@@ -52,6 +52,7 @@ def _line(group: Sequence[Row]) -> tuple[str, ...]:
         _show(spread(group, "seconds_to_first_step"), ".1f", " s"),
         _show(spread(group, "accuracy"), ".4f"),
         _goal(group),
+        _show(spread(group, "seconds_to_result"), ".1f", " s"),
         _show(spread(group, "peak_memory"), ".0f", " MB"),
     )
 

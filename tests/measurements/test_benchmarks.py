@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import grading, machine, repaint
+from benchmarks import grading, machine, repaint, scale
 from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput import launch, lineup, measure
 from helpers.cluster.fork_client import can_fork
@@ -121,9 +121,9 @@ def test_both_ways_to_start_a_group_are_measured(tmp_path: Path) -> None:
 
 
 def test_the_costs_of_a_repaint_are_written_as_a_table() -> None:
-    cost = repaint.Cost(step=300, seconds=0.004, calls=9000, sent=20_000)
+    cost = repaint.Cost(workers=64, step=300, seconds=0.004, calls=9000, sent=20_000)
     assert cost.core == pytest.approx(0.016)
-    assert "| 300 | 4.00 | 1.6% | 9000 | 20.0 |" in repaint.report_text([cost])
+    assert "| 64 | 300 | 4.00 | 1.6% | 9000 | 20.0 |" in repaint.report_text([cost])
 
 
 @pytest.mark.parametrize(("score", "code"), [(10, 0), (9, 1)])
@@ -149,3 +149,10 @@ def test_grading_is_timed_for_every_exercise_and_must_earn_all_points(
     assert (
         f"| 02_choose_a_strategy | {score} of 10 | 0 | 0 |" in (tmp_path / "grading.md").read_text()
     )
+
+
+def test_talkers_are_watched_as_workers_are_and_one_that_dies_is_missed() -> None:
+    cost = scale.measure(workers=3, seconds=1.0)
+    assert cost.events > 10
+    assert 0 < cost.noticed < 5
+    assert scale.report_text([cost]).splitlines()[-1].startswith("| 3 | ")

@@ -1,0 +1,216 @@
+"""What supervision costs, and how soon a death is known, with 8, 64 and 512 workers.
+
+    python -m benchmarks.scale [--workers 8 64 512] [--seconds 20] [--output FOLDER]
+
+A machine of two cores cannot train 512 workers, but it can run 512 processes that say what workers
+say: their events and heartbeats, through pipes of the same kind. The watcher is the real one, fills
+a real `TrainingResult`, and shows a progress bar. Writes `results/scale.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, redirect_stderr, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from benchmarks import RESULTS
+from benchmarks.page import page, publish
+from helpers.cluster.deadlines import Deadlines
+from helpers.cluster.group import Fault, Group, Replacements
+from helpers.cluster.processes import TaskProcess
+from helpers.messages.events import Event, EventWriter, Kind
+from helpers.results.progress import follow
+from helpers.results.training_result import TrainingResult
+from helpers.tf_config import TFConfig, build
+from helpers.worker.context import WorkerContext
+from helpers.worker.program import beat
+from helpers.worker.step_reporter import StepReporter
+
+STEP_SECONDS = 0.1
+GLOBAL_BATCH = 64
+SETTLED = 3.0  # seconds after the last worker came
+DEADLINES = Deadlines(start=120.0, silence=30.0, progress=30.0)
+
+
+class Talker(TaskProcess):
+    """A process that says what a worker says, and trains nothing."""
+
+    def __init__(self, config: TFConfig) -> None:
+        self.config = config
+        self.log = Path(os.devnull)
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        self._forked = os.fork()
+        if self._forked == 0:
+            _talk(config, writer)
+        os.close(writer)
+        self._reader: int | None = reader
+        self._unread = b""
+        self._code: int | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._forked
+
+    def wait(self, seconds: float = 0.0) -> int:
+        """Waits for the end; minus the number of the signal."""
+        if self._code is None:
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self._forked, 0)[1])
+        return self._code
+
+    def signal(self, number: int) -> None:
+        """Sends a signal, unless it has ended."""
+        if self._code is None:
+            os.kill(self._forked, number)
+
+    def close(self) -> None:
+        """Kills the process and closes the pipe."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+        self._close_pipe()
+
+
+def _talk(config: TFConfig, events: int) -> None:
+    """The life of a talker: a step each tenth of a second, until its parent goes."""
+    parent = os.getppid()
+    with suppress(BaseException):
+        report = EventWriter(events)
+        context = WorkerContext(config, report)
+        report(Kind.STARTED, pid=os.getpid(), cores=[], isolated=True, host=socket.gethostname())
+        threading.Thread(target=beat, args=(report,), daemon=True).start()
+        report(Kind.PLAN, total_steps=10**6, global_batch=GLOBAL_BATCH)
+        report(Kind.READY, step=0)
+        reporter, step = StepReporter(context, GLOBAL_BATCH), 0
+        while os.getppid() == parent:
+            step += 1
+            if reporter.is_due:
+                reporter.send(step, 1.0)
+            time.sleep(STEP_SECONDS)
+    os._exit(0)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What watching `workers` processes took.
+
+    Attributes:
+      core: share of a core.
+      events: in a second.
+      megabytes: of the watcher's memory, more than before there was a worker.
+      growth: of it, in a minute of training.
+      noticed: seconds from a worker's death to the watcher's fault.
+    """
+
+    workers: int
+    core: float
+    events: float
+    megabytes: float
+    growth: float
+    noticed: float
+
+
+class _Watch:
+    """Measures while events pass, and kills the last worker when it has seen enough."""
+
+    def __init__(self, group: Group, seconds: float) -> None:
+        self._victim = group.processes[-1]
+        self._waiting = {str(process.task) for process in group.processes}
+        self._seconds = seconds
+        self._me = psutil.Process()
+        self._alone = self._me.memory_full_info().uss
+        self._from: float | None = None
+        self.killed = 0.0
+
+    def __call__(self, event: Event) -> None:
+        now = time.monotonic()
+        if self._waiting:
+            self._waiting.discard(event["task"] if event["event"] == Kind.STEP else "")
+            self._settled = now + SETTLED
+        elif self._from is None:
+            if now > self._settled:
+                self._from, self._cpu, self._count = now, time.process_time(), 0
+                self._memory = self._me.memory_full_info().uss
+        elif not self.killed:
+            self._count += 1
+            if now > self._from + self._seconds:
+                self._stop(now - self._from)
+
+    def _stop(self, seconds: float) -> None:
+        memory = self._me.memory_full_info().uss
+        self.core = (time.process_time() - self._cpu) / seconds
+        self.events = self._count / seconds
+        self.megabytes = (memory - self._alone) / 1e6
+        self.growth = (memory - self._memory) / 1e6 * 60 / seconds
+        self.killed = time.monotonic()
+        self._victim.signal(signal.SIGKILL)
+
+
+def measure(workers: int, seconds: float) -> Cost:
+    """Watches that many talkers for a while, and lets one die."""
+    talkers = [Talker(config) for config in build([f"host-{k}:2222" for k in range(workers)])]
+    group = Group(talkers, lambda config: False, DEADLINES, Replacements(_nobody, 0))
+    watch = _Watch(group, seconds)
+    result = TrainingResult(workers, "RING", "", time.time())
+    silent, wake = os.pipe()
+    noticed: list[float] = []
+    try:
+        with closing(group), suppress(Fault), redirect_stderr(io.StringIO()):  # its progress bar
+            follow(_noting(group.watch(silent), noticed), result, on_event=watch)
+    finally:
+        os.close(silent)
+        os.close(wake)
+    return Cost(
+        workers, watch.core, watch.events, watch.megabytes, watch.growth, noticed[0] - watch.killed
+    )
+
+
+def _noting(events: Iterator[Event], noticed: list[float]) -> Iterator[Event]:
+    """The events, as a supervisor gives them; and when a fault ended them."""
+    try:
+        for event in events:
+            yield event | {"attempt": 0}
+    except Fault:
+        noticed.append(time.monotonic())
+        raise
+
+
+def _nobody(lost: TaskProcess) -> TaskProcess:
+    raise AssertionError(f"nobody takes the place of {lost.task}")
+
+
+def report_text(costs: list[Cost]) -> str:
+    """The results as Markdown."""
+    rows = [
+        f"| {cost.workers} | {cost.core:.1%} | {cost.events:.0f} | {cost.megabytes:.1f} "
+        f"| {cost.growth:.1f} | {cost.noticed:.2f} |"
+        for cost in costs
+    ]
+    columns = ["workers", "of a core", "events a second", "MB", "MB more a minute"]
+    return page("What supervision costs", [*columns, "death known after, s"], rows)
+
+
+def main() -> None:
+    """Measures, prints, and writes."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--workers", type=int, nargs="+", default=[8, 64, 512])
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    measure(2, 1.0)  # imports what the first one pays for
+    text = report_text([measure(workers, args.seconds) for workers in args.workers])
+    publish(text, args.output, "scale.md")
+
+
+if __name__ == "__main__":
+    main()
