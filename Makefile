@@ -8,7 +8,7 @@ export IN WORKERS VENV
 PY := $(VENV)/bin/python
 DIST ?= worksteal
 QUICK := not browser and not long and not colab and not ray
-.PHONY: run test quick test-browser test-long test-colab test-newest test-ray lab app lint environment \
+.PHONY: run test quick catalogues units test-browser test-long test-colab test-newest test-ray lab app lint environment \
 	update-lock offline extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
@@ -22,9 +22,8 @@ assignments: environment  ## exercises for a class: make assignments IN=es; see 
 grade: environment  ## mark a folder of submissions: make grade IN=es FROM=submissions
 	@$(PY) -m tools.teaching.course grade --language $(IN) "$(FROM)"
 
-test: environment lint  ## everything that must hold, but for what needs a browser
-	@$(PY) -m tools.l10n check
-	@$(PY) -m pytest -n 2 --dist $(DIST) -m "$(QUICK)"
+test: environment lint catalogues  ## everything that must hold, but for what needs a browser
+	@$(PY) -m pytest -n 2 --dist $(DIST) -m "$(QUICK)" --durations=30
 
 # What starts no worker and imports no TensorFlow.
 UNITS := tests/charts tests/messages/test_events.py tests/messages/test_failures.py tests/results \
@@ -32,8 +31,13 @@ UNITS := tests/charts tests/messages/test_events.py tests/messages/test_failures
 	tests/project/test_time_limit.py tests/engines/test_tfjob.py tests/l10n/test_catalogue.py \
 	tests/l10n/test_markdown.py tests/l10n/test_text_checks.py
 
-quick: environment lint  ## for someone who changed a line: style, types, arrows, catalogues, units
+quick: environment  ## for someone who changed a line: style, types, arrows, catalogues, units
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync lint catalogues units
+
+catalogues: environment
 	@$(PY) -m tools.l10n check
+
+units: environment
 	@$(PY) -m pytest -q $(UNITS)
 
 test-browser: environment  ## the panel in a real Chromium, in JupyterLab and Voila
