@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import json
@@ -14,7 +15,6 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,6 +29,7 @@ from helpers.estimator import tf
 from helpers.messages.events import Event
 from helpers.results.training_result import TrainingResult
 from helpers.worker.program import Worker
+from tests.support import ROOT
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 from tests.support.processes import is_running, wait_until
 from tests.support.two_hosts import TwoHosts, why_not
@@ -131,11 +132,7 @@ def test_a_killed_worker_is_started_again_from_the_checkpoint(cluster: RayCluste
 
 def lying_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> Any:
     """Sends lines that are no events, from a worker, before it trains."""
-    worker = next(
-        frame.f_locals["self"]
-        for frame, _line in traceback.walk_stack(None)
-        if isinstance(frame.f_locals.get("self"), Worker)
-    )
+    [worker] = [found for found in gc.get_objects() if isinstance(found, Worker)]
     worker.report("step", step="many", loss=None)
     worker.report("invented", secret=1)
     worker.report("failure", lost=[0], raised=[])
@@ -234,12 +231,12 @@ def test_a_lost_host_is_done_without_and_only_what_was_not_saved_is_trained_agai
 ) -> None:
     steps = 4000
     with two_raylets() as (hosts, address, environment):
-        code = "import sys; from test_ray import drive; drive(*sys.argv[1:])"
+        code = "import sys; from tests.engines.test_ray import drive; drive(*sys.argv[1:])"
         driver = hosts.run(
             0,
             [sys.executable, "-c", code, address, str(tmp_path), str(steps)],
             env=environment,
-            cwd=Path(__file__).parent,
+            cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
         )
