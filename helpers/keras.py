@@ -1,12 +1,18 @@
-"""What a Keras training inside `LocalCluster.run` needs to be watched, and to go on."""
+"""What a Keras training inside `LocalCluster.run` needs to be watched, and to go on.
+
+With the Keras that the worker runs with: Keras 2, or Keras 3 (`run(…, keras=3)`).
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from helpers.estimator import tf
+from helpers.system.keras_choice import is_keras_3_chosen
+from helpers.worker import backups
 from helpers.worker.checkpoints import drop_damaged
 from helpers.worker.context import WorkerContext
 from helpers.worker.step_reporter import StepReporter
@@ -14,7 +20,7 @@ from helpers.worker.step_reporter import StepReporter
 BACKUPS = 2
 
 
-class BackupAndRestore(tf.keras.callbacks.BackupAndRestore):
+class _BackupAndRestore2(tf.keras.callbacks.BackupAndRestore):
     """Keras's callback of this name, but two backups are kept, and they are not thrown away.
 
     Keras keeps one. When the machine fails while it is written, nothing can be read any more;
@@ -48,6 +54,45 @@ class BackupAndRestore(tf.keras.callbacks.BackupAndRestore):
             )
 
 
+class _BackupAndRestore3(tf.keras.callbacks.BackupAndRestore):
+    """The same for Keras 3, whose own callback writes over the backup that it would need, and on
+    several workers has all of them write to one file: here the chief writes, and all read.
+
+    The model must know its input's shape before `fit`, as Keras 3 asks of this callback.
+    """
+
+    def __init__(
+        self, context: WorkerContext, backup_dir: str, save_freq: int | str = "epoch"
+    ) -> None:
+        super().__init__(backup_dir, save_freq, delete_checkpoint=False)
+        self._context = context
+        self._is_chief = context.config.task == context.config.chief
+
+    def _load_model(self) -> None:
+        """Keras calls it at the start of `fit`."""
+        newest = backups.newest(Path(self.backup_dir), self._context)
+        if newest is None:
+            return
+        if not self.model.optimizer.built:
+            self.model.optimizer.build(self.model.trainable_variables)
+        self.model.load_weights(str(newest.path))
+        self.model._initial_epoch = newest.epoch
+
+    def _save_model(self) -> None:
+        """Keras calls it when a backup is due."""
+        if self._is_chief:
+            step = int(self.model.optimizer.iterations.numpy())
+            backups.write(
+                Path(self.backup_dir),
+                self._current_epoch,
+                step,
+                lambda path: self.model.save_weights(str(path)),
+            )
+
+
+BackupAndRestore: Any = _BackupAndRestore3 if is_keras_3_chosen() else _BackupAndRestore2
+
+
 class ReportSteps(tf.keras.callbacks.Callback):
     """Reports the steps of `fit`, so that the cluster can tell work from a standstill.
 
@@ -64,7 +109,7 @@ class ReportSteps(tf.keras.callbacks.Callback):
         self._loss: Any = float("nan")
 
     def set_model(self, model: Any) -> None:
-        """Has Keras log the mean over the workers: under MultiWorkerMirroredStrategy it adds up,
+        """Has Keras 2 log the mean over the workers: under MultiWorkerMirroredStrategy it adds up,
         for this callback, what is a mean already."""
         super().set_model(model)
         model.distribute_reduction_method = "first"

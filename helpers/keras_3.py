@@ -22,13 +22,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
-from types import SimpleNamespace
 from typing import Any
 
 from helpers.errors import ConfigError, PackageError
 from helpers.i18n import _
 
-OLDEST, NEWEST = (3, 15), (3, 15)  # releases of Keras that were tested
+OLDEST, NEWEST = (3, 10), (3, 15)  # releases of Keras that were tested
 
 BACKEND = "KERAS_BACKEND"
 
@@ -48,6 +47,8 @@ def _install() -> None:
     optimizer._backend_apply_gradients = _summed_first(optimizer._backend_apply_gradients)
     scaled = scaling.LossScaleOptimizer
     scaled.check_finite = _on_all_workers(scaled.check_finite)
+    normalization: Any = importlib.import_module("keras.src.layers").BatchNormalization
+    normalization.add_weight = _averaged(normalization.add_weight)
 
 
 def is_collective(strategy: Any) -> bool:
@@ -114,17 +115,21 @@ def _one_step_at_a_time(make: Callable[..., Any]) -> Callable[..., Any]:
         steps = self.steps_per_execution
         if steps == 1:
             return make(self, step_function)
-        single = SimpleNamespace(
-            distribute_strategy=self.distribute_strategy,
-            run_eagerly=self.run_eagerly,
-            jit_compile=False,
-            steps_per_execution=1,
-            unrolled_steps_per_execution=1,
-            _autoconvert_optionals=self._autoconvert_optionals,
-        )
-        return _repeated(make(single, step_function), steps)
+        return _repeated(make(_SingleStep(self), step_function), steps)
 
     return make_function
+
+
+class _SingleStep:
+    """A trainer, but for the number of steps that it puts into an execution."""
+
+    steps_per_execution = unrolled_steps_per_execution = 1
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._trainer, name)
 
 
 def _repeated(step: Callable[[Any], Any], times: int) -> Callable[[Any], Any]:
@@ -187,6 +192,25 @@ def _on_all_workers(check: Callable[..., Any]) -> Callable[..., Any]:
         return tf.equal(context.all_reduce(tf.distribute.ReduceOp.SUM, bad), 0.0)
 
     return check_finite
+
+
+def _averaged(add: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of `add_weight` of BatchNormalization: its moving statistics are those of all.
+
+    In Keras each worker keeps its own, so that what `evaluate` finds, and what is saved, depends on
+    the worker. Keras 2 takes their mean.
+    """
+
+    @functools.wraps(add)
+    def add_weight(self: Any, *args: Any, **options: Any) -> Any:
+        import tensorflow as tf
+
+        learns = options.get("trainable", True)
+        if not learns and is_multi_worker(tf.distribute.get_strategy()):
+            options["aggregation"] = "mean"
+        return add(self, *args, **options)
+
+    return add_weight
 
 
 @contextmanager

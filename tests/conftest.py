@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from helpers.cluster import processes
-from helpers.system.keras_2 import select_keras_2
+from helpers.system.keras_choice import select_keras_2
 from tests.support import time_limit
 from tests.support.processes import worker_pids
 

@@ -1,6 +1,6 @@
 """Examples per second and time to 97 %, of this package and of what it is compared with.
 
-    python -m benchmarks.throughput [--short] [--repeat N] [--torch-python PYTHON]
+    python -m benchmarks.throughput [--short] [--repeat N] [--only TEXT] [--torch-python PYTHON]
 
 README.md, a folder up, says what is measured and how to read it.
 """
@@ -45,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "Name an interpreter that has them with --torch-python."
         )
         contenders = tuple(contender for contender in FULL if not contender.needs_torch)
+    contenders = [c for c in contenders if not args.only or any(o in str(c) for o in args.only)]
     plan = Plan(1 if args.short else FULL_EPOCHS, args.steps, args.from_step, args.torch_python)
     rows, failures = measure_all(contenders, plan, args.repeat, args.output / "throughput.csv")
     if rows:
@@ -89,6 +90,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--steps", type=_count, help="stop every training at this step")
     parser.add_argument(
         "--from-step", type=_count, default=FROM_STEP, help="measure from this step on"
+    )
+    parser.add_argument(
+        "--only", action="append", metavar="TEXT", help="contenders whose line has it; several"
     )
     parser.add_argument("--output", type=Path, default=RESULTS)
     return parser.parse_args(argv)

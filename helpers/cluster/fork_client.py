@@ -16,8 +16,10 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import ClassVar
 
 from helpers.cluster.fork_server import READY, Request, claim
+from helpers.system.keras_choice import LEGACY_KERAS
 from helpers.system.machine import nvidia_gpus
 
 POLL_SECONDS = 0.1
@@ -68,7 +70,7 @@ class ForkServer:
       environment: of the server, and of what it forks.
     """
 
-    _current: ForkServer | None = None
+    _servers: ClassVar[dict[str | None, ForkServer]] = {}  # by the Keras they import
     _lock = threading.Lock()
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -91,25 +93,26 @@ class ForkServer:
     @classmethod
     def get(cls, environment: Mapping[str, str], after: ForkServer | None = None) -> ForkServer:
         """The one that runs, or a new one: TensorFlow may have read the environment already.
+        There is one for each Keras.
 
         Args:
           environment: what it must have.
           after: one that is of no use any more.
         """
+        keras = environment.get(LEGACY_KERAS)
         with cls._lock:
-            server = cls._current
+            server = cls._servers.get(keras)
             if server and (server is after or not server.serves(environment)):
                 server.retire()
                 server = None
             if server is None:
-                server = cls._current = cls(environment)
+                server = cls._servers[keras] = cls(environment)
             return server
 
     @classmethod
-    def current(cls) -> ForkServer | None:
-        """The one that runs, if one does."""
-        server = cls._current
-        return server if server and server._process.poll() is None else None
+    def alive(cls) -> list[ForkServer]:
+        """Those that run."""
+        return [server for server in cls._servers.values() if server._process.poll() is None]
 
     @property
     def is_ready(self) -> bool:

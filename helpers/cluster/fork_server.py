@@ -27,8 +27,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from helpers.messages.events import EVENT_FD
+from helpers.system import keras_choice
 from helpers.system.isolation import NAMESPACES
-from helpers.system.keras_2 import select_keras_2
 from helpers.system.lifeline import die_with_parent
 
 MESSAGE_BYTES = 1 << 16
@@ -195,15 +195,18 @@ def run(request: Request, descriptors: list[int]) -> int:
 
 def preload() -> None:
     """Imports what workers need. What fails here fails again in the worker, which says so."""
+    keras = 3 if os.environ.get(keras_choice.LEGACY_KERAS) == keras_choice.KERAS_3 else 2
     with suppress(Exception):
-        select_keras_2()
+        keras_choice.select(keras)
         import tensorflow_datasets
 
         import helpers.data
-        import helpers.model
         import helpers.worker.program
-        import helpers.worker.training
-        import helpers.worker.work  # noqa: F401
+        import helpers.worker.work
+
+        if keras == 2:
+            import helpers.model
+            import helpers.worker.training  # noqa: F401
 
         tensorflow_datasets.builder_cls("mnist")  # which imports the definitions of all data sets
     gc.collect()

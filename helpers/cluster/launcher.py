@@ -24,6 +24,7 @@ class Launcher:
       payload: the file with the job.
       folder: where each attempt gets a folder for logs and temporary files.
       network: the workers' own network, or None for the machine's.
+      keras: which Keras they import.
     """
 
     workers: int
@@ -32,6 +33,7 @@ class Launcher:
     payload: Path
     folder: Path
     network: Network | None
+    keras: int
 
     def launch(self, attempt: int) -> list[TaskProcess]:
         """Starts one process for each task, all or none, on ports that are free now."""
@@ -64,4 +66,4 @@ class Launcher:
         return self._process(lost.config, lost.log, [])
 
     def _process(self, config: TFConfig, log: Path, cores: Sequence[int]) -> TaskProcess:
-        return TaskProcess(config, self.payload, log, cores, self.network)
+        return TaskProcess(config, self.payload, log, cores, network=self.network, keras=self.keras)

@@ -28,6 +28,7 @@ from helpers.strategies import (
     check_strategy,
 )
 from helpers.system.isolation import Network, check_bandwidth
+from helpers.system.keras_choice import check_keras_3
 
 
 class LocalCluster(Cluster):
@@ -107,6 +108,7 @@ class LocalCluster(Cluster):
         function: Callable[..., Any],
         *,
         beside: Callable[..., Any] | None = None,
+        keras: int = 2,
         timeout: float = 300.0,
         on_event: Callable[[Event], None] | None = None,
     ) -> list[Any]:
@@ -124,6 +126,9 @@ class LocalCluster(Cluster):
           function: what to call; it travels as the functions of `train` do.
           beside: what one more process, the evaluator of `TF_CONFIG`, calls meanwhile. The run
             ends when both have returned.
+          keras: which Keras `tf.keras` is in the workers, whatever it is here: 2, or 3, for which
+            TensorFlow must be 2.16 or later. Keras 3 trains on several workers once the function
+            has imported `helpers.keras_3`.
           timeout: seconds for the function, from the start or, if it reports steps
             (`helpers.keras.ReportSteps`), from the last one.
           on_event: called with every event, in this thread; see `helpers.messages.events`.
@@ -138,7 +143,9 @@ class LocalCluster(Cluster):
         values: dict[str, Any] = {}
         notices: set[str] = set()  # several workers may give the same
         deadlines = replace(self.deadlines, progress=timeout)
-        job, evaluator = FunctionJob(function, beside), beside is not None
+        job, evaluator = FunctionJob(function, beside, keras), beside is not None
+        if keras == 3:
+            check_keras_3()
         with (
             self._working(),
             closing(self._run(job, self._new_folder(), evaluator, deadlines)) as events,
@@ -189,7 +196,7 @@ class LocalCluster(Cluster):
         job.save(payload)
         network = Network.create(self.bandwidth) if self.isolated else None
         processes = 1 if self.strategy in ONE_PROCESS else self.workers
-        launcher = Launcher(processes, self.ps, evaluator, payload, folder, network)
+        launcher = Launcher(processes, self.ps, evaluator, payload, folder, network, job.keras)
         supervisor = Supervisor(launcher, job.serves, deadlines, self.max_restarts)
         with self._lock:
             self._supervisor, self._running = supervisor, True

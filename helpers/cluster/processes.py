@@ -13,7 +13,7 @@ from helpers.cluster.fork_client import Start, can_fork, fork
 from helpers.i18n import LANGUAGE, language
 from helpers.messages.events import EVENT_FD, Event, decode
 from helpers.system.isolation import NAMESPACES, Network
-from helpers.system.keras_2 import LEGACY_KERAS
+from helpers.system.keras_choice import KERAS_3, LEGACY_KERAS
 from helpers.system.one_dnn import select_one_dnn
 from helpers.system.ports import without_proxies
 from helpers.tf_config import Task, TFConfig
@@ -29,7 +29,6 @@ SET_BY_TENSORFLOW = {
     "TF2_BEHAVIOR": "1",
     "TPU_ML_PLATFORM": "Tensorflow",
     "TPU_ML_PLATFORM_VERSION": None,
-    LEGACY_KERAS: "1",
 }
 OWN_VARIABLES: tuple[str, ...] = ("TF_CONFIG", "TMPDIR", LANGUAGE)
 
@@ -74,6 +73,12 @@ class TaskProcess:
     Attributes:
       config: its `TF_CONFIG`.
       log: the file it prints to.
+
+    Args:
+      payload: the file with the job.
+      cores: those it is bound to; none for all.
+      network: the workers' own, or None for the machine's.
+      keras: the Keras it imports.
     """
 
     def __init__(
@@ -82,7 +87,9 @@ class TaskProcess:
         payload: Path,
         log: Path,
         cores: Sequence[int],
+        *,
         network: Network | None = None,
+        keras: int = 2,
     ) -> None:
         self.config = config
         self.log = log
@@ -92,7 +99,7 @@ class TaskProcess:
             with log.open("ab") as output:
                 start = Start(
                     [str(payload), "--cores", ",".join(map(str, cores))],
-                    common_environment(),
+                    common_environment(keras),
                     _own_environment(config, log.parent),
                     output.fileno(),
                     writer,
@@ -177,14 +184,16 @@ class TaskProcess:
             self._reader = None
 
 
-def common_environment() -> dict[str, str]:
-    """What all workers of this program have in common."""
+def common_environment(keras: int = 2) -> dict[str, str]:
+    """What all workers of this program with the same Keras have in common."""
     environ = without_proxies(os.environ)
-    for name in OWN_VARIABLES:
+    for name in (*OWN_VARIABLES, LEGACY_KERAS):
         environ.pop(name, None)
     for name, value in SET_BY_TENSORFLOW.items():
         if value in (None, environ.get(name)):
             environ.pop(name, None)
+    if keras == 3:
+        environ[LEGACY_KERAS] = KERAS_3
     environ.setdefault("MALLOC_ARENA_MAX", "2")  # 90 MB less in a worker, measured
     select_one_dnn(environ)
     environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs

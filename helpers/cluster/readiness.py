@@ -38,6 +38,5 @@ def get_ready() -> None:
 
 
 def is_getting_ready() -> bool:
-    """Whether that process is there, and still imports."""
-    server = ForkServer.current()
-    return server is not None and not server.is_ready
+    """Whether such a process is there, and still imports."""
+    return any(not server.is_ready for server in ForkServer.alive())

@@ -11,7 +11,8 @@ misses in TensorFlow are supplied. docs/ESTIMATOR.md tells owners of Estimator c
 more.
 
 Importing it raises PackageError if the installed packages do not fit together, or if TensorFlow
-was imported before with Keras 3.
+was imported before with Keras 3. In a worker of `run(…, keras=3)` it gives TensorFlow without
+`tf.estimator`.
 
 Attributes:
   tf: the TensorFlow module. After `from helpers.estimator import tf` nothing depends on the order
@@ -25,15 +26,21 @@ import sys
 from importlib import util
 from typing import TYPE_CHECKING, Any
 
-from helpers.system.keras_2 import imported_too_late, select_keras_2
+from helpers.errors import PackageError
+from helpers.i18n import _
+from helpers.system.keras_choice import imported_too_late, is_keras_3_chosen, select_keras_2
 
 __all__ = ["tf"]
 
 
 def _install() -> Any:
     """Imports TensorFlow and returns it with `tf.estimator` in its place."""
+    if is_keras_3_chosen():
+        tf: Any = importlib.import_module("tensorflow")
+        tf.estimator = _Absent()
+        return tf
     select_keras_2()
-    tf: Any = importlib.import_module("tensorflow")
+    tf = importlib.import_module("tensorflow")
     if hasattr(tf, "estimator"):
         return tf
     if tf.keras.Model.__module__.partition(".")[0] != "tf_keras":
@@ -44,6 +51,17 @@ def _install() -> Any:
     estimator = importlib.import_module("tensorflow_estimator._api.v2.estimator")
     tf.estimator = sys.modules["tensorflow.estimator"] = estimator
     return tf
+
+
+class _Absent:
+    """What stands for `tf.estimator` in a worker that runs with Keras 3."""
+
+    def __getattr__(self, name: str) -> Any:
+        message = _(
+            "tf.estimator.{name} is not to be had in a worker that runs with keras=3: Estimator "
+            "needs Keras 2. Leave keras=3 out, or leave Estimator out of the function."
+        )
+        raise PackageError(message.format(name=name))
 
 
 def _supply_training() -> None:

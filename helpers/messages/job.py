@@ -19,10 +19,17 @@ from helpers.strategies import MULTI_WORKER
 from helpers.tf_config import PS, TFConfig
 
 EVALUATE = ("after", "beside", None)
+KERAS = (2, 3)
 
 
 class Job(ABC):
-    """What all jobs have in common."""
+    """What all jobs have in common.
+
+    Attributes:
+      keras: the Keras that `tf.keras` is in its workers: 2 or 3.
+    """
+
+    keras: int
 
     @abstractmethod
     def serves(self, config: TFConfig) -> bool:
@@ -54,6 +61,7 @@ class EstimatorJob(Job):
     save_checkpoints_steps: int
     evaluate: str | None
     replicas: int = 1
+    keras = 2  # Estimator takes no other
 
     def serves(self, config: TFConfig) -> bool:
         """As `Job.serves`: parameter servers do."""
@@ -114,10 +122,18 @@ class FunctionJob(Job):
     Attributes:
       function: what workers, or the chief, call.
       beside: what an evaluator calls; None where there is none.
+
+    Raises:
+      ConfigError: there is no such Keras.
     """
 
     function: Callable[..., Any]
     beside: Callable[..., Any] | None = None
+    keras: int = 2
+
+    def __post_init__(self) -> None:
+        if self.keras not in KERAS:
+            raise unknown_choice("keras", self.keras, KERAS)
 
     def serves(self, config: TFConfig) -> bool:
         """As `Job.serves`: workers and parameter servers of a coordinator do."""

@@ -6,16 +6,22 @@ import linecache
 import os
 import pickle
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
 from helpers.errors import ConfigError
 from helpers.i18n import _
 
+if TYPE_CHECKING:
+    from helpers.messages.job import Job
 
-def save(job: Any, path: str | Path) -> None:
+
+def save(job: Job, path: str | Path) -> None:
     """Writes a `helpers.messages.job.Job` to `path`, readable by its owner alone.
 
     A function defined in a notebook or in `__main__` travels by value, with the globals it
@@ -33,46 +39,72 @@ def save(job: Any, path: str | Path) -> None:
             "and models belong inside the function, which runs in every worker."
         )
         raise ConfigError(message.format(error=error)) from error
-    data = pickle.dumps({"job": pickled, "sources": _cell_sources(), "path": sys.path})
+    content = {"job": pickled, "sources": _cell_sources(), "folders": sys.path, "keras": job.keras}
+    data = pickle.dumps(content)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
 
 
-def read(path: Path) -> bytes:
-    """The content of a payload, not yet unpacked.
+@dataclass(frozen=True)
+class Payload:
+    """A payload that has been read; the functions in it are not imported yet.
+
+    Attributes:
+      path: where it came from.
+      job: pickled.
+      sources: the text of the notebook's cells, by the names that Python gives them.
+      folders: where the notebook looks for modules.
+      keras: the Keras that its functions need.
+    """
+
+    path: Path
+    job: bytes
+    sources: Mapping[str, str]
+    folders: Sequence[str]
+    keras: int
+
+    def unpack(self) -> Any:
+        """The job. This imports what its functions need, TensorFlow too.
+
+        Raises:
+          ConfigError: it was written by another version, or names a module this process cannot
+            import.
+        """
+        for name, text in self.sources.items():
+            linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+        sys.path += [folder for folder in self.folders if folder not in sys.path]
+        try:
+            with _readable(self.path):
+                return pickle.loads(self.job)
+        except ImportError as error:
+            message = _(
+                "A worker cannot import what the functions need: {error}. Modules must be "
+                "installed, or lie in a folder of the notebook's sys.path."
+            )
+            raise ConfigError(message.format(error=error)) from error
+
+
+def read(path: Path) -> Payload:
+    """A payload from its file.
 
     Raises:
-      ConfigError: there is no such file, or it cannot be read.
+      ConfigError: there is no such file, it cannot be read, or it is no payload.
     """
     try:
-        return path.read_bytes()
+        data = path.read_bytes()
     except OSError as error:
         message = _("The payload {path} cannot be read: {reason}.")
         raise ConfigError(message.format(path=path, reason=error.strerror)) from None
+    with _readable(path):
+        return Payload(path, **pickle.loads(data))
 
 
-def unpack(data: bytes, path: Path) -> Any:
-    """The job in a payload's content. This imports what its functions need, TensorFlow too.
-
-    Args:
-      path: where it came from, for the message.
-
-    Raises:
-      ConfigError: it is no payload, or names a module this process cannot import.
-    """
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Says in a sentence that this is no payload, or one of another version."""
     try:
-        content = pickle.loads(data)
-        for name, text in content["sources"].items():
-            linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-        sys.path += [folder for folder in content["path"] if folder not in sys.path]
-        return pickle.loads(content["job"])
-    except ImportError as error:
-        message = _(
-            "A worker cannot import what the functions need: {error}. Modules must be installed, "
-            "or lie in a folder of the notebook's sys.path."
-        )
-        raise ConfigError(message.format(error=error)) from error
-    except (pickle.UnpicklingError, EOFError, KeyError, TypeError, AttributeError) as error:
+        yield
+    except (pickle.UnpicklingError, EOFError, TypeError, AttributeError) as error:
         message = _(
             "{path} is no payload this version can read ({error}). Write it again with "
             "estimator_job(...).save, under the same Python and package versions."

@@ -86,21 +86,31 @@ def drop_damaged(folder: str, context: WorkerContext) -> None:
             tf.compat.v1.train.update_checkpoint_state(
                 folder, path, paths[:count], all_model_checkpoint_timestamps=times[:count]
             )
-            context.report(Kind.NOTICE, message=_left_out(reasons, path))
+            context.report(Kind.NOTICE, message=left_out(reasons, _step_in(path)))
         return
+    raise none_can_be_read(folder, reasons)
+
+
+def none_can_be_read(folder: str, reasons: list[str]) -> ConfigError:
+    """The error where every checkpoint is damaged."""
     message = _(
         "No checkpoint in {model_dir} can be read ({reasons}). Name another model_dir, or delete "
         "this one to begin at step 0."
     )
-    raise ConfigError(message.format(model_dir=folder, reasons="; ".join(reasons)))
+    return ConfigError(message.format(model_dir=folder, reasons="; ".join(reasons)))
 
 
-def _left_out(reasons: list[str], path: str) -> str:
+def left_out(reasons: list[str], step: int) -> str:
+    """The sentence on damaged checkpoints, and where training goes on."""
     message = _("Damaged checkpoints were left out ({reasons}); training goes on from step {step}.")
+    return message.format(reasons="; ".join(reasons), step=step)
+
+
+def _step_in(path: str) -> int:
+    """The step of a checkpoint that can be read."""
     reader = tf.train.load_checkpoint(path)
     counts = reader.has_tensor(KERAS_STEP)  # Keras numbers its backups, not by steps
-    step = int(reader.get_tensor(KERAS_STEP)) if counts else step_of(path)
-    return message.format(reasons="; ".join(reasons), step=step)
+    return int(reader.get_tensor(KERAS_STEP)) if counts else step_of(path)
 
 
 def _damage(path: str) -> str | None:

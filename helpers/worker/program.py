@@ -35,8 +35,8 @@ from helpers.i18n import ENGLISH, LANGUAGE, set_language
 from helpers.messages import payload
 from helpers.messages.events import EVENT_FD, EventWriter, Kind
 from helpers.messages.failures import TOLD_IN_A_SENTENCE, describe
+from helpers.system import keras_choice
 from helpers.system.isolation import enter_from_env
-from helpers.system.keras_2 import select_keras_2
 from helpers.system.lifeline import die_with_parent
 from helpers.system.machine import pin
 from helpers.system.one_dnn import select_one_dnn
@@ -104,14 +104,14 @@ class Worker:
 
     def _work(self, context: WorkerContext) -> Any:
         """Prepares TensorFlow, before any of its operations runs, and does the job."""
-        data = payload.read(self.payload)
-        select_keras_2()
+        packed = payload.read(self.payload)
+        keras_choice.select(packed.keras)
         select_one_dnn(os.environ)
         pin(self.cores)  # before NumPy is imported, which counts the cores
         from helpers.worker import devices, tensorflow_patches, work
 
         devices.use_cores(self.cores)
-        job = payload.unpack(data, self.payload)
+        job = packed.unpack()
         tensorflow_patches.tell_of_waiting(self.report)
         if self.supervised:
             tensorflow_patches.leave_watching_to_us()

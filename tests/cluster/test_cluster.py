@@ -363,6 +363,6 @@ def test_a_workers_error_about_packages_reaches_the_reader_as_it_is() -> None:
 def test_a_payload_is_read_without_a_change_to_the_process(tmp_path: Path) -> None:
     FunctionJob(os.getpid).save(path := tmp_path / "payload.pkl")
     before = os.sched_getaffinity(0)
-    job = payload.unpack(payload.read(path), path)
+    job = payload.read(path).unpack()
     assert job.function() == os.getpid()
     assert os.sched_getaffinity(0) == before

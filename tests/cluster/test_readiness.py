@@ -84,16 +84,16 @@ def test_whoever_only_sends_functions_imports_no_tensorflow() -> None:
 def test_a_cluster_says_while_its_workers_are_being_got_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ForkServer, "_current", None)
+    monkeypatch.setattr(ForkServer, "_servers", {})
     with LocalCluster(workers=2, collective="RING") as cluster:
         assert repr(cluster) == "LocalCluster(2 workers, RING, its workers are being got ready)"
-        server = ForkServer.current()
-        assert server and not server.is_ready
+        [server] = ForkServer.alive()
+        assert not server.is_ready
         assert wait_until(lambda: not readiness.is_getting_ready(), 60)
         assert server.is_ready
         assert repr(cluster) == "LocalCluster(2 workers, RING, idle)"
         again = LocalCluster(workers=1)
-        assert ForkServer.current() is server
+        assert ForkServer.alive() == [server]
         assert repr(again) == "LocalCluster(1 worker, AUTO, idle)"
     [process] = [p for p in psutil.Process().children() if p.pid == server._process.pid]
     assert FORK_SERVER in command_of(process)
@@ -102,7 +102,7 @@ def test_a_cluster_says_while_its_workers_are_being_got_ready(
 
 def test_where_workers_are_not_forked_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "can_fork", lambda: False)
-    monkeypatch.setattr(ForkServer, "_current", None)
+    monkeypatch.setattr(ForkServer, "_servers", {})
     readiness.get_ready()
-    assert ForkServer.current() is None
+    assert not ForkServer.alive()
     assert not readiness.is_getting_ready()

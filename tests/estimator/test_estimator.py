@@ -97,7 +97,9 @@ def test_it_brings_nothing_else_of_the_package_along() -> None:
         print(*sorted(name for name in sys.modules if name.startswith("helpers.")))
         """
     )
-    ours = {f"helpers.{n}" for n in ("errors", "estimator", "i18n", "system", "system.keras_2")}
+    ours = {
+        f"helpers.{n}" for n in ("errors", "estimator", "i18n", "system", "system.keras_choice")
+    }
     assert set(loaded.split()) - {"helpers.estimator.training"} == ours
 
 
@@ -151,7 +153,7 @@ def test_no_module_imports_tensorflow_past_helpers_estimator() -> None:
 def test_the_choice_of_keras_2_imports_no_tensorflow() -> None:
     code = """
         import sys
-        from helpers.system.keras_2 import select_keras_2
+        from helpers.system.keras_choice import select_keras_2
         select_keras_2()
         print("tensorflow" in sys.modules)
         """

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from helpers.system.keras_2 import ESTIMATOR_VERSION, LAST_TESTED
+from helpers.system.keras_choice import ESTIMATOR_VERSION, LAST_TESTED
 from tests.support import ROOT
 
 if sys.version_info >= (3, 11):

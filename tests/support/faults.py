@@ -14,9 +14,21 @@ from typing import Any
 import pytest
 
 from helpers import LocalCluster
+from helpers.errors import PackageError
 from helpers.messages.events import Event
 from helpers.results.training_result import TrainingResult
+from helpers.system.keras_choice import check_keras_3
 from tests.support.functions import PARAMS, keras_fit, tiny_input_fn, tiny_model_fn
+
+
+def has_keras_3() -> bool:
+    """Whether workers can have Keras 3 here."""
+    try:
+        check_keras_3()
+    except PackageError:
+        return False
+    return True
+
 
 Deed = Callable[[LocalCluster], Any]
 
@@ -40,6 +52,8 @@ class Engine:
 
 ESTIMATOR = Engine("estimator", steps=2000, save=100, harm_at=500)
 KERAS = Engine("keras", steps=600, save=100, harm_at=250)
+KERAS_3 = Engine("keras 3", steps=600, save=100, harm_at=250)
+needs_keras_3 = pytest.mark.skipif(not has_keras_3(), reason="TensorFlow from 2.16 on has Keras 3")
 
 
 def train_tiny(
@@ -85,17 +99,23 @@ def _train_keras(
         result.add(event)
         on_event(event)
 
+    keras = 3 if engine.name == KERAS_3.name else 2
     fit = functools.partial(
-        keras_fit, backup_dir=str(folder), steps=engine.steps, backup_every=engine.save
+        keras_fit,
+        backup_dir=str(folder),
+        steps=engine.steps,
+        backup_every=engine.save,
+        own=keras == 3,  # that of Keras 3 has all workers write to one file
     )
-    for value in cluster.run(fit, on_event=note):
+    for value in cluster.run(fit, keras=keras, on_event=note):
         assert value["step"] == engine.steps
         assert abs(value["weight"] - 2) < 0.05
     return result
 
 
 def matrix(engine: Engine, workers: int) -> pytest.MarkDecorator:
-    """Both engines, on 2 and on 4 workers; the one named in every run, the others in long ones."""
+    """The engines, on 2 and on 4 workers; the one named in every run, the others in long ones, and
+    Keras 3 where there is one."""
     return pytest.mark.parametrize(
         ("engine", "workers"),
         [
@@ -107,7 +127,8 @@ def matrix(engine: Engine, workers: int) -> pytest.MarkDecorator:
             )
             for each in (ESTIMATOR, KERAS)
             for count in (2, 4)
-        ],
+        ]
+        + [pytest.param(KERAS_3, 2, id="keras 3 on 2", marks=needs_keras_3)],
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from helpers.system.keras_choice import is_keras_3_chosen
 from helpers.worker.context import WorkerContext
 
 
@@ -42,7 +43,7 @@ PARAMS: Mapping[str, Any] = {"batch_size": 5}
 def keras_fit(
     context: WorkerContext, backup_dir: str, steps: int, backup_every: int, own: bool = False
 ) -> dict[str, Any]:
-    """Learns the 2 in y = 2x with Keras, `backup_every` steps an epoch, up to step `steps`.
+    """Learns the 2 in y = 2x with the worker's Keras, `backup_every` steps an epoch, to `steps`.
 
     Its backups are Keras's or, if `own`, ours.
 
@@ -50,10 +51,13 @@ def keras_fit(
     """
     from helpers.keras import BackupAndRestore, ReportSteps
 
+    if is_keras_3_chosen():
+        import helpers.keras_3  # noqa: F401
+    layers = tf.keras.layers
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
         model = tf.keras.Sequential(
-            [tf.keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=[1])]
+            [tf.keras.Input([1]), layers.Dense(1, use_bias=False, kernel_initializer="zeros")]
         )
         model.compile(tf.keras.optimizers.SGD(0.05), "mse")
     values = tf.range(100, dtype=tf.float32)[:, None] / 100

@@ -1,8 +1,8 @@
 """A process that trains as a notebook would, for tests that do something to it.
 
-python -m tests.support.notebook_process {estimator,keras} WORKERS FOLDER [--at STEP --do COMMAND]
+python -m tests.support.notebook_process ENGINE WORKERS FOLDER [--at STEP --do COMMAND]
 
-Prints each event as a line of JSON, and at the end {"event": "end"} with `restarts` and `notices`,
+ENGINE is one of `tests.support.faults`, by its name. Prints each event as a line of JSON, and at the end {"event": "end"} with `restarts` and `notices`,
 or {"event": "raised"} with `type` and `message`.
 """
 
@@ -19,13 +19,15 @@ from typing import Any
 from helpers import LocalCluster
 from helpers.errors import LessonError
 from helpers.messages.events import Event
-from tests.support.faults import ESTIMATOR, KERAS
+from tests.support.faults import ESTIMATOR, KERAS, KERAS_3
+
+ENGINES = {engine.name: engine for engine in (ESTIMATOR, KERAS, KERAS_3)}
 
 
 def main() -> None:
     """Trains as the arguments say."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("engine", choices=["estimator", "keras"])
+    parser.add_argument("engine", choices=ENGINES)
     parser.add_argument("workers", type=int)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", type=int)
@@ -36,7 +38,7 @@ def main() -> None:
 
     # A shell's background jobs inherit an ignored SIGINT; a notebook never does.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    engine = ESTIMATOR if args.engine == "estimator" else KERAS
+    engine = ENGINES[args.engine]
     engine = dataclasses.replace(engine, steps=args.steps or engine.steps)
     done = False
 

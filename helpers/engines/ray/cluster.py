@@ -22,7 +22,7 @@ from helpers.i18n import _, language
 from helpers.messages.events import Event
 from helpers.messages.job import EstimatorJob
 from helpers.strategies import COLLECTIVES, check_collective
-from helpers.system.keras_2 import select_keras_2
+from helpers.system.keras_choice import select_keras_2
 from helpers.system.machine import cores
 
 ANSWER_SECONDS = 10.0

@@ -1,6 +1,6 @@
 """A program as owners of Keras code have it: nothing of this package, unless its one line is added.
 
-python -m tests.keras_3.owners_program [--mended]
+python -m benchmarks.keras_3.owners_program [--mended]
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Chooses Keras 2 for `tf.keras`: the only Keras that Estimator works with.
+"""Chooses which Keras `tf.keras` is: Keras 2, the only one that Estimator works with, or Keras 3.
 
 From TensorFlow 2.16 on, Keras 2 is the package tf-keras, and TensorFlow takes it if the environment
-says so when it is imported. So this module imports no TensorFlow.
+says so when it is imported; else it takes Keras 3. So this module imports no TensorFlow.
 """
 
 from __future__ import annotations
@@ -17,8 +17,29 @@ LAST_GENUINE = (2, 15)  # the last TensorFlow that has tf.estimator, and Keras 2
 LAST_TESTED = (2, 21)
 ESTIMATOR_VERSION = "2.15.0"
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
+KERAS_3 = "0"
+YES = ("1", "true", "True")  # how TensorFlow reads it
 
 Minor = tuple[int, int]
+
+_chosen: set[int] = set()
+
+
+def select(keras: int) -> None:
+    """Chooses the Keras of this process, for good; call it before TensorFlow is imported.
+
+    Raises: as `select_keras_2` and `select_keras_3`.
+    """
+    if keras == 3:
+        select_keras_3()
+        _chosen.add(3)
+    else:
+        select_keras_2()
+
+
+def is_keras_3_chosen() -> bool:
+    """Whether `select` has chosen Keras 3: then there is no Estimator in this process."""
+    return 3 in _chosen
 
 
 def select_keras_2() -> None:
@@ -36,9 +57,38 @@ def select_keras_2() -> None:
             os.environ.pop(LEGACY_KERAS, None)  # others set it, as Ray does; tf.keras would fail
         return
     _check_packages(version)
-    if "tensorflow" in sys.modules and os.environ.get(LEGACY_KERAS) not in ("1", "true", "True"):
+    if "tensorflow" in sys.modules and os.environ.get(LEGACY_KERAS) not in YES:
         raise imported_too_late()
     os.environ[LEGACY_KERAS] = "1"
+
+
+def select_keras_3() -> None:
+    """Has TensorFlow take Keras 3 when it is imported; call it before.
+
+    Raises:
+      PackageError: there is none, or TensorFlow has been imported with Keras 2.
+    """
+    check_keras_3()
+    if "tensorflow" in sys.modules and os.environ.get(LEGACY_KERAS) in YES:
+        message = _(
+            "tensorflow was imported with Keras 2, which Estimator needs, so this process cannot "
+            "have Keras 3. Start another, or call the function by run(…, keras=3): each worker "
+            "imports its own."
+        )
+        raise PackageError(message)
+    os.environ[LEGACY_KERAS] = KERAS_3
+
+
+def check_keras_3() -> None:
+    """Raises PackageError if the installed TensorFlow has no Keras 3."""
+    version = _version("tensorflow")
+    if version is not None and _minor(version) <= LAST_GENUINE:
+        message = _(
+            "TensorFlow {version} is installed, whose Keras is Keras 2. Keras 3 comes with "
+            "TensorFlow 2.16 and later: {command}"
+        )
+        command = f'pip install "tensorflow>=2.16,<2.{LAST_TESTED[1] + 1}"'
+        raise PackageError(message.format(version=version, command=command))
 
 
 def _check_packages(tensorflow: str) -> None:

@@ -8,14 +8,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks import ROOT
 from helpers.system.ports import free_ports, without_proxies
 from helpers.tf_config import build
-from tests.support import ROOT
 
 TIMEOUT_SECONDS = 900.0
 
 
-def run(module: str, arguments: Sequence[Sequence[str]], folder: Path) -> list[tuple[int, str]]:
+def run(
+    module: str,
+    arguments: Sequence[Sequence[str]],
+    folder: Path,
+    python: str | Path = sys.executable,
+) -> list[tuple[int, str]]:
     """Runs a module in one worker for each list of arguments; ends all when one fails.
 
     Returns: of each worker, the exit code and what it printed.
@@ -29,7 +34,7 @@ def run(module: str, arguments: Sequence[Sequence[str]], folder: Path) -> list[t
     try:
         for config, log, own in zip(configs, logs, arguments, strict=True):
             environ = {**base, "TF_CONFIG": config.to_json(), "TF_CPP_MIN_LOG_LEVEL": "2"}
-            command = [sys.executable, "-m", module, *own]
+            command = [str(python), "-m", module, *own]
             with log.open("wb") as output:
                 process = subprocess.Popen(
                     command, cwd=ROOT, env=environ, stdout=output, stderr=subprocess.STDOUT

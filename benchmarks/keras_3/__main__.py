@@ -1,0 +1,77 @@
+"""A table of what Keras 3 can do on several workers, with `helpers.keras_3`.
+
+    python -m benchmarks.keras_3 --python .venv-newest/bin/python [--python …]
+
+Each interpreter brings a TensorFlow and a Keras; this package need not be installed there. Every
+cell is two runs, by one worker and by two, on the same data from the same weights. Ends with 1 if
+a case is not as it must be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import RESULTS
+from benchmarks.keras_3.runs import verdicts, versions
+from benchmarks.keras_3.verdict import AGREE, Answers, Verdict
+from benchmarks.page import page, publish
+
+
+@dataclass(frozen=True)
+class Column:
+    """One environment: its versions, and what came of the cases there."""
+
+    title: str
+    answers: Answers
+    verdicts: Mapping[str, Verdict]
+
+
+def cell(verdict: Verdict | None, claim: str) -> str:
+    """As the table has it."""
+    if verdict is None:
+        return ""
+    if not verdict.works:
+        return f"{'refused' if verdict.holds else 'no'}: {verdict.reason.splitlines()[0][:200]}"
+    if claim == AGREE:
+        return "workers agree"
+    return "equal" if not verdict.difference else f"equal to {verdict.difference:.0e}"
+
+
+def table(columns: Sequence[Column]) -> list[str]:
+    """A row for each case, under the name of its group; a column for each environment."""
+    rows, group = [], None
+    for name, answer in columns[0].answers.items():
+        if answer["group"] != group:
+            group = answer["group"]
+            rows.append(f"| **{group}** |{' |' * len(columns)}")
+        cells = [cell(column.verdicts.get(name), answer["claim"]) for column in columns]
+        rows.append(f"| {' | '.join([name, *cells])} |")
+    return rows
+
+
+def main() -> int:
+    """The program."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.keras_3")
+    parser.add_argument("--python", action="append", default=None, help="an interpreter; several")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    columns = []
+    for python in args.python or [sys.executable]:
+        own, tensorflow, keras = versions(python)
+        found, judged = verdicts(python)
+        title = f"TensorFlow {tensorflow}, Keras {keras}, Python {own}"
+        columns.append(Column(title, found, judged))
+        bad = {name: v for name, v in judged.items() if not v.holds}
+        print(title, f"{len(judged) - len(bad)} of {len(judged)} as they must be", bad, flush=True)
+    titles = ["two workers, beside one", *(column.title for column in columns)]
+    text = page("Keras 3 on several workers", titles, table(columns))
+    publish(text, args.output, "keras_3.md")
+    return int(any(not v.holds for column in columns for v in column.verdicts.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""Runs the cases in an environment, by one worker and by two."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.keras_3.processes import run
+from benchmarks.keras_3.verdict import Answers, Verdict, judge
+
+WORKERS = 2
+VERSIONS = "import importlib.metadata as m, sys; print(sys.version.split()[0], *map(m.version, {}))"
+
+
+def answers(workers: int, folder: Path, python: str | Path, names: Sequence[str]) -> list[Answers]:
+    """What each worker found.
+
+    Raises:
+      RuntimeError: one failed; with the end of what it printed.
+    """
+    folder.mkdir()
+    files = [folder / f"answers-{index}" for index in range(workers)]
+    arguments = [[str(file), *names] for file in files]
+    for code, printed in run("benchmarks.keras_3.program", arguments, folder, python):
+        if code != 0:
+            raise RuntimeError(f"a worker ended with {code}: {printed[-3000:]}")
+    return [json.loads(file.read_text("utf-8")) for file in files]
+
+
+def verdicts(
+    python: str | Path = sys.executable, names: Sequence[str] = ()
+) -> tuple[Answers, dict[str, Verdict]]:
+    """What the first of two workers found, and the verdict on each case."""
+    with tempfile.TemporaryDirectory(prefix="keras-3-") as folder:
+        [alone] = answers(1, Path(folder) / "alone", python, names)
+        together = answers(WORKERS, Path(folder) / "together", python, names)
+    return together[0], judge(alone, together)
+
+
+def versions(python: str | Path) -> tuple[str, str, str]:
+    """Of Python, TensorFlow and Keras."""
+    for tensorflow in ("tensorflow", "tensorflow-cpu"):
+        code = VERSIONS.format((tensorflow, "keras"))
+        done = subprocess.run(
+            [str(python), "-c", code], capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0:
+            own, tf, keras = done.stdout.split()
+            return own, tf, keras
+    raise RuntimeError(f"{python} has no TensorFlow: {done.stderr[-300:]}")

@@ -1,0 +1,83 @@
+"""Whether two workers computed what one does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+AS_ONE = "as one worker"
+AGREE = "workers agree"  # where one worker draws or counts otherwise: as dropout does
+
+Answers = Mapping[str, Mapping[str, Any]]
+"""Of each case: claim, tolerance, refused, and either "given" or "error"."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of one case.
+
+    Attributes:
+      holds: whether it is as it must be; a refusal that is expected holds too.
+      works: whether two workers can do it.
+      difference: the largest of a number, in parts of it where it is above 1.
+      reason: why not.
+    """
+
+    holds: bool
+    works: bool
+    difference: float | None = None
+    reason: str = ""
+
+
+def judge(alone: Answers, together: Sequence[Answers]) -> dict[str, Verdict]:
+    """A verdict on each case that the first of several workers has done."""
+    return {
+        name: _judge(alone[name], [answers[name] for answers in together]) for name in together[0]
+    }
+
+
+def _judge(alone: Mapping[str, Any], together: Sequence[Mapping[str, Any]]) -> Verdict:
+    first = together[0]
+    for answer in together:
+        if "error" in answer:
+            expected = bool(first["refused"]) and first["refused"] in answer["error"]
+            return Verdict(expected, False, reason=answer["error"])
+    if first["refused"]:
+        return Verdict(False, True, reason="it was to be refused")
+    if first["claim"] == AS_ONE and "error" in alone:
+        return Verdict(False, False, reason=f"one worker: {alone['error']}")
+    parts = ("weights",) if first["claim"] == AGREE else tuple(first["given"])
+    others = [answer["given"] for answer in together[1:]]
+    if first["claim"] == AS_ONE:
+        others.append(alone["given"])
+    difference = max(_difference(first["given"][p], other[p]) for p in parts for other in others)
+    holds = difference <= first["tolerance"]
+    return Verdict(holds, holds, difference, "" if holds else f"differs by {difference:.0e}")
+
+
+def _difference(one: Any, other: Any) -> float:
+    mine, theirs = list(_leaves(one)), list(_leaves(other))
+    if len(mine) != len(theirs):
+        return math.inf
+    return max(map(_apart, mine, theirs), default=0.0)
+
+
+def _apart(one: float, other: float) -> float:
+    if one == other or (math.isnan(one) and math.isnan(other)):
+        return 0.0
+    apart = abs(one - other) / max(1.0, abs(other))
+    return math.inf if math.isnan(apart) else apart
+
+
+def _leaves(value: Any) -> Iterator[float]:
+    """The numbers of a nest of lists and dicts, in order."""
+    if isinstance(value, Mapping):
+        for name in sorted(value):
+            yield from _leaves(value[name])
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value

@@ -1,0 +1,158 @@
+"""Ways to train other than by one `fit`, and what is asked of a trained model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.keras_3.trial import BATCH, EPOCHS, Trial
+
+Trained = tuple[Any, Any]
+"""A model, and its history."""
+
+
+class Interruption(Exception):
+    """What ends a `fit`, as a fault would."""
+
+
+class Interrupt(keras.callbacks.Callback):
+    """Raises after the first epoch."""
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Lets the first pass."""
+        if epoch == 1:
+            raise Interruption
+
+
+def interrupted(trial: Trial) -> Trained:
+    """Ends after an epoch; another model goes on from the backup, each worker from its own."""
+    folder = str(trial.folder / "backup")
+    model = trial.make()
+    try:
+        trial.fit(model, callbacks=[keras.callbacks.BackupAndRestore(folder), Interrupt()])
+    except Interruption:
+        keras.utils.set_random_seed(2)
+        model = trial.make()
+    history = trial.fit(model, callbacks=[keras.callbacks.BackupAndRestore(folder)]).history
+    assert len(history["loss"]) == EPOCHS - 1, history
+    return model, history
+
+
+def twice(trial: Trial) -> Trained:
+    """Trains two models from the same seed, which must come out alike."""
+    model = trial.make()
+    history = trial.fit(model).history
+    keras.utils.set_random_seed(1)
+    again = trial.make()
+    trial.fit(again)
+    assert_same(again.get_weights(), model.get_weights())
+    return model, history
+
+
+def fitted_twice(trial: Trial) -> Trained:
+    """Goes on with the same model."""
+    model = trial.make()
+    trial.fit(model, epochs=1)
+    return model, trial.fit(model, initial_epoch=1).history
+
+
+def loaded_in_scope(trial: Trial) -> Trained:
+    """Trains an epoch, saves, loads in the scope, and goes on with what was loaded."""
+    model = trial.make()
+    trial.fit(model, epochs=1)
+    path = trial.folder / "model.keras"
+    model.save(path)
+    with trial.strategy.scope():
+        model = keras.models.load_model(path)
+    return model, trial.fit(model, initial_epoch=1).history
+
+
+def batch_by_batch(trial: Trial) -> Trained:
+    """Each worker gives its share of each batch to `train_on_batch`."""
+    model = trial.make()
+    inputs, targets = trial.case.columns()
+    share = BATCH // trial.workers
+    losses = []
+    for start in range(trial.index * share, len(inputs), BATCH):
+        part = slice(start, start + share)
+        losses.append(model.train_on_batch(inputs[part], targets[part], return_dict=True)["loss"])
+    return model, {"steps": [len(losses)]}
+
+
+def loop_of_ones_own(trial: Trial) -> Trained:
+    """`strategy.run` over a distributed dataset, `apply_gradients`, `compute_average_loss`."""
+    model, strategy = trial.make(), trial.strategy
+
+    def step(inputs: Any, targets: Any) -> Any:
+        with tf.GradientTape() as tape:
+            each = tf.reduce_mean(tf.square(targets - model(inputs, training=True)), axis=-1)
+            loss = tf.nn.compute_average_loss(each, global_batch_size=BATCH)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    def train(inputs: Any, targets: Any) -> Any:
+        return strategy.reduce("SUM", strategy.run(step, (inputs, targets)), axis=None)
+
+    train = tf.function(train)
+
+    losses = [
+        float(train(*batch))
+        for _epoch in range(EPOCHS)
+        for batch in strategy.experimental_distribute_dataset(trial.data())
+    ]
+    return model, {"loss": losses}
+
+
+def is_in_its_file(model: Any, trial: Trial) -> None:
+    """ModelCheckpoint's file holds the last weights."""
+    saved = keras.models.load_model(trial.folder / "model.keras")
+    assert_same(saved.get_weights(), model.get_weights())
+
+
+def wrote_events(_model: Any, trial: Trial) -> None:
+    """TensorBoard finds what it shows."""
+    assert list(trial.folder.rglob("events.out.tfevents.*"))
+
+
+def saves(model: Any, trial: Trial) -> None:
+    """Every worker saves to a file of its own."""
+    path = trial.folder / "saved.keras"
+    model.save(path)
+    assert_same(keras.models.load_model(path).get_weights(), model.get_weights())
+
+
+def saves_on_the_chief(model: Any, trial: Trial) -> None:
+    """The others go on; all meet again in `evaluate`."""
+    if trial.is_chief:
+        saves(model, trial)
+    model.evaluate(trial.data(), verbose=0)
+
+
+def saves_weights(model: Any, trial: Trial) -> None:
+    """A model of one's own process, outside the strategy, takes them."""
+    path = str(trial.folder / "saved.weights.h5")
+    model.save_weights(path)
+    other = trial.case.model()
+    other.load_weights(path)
+    assert_same(other.get_weights(), model.get_weights())
+
+
+def exports(model: Any, trial: Trial) -> None:
+    """What is served answers as `predict` does."""
+    path = str(trial.folder / "exported")
+    model.export(path, verbose=False)
+    served = tf.saved_model.load(path)
+    inputs = trial.case.columns()[0][:BATCH]
+    expected = model.predict(trial.inputs(), verbose=0)[:BATCH]
+    assert np.allclose(served.serve(inputs), expected, atol=1e-5)
+
+
+def assert_same(some: Any, others: Any) -> None:
+    """Lists of arrays are equal."""
+    assert len(some) == len(others)
+    for one, other in zip(some, others, strict=True):
+        assert np.array_equal(one, other), np.abs(one - other).max()

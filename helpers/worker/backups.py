@@ -1,0 +1,89 @@
+"""Backups of a Keras 3 model: files of which two are kept, and which tell whether they are whole.
+
+A file's name holds the epoch to go on with, the step, and a digest of what is in the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from helpers.i18n import _
+from helpers.messages.events import Kind
+from helpers.worker.checkpoints import left_out, none_can_be_read
+from helpers.worker.context import WorkerContext
+
+KEPT = 2
+ENDING = ".weights.h5"  # Keras asks for it
+NAME = re.compile(r"epoch-(\d+)-step-(\d+)-([0-9a-f]{16})" + re.escape(ENDING))
+
+
+@dataclass(frozen=True)
+class Backup:
+    """One of them.
+
+    Attributes:
+      epoch: the one to go on with, from 0.
+      step: how many were done.
+      digest: of its content, when it was written.
+    """
+
+    path: Path
+    epoch: int
+    step: int
+    digest: str
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it holds what was written."""
+        return digest(self.path) == self.digest
+
+
+def digest(path: Path) -> str:
+    """Of a file's content."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def all_of(folder: Path) -> list[Backup]:
+    """The backups in a folder, the oldest first."""
+    found = [
+        Backup(path, int(match[1]), int(match[2]), match[3])
+        for path in folder.glob(f"*{ENDING}")
+        if (match := NAME.fullmatch(path.name))
+    ]
+    return sorted(found, key=lambda backup: backup.step)
+
+
+def newest(folder: Path, context: WorkerContext) -> Backup | None:
+    """The last backup that is whole; says what it left out. None if there is none at all.
+
+    Raises:
+      ConfigError: there are backups, and all are damaged.
+    """
+    reasons: list[str] = []
+    for backup in reversed(all_of(folder)):
+        if backup.is_whole:
+            if reasons:
+                context.report(Kind.NOTICE, message=left_out(reasons, backup.step))
+            return backup
+        reasons.append(f"{backup.path.name}: {_('its content is not what was written')}")
+    if reasons:
+        raise none_can_be_read(str(folder), reasons)
+    return None
+
+
+def write(folder: Path, epoch: int, step: int, save: Callable[[Path], None]) -> None:
+    """Has `save` write a backup, which appears when it is whole, and deletes those before the last.
+
+    Raises:
+      OSError: the disk is full, or may not be written to; the backups before are still there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f"part{ENDING}"
+    save(part)
+    part.rename(folder / f"epoch-{epoch}-step-{step}-{digest(part)}{ENDING}")
+    for backup in all_of(folder)[:-KEPT]:
+        backup.path.unlink()
