@@ -26,6 +26,7 @@ from typing import Any
 
 from helpers.errors import ConfigError, PackageError
 from helpers.i18n import _
+from helpers.system.keras_choice import check_one_tensorflow
 
 OLDEST, NEWEST = (3, 10), (3, 15)  # releases of Keras that were tested
 
@@ -232,6 +233,7 @@ def _check_packages() -> None:
             '"tensorflow", or leave it unset.'
         )
         raise PackageError(message.format(variable=BACKEND, backend=backend))
+    check_one_tensorflow()
     try:
         found = metadata.version("keras")
     except metadata.PackageNotFoundError:

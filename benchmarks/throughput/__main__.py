@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         contenders = tuple(contender for contender in FULL if not contender.needs_torch)
     contenders = [c for c in contenders if not args.only or any(o in str(c) for o in args.only)]
-    plan = Plan(1 if args.short else FULL_EPOCHS, args.steps, args.from_step, args.torch_python)
+    epochs = args.epochs or (1 if args.short else FULL_EPOCHS)
+    plan = Plan(epochs, args.steps, args.from_step, args.torch_python)
     rows, failures = measure_all(contenders, plan, args.repeat, args.output / "throughput.csv")
     if rows:
         draw(rows, sentence(machine), args.output / "throughput.svg")
@@ -87,6 +88,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--torch-python", default=sys.executable, help="the interpreter that has PyTorch"
     )
+    parser.add_argument("--epochs", type=_count, help="of each training; 3 by default")
     parser.add_argument("--steps", type=_count, help="stop every training at this step")
     parser.add_argument(
         "--from-step", type=_count, default=FROM_STEP, help="measure from this step on"

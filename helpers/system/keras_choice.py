@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import metadata, util
 
 from helpers.errors import PackageError
@@ -18,6 +19,14 @@ LAST_TESTED = (2, 21)
 ESTIMATOR_VERSION = "2.15.0"
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 KERAS_3 = "0"
+VARIANTS = (  # distributions that write into one folder, tensorflow/
+    "tensorflow",
+    "tensorflow-cpu",
+    "tensorflow-gpu",
+    "tensorflow-rocm",
+    "tf-nightly",
+    "tf-nightly-cpu",
+)
 YES = ("1", "true", "True")  # how TensorFlow reads it
 
 Minor = tuple[int, int]
@@ -42,6 +51,26 @@ def is_keras_3_chosen() -> bool:
     return 3 in _chosen
 
 
+def check_one_tensorflow() -> None:
+    """Raises PackageError if two TensorFlows were installed over each other.
+
+    Their files are mixed then, and the import ends with an undefined symbol, or worse.
+    """
+    found = {}
+    for name in VARIANTS:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    if len(set(found.values())) > 1:
+        message = _(
+            "Two TensorFlows are installed over each other: {found}. Remove both, and install one: "
+            "{command}"
+        )
+        last = max(found.values(), key=_minor)
+        command = f"pip uninstall --yes {' '.join(found)} && pip install tensorflow=={last}"
+        names = ", ".join(f"{name} {version}" for name, version in found.items())
+        raise PackageError(message.format(found=names, command=command))
+
+
 def select_keras_2() -> None:
     """Has TensorFlow take Keras 2 when it is imported; call it before.
 
@@ -49,6 +78,7 @@ def select_keras_2() -> None:
       PackageError: the installed packages do not fit together, or TensorFlow has been imported
         with Keras 3.
     """
+    check_one_tensorflow()
     version = _version("tensorflow")
     if version is None:
         return  # its import will say so
@@ -72,7 +102,7 @@ def select_keras_3() -> None:
     if "tensorflow" in sys.modules and os.environ.get(LEGACY_KERAS) in YES:
         message = _(
             "tensorflow was imported with Keras 2, which Estimator needs, so this process cannot "
-            "have Keras 3. Start another, or call the function by run(…, keras=3): each worker "
+            "have Keras 3. Start another, or call the function by run with keras=3: each worker "
             "imports its own."
         )
         raise PackageError(message)
@@ -81,6 +111,7 @@ def select_keras_3() -> None:
 
 def check_keras_3() -> None:
     """Raises PackageError if the installed TensorFlow has no Keras 3."""
+    check_one_tensorflow()
     version = _version("tensorflow")
     if version is not None and _minor(version) <= LAST_GENUINE:
         message = _(
