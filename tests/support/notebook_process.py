@@ -2,8 +2,9 @@
 
 python -m tests.support.notebook_process ENGINE WORKERS FOLDER [--at STEP --do COMMAND]
 
-ENGINE is one of `tests.support.faults`, by its name. Prints each event as a line of JSON, and at the end {"event": "end"} with `restarts` and `notices`,
-or {"event": "raised"} with `type` and `message`.
+ENGINE is one of `tests.support.faults`, by its name. Prints each event as a line of JSON, and at
+the end {"event": "end"} with `restarts` and `notices`, or {"event": "raised"} with `type` and
+`message`.
 """
 
 from __future__ import annotations
