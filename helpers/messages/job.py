@@ -41,7 +41,7 @@ class Job(ABC):
         Raises:
           ConfigError: a function refers to something that cannot be sent.
         """
-        payload.save(self, path)
+        payload.save(self, path, keras=self.keras)
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cloudpickle
 
 from helpers.errors import ConfigError
 from helpers.i18n import _
 
-if TYPE_CHECKING:
-    from helpers.messages.job import Job
 
-
-def save(job: Job, path: str | Path) -> None:
+def save(job: Any, path: str | Path, *, keras: int) -> None:
     """Writes a `helpers.messages.job.Job` to `path`, readable by its owner alone.
 
     A function defined in a notebook or in `__main__` travels by value, with the globals it
@@ -39,7 +36,7 @@ def save(job: Job, path: str | Path) -> None:
             "and models belong inside the function, which runs in every worker."
         )
         raise ConfigError(message.format(error=error)) from error
-    content = {"job": pickled, "sources": _cell_sources(), "folders": sys.path, "keras": job.keras}
+    content = {"job": pickled, "sources": _cell_sources(), "folders": sys.path, "keras": keras}
     data = pickle.dumps(content)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from helpers.i18n import _
 from helpers.messages.events import Kind
-from helpers.worker.checkpoints import left_out, none_can_be_read
 from helpers.worker.context import WorkerContext
+from helpers.worker.damage import left_out, none_can_be_read
 
 KEPT = 2
 ENDING = ".weights.h5"  # Keras asks for it

@@ -6,11 +6,10 @@ import os
 import re
 from pathlib import Path
 
-from helpers.errors import ConfigError
 from helpers.estimator import tf
-from helpers.i18n import _
 from helpers.messages.events import Kind
 from helpers.worker.context import WorkerContext
+from helpers.worker.damage import left_out, none_can_be_read
 
 KERAS_STEP = "train_counter/.ATTRIBUTES/VARIABLE_VALUE"  # in the backups of BackupAndRestore
 
@@ -89,21 +88,6 @@ def drop_damaged(folder: str, context: WorkerContext) -> None:
             context.report(Kind.NOTICE, message=left_out(reasons, _step_in(path)))
         return
     raise none_can_be_read(folder, reasons)
-
-
-def none_can_be_read(folder: str, reasons: list[str]) -> ConfigError:
-    """The error where every checkpoint is damaged."""
-    message = _(
-        "No checkpoint in {model_dir} can be read ({reasons}). Name another model_dir, or delete "
-        "this one to begin at step 0."
-    )
-    return ConfigError(message.format(model_dir=folder, reasons="; ".join(reasons)))
-
-
-def left_out(reasons: list[str], step: int) -> str:
-    """The sentence on damaged checkpoints, and where training goes on."""
-    message = _("Damaged checkpoints were left out ({reasons}); training goes on from step {step}.")
-    return message.format(reasons="; ".join(reasons), step=step)
 
 
 def _step_in(path: str) -> int:

@@ -27,8 +27,13 @@ def context(told: list[dict[str, Any]]) -> WorkerContext:
 
 
 def write(folder: Path, *steps: int) -> None:
+    """A backup at each of these steps, which holds their number."""
     for step in steps:
-        backups.write(folder, step // 100, step, lambda path, s=step: path.write_text(f"step {s}"))
+
+        def save(path: Path, text: str = f"step {step}") -> None:
+            path.write_text(text)
+
+        backups.write(folder, step // 100, step, save)
 
 
 def test_two_are_kept_and_the_last_is_gone_on_from(
