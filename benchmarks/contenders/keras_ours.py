@@ -11,11 +11,14 @@ from benchmarks.contenders.report import Arguments, Report
 from helpers import LocalCluster, input_fn
 from helpers.estimator import tf
 from helpers.keras import ReportSteps
+from helpers.system.keras_choice import is_keras_3_chosen
 from helpers.worker.context import WorkerContext
 
 
 def train(args: Arguments, context: WorkerContext) -> float | None:
-    """Trains in every worker; the chief returns the accuracy."""
+    """Trains in every worker, with the Keras it has; the chief returns the accuracy."""
+    if is_keras_3_chosen():
+        import helpers.keras_3  # noqa: F401
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     params = {"batch_size": args.batch_size}
     dataset = strategy.distribute_datasets_from_function(

@@ -6,10 +6,12 @@ import os
 import shutil
 import tempfile
 import threading
+import warnings
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +19,8 @@ from helpers.cluster.deadlines import Deadlines
 from helpers.errors import ClusterError, ConfigError
 from helpers.i18n import _
 from helpers.messages import words
-from helpers.messages.events import Event
-from helpers.messages.job import EstimatorJob, estimator_job
+from helpers.messages.events import Event, Kind
+from helpers.messages.job import EstimatorJob, FunctionJob, estimator_job
 from helpers.results.progress import follow
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import MIRRORED, MULTI_WORKER
@@ -126,9 +128,42 @@ class Cluster(ABC):
                 replicas=self.workers if self.strategy == MIRRORED else 1,
             )
             check_writable(result.model_dir)
-            with closing(self._train(job, run_folder)) as events:
+            with closing(self._do(job, run_folder, self.deadlines)) as events:
                 follow(events, result, on_event=on_event, progress=progress)
         return result
+
+    def _call(
+        self,
+        job: FunctionJob,
+        callers: Sequence[str],
+        timeout: float,
+        on_event: Callable[[Event], None] | None,
+    ) -> list[Any]:
+        """Has a function called, and waits for the end.
+
+        Args:
+          callers: the tasks that call it.
+          timeout: seconds for the function, from the start or from the last step it reported.
+
+        Returns: what it returned in each of these tasks, in order.
+        """
+        values: dict[str, Any] = {}
+        notices: set[str] = set()  # several workers may give the same
+        deadlines = replace(self.deadlines, progress=timeout)
+        with self._working():
+            self._connect()
+            with closing(self._do(job, self._new_folder(), deadlines)) as events:
+                for event in events:
+                    if event["event"] == Kind.RESTART:
+                        values.clear()
+                    if event["event"] == Kind.RESULT:
+                        values[event["task"]] = event["value"]
+                    if event["event"] == Kind.NOTICE and event["message"] not in notices:
+                        notices.add(event["message"])
+                        warnings.warn(event["message"], stacklevel=3)
+                    if on_event:
+                        on_event(event)
+        return [values[task] for task in callers]
 
     @abstractmethod
     def stop(self) -> None:
@@ -164,8 +199,10 @@ class Cluster(ABC):
         return _("training") if self._at_work.locked() else _("idle")
 
     @abstractmethod
-    def _train(self, job: EstimatorJob, folder: Path) -> Generator[Event, None, None]:
-        """Does the job in every task, in a folder of its own; closing the generator ends it."""
+    def _do(
+        self, job: EstimatorJob | FunctionJob, folder: Path, deadlines: Deadlines
+    ) -> Generator[Event, None, None]:
+        """Does a job in every task, in a folder of its own; closing the generator ends it."""
 
     @abstractmethod
     def _already(self) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from helpers.cluster.readiness import get_ready, is_getting_ready
 from helpers.cluster.supervisor import Supervisor
 from helpers.errors import check_count
 from helpers.i18n import _
-from helpers.messages.events import Event, Kind
+from helpers.messages.events import Event
 from helpers.messages.job import EstimatorJob, FunctionJob
 from helpers.strategies import (
     MULTI_WORKER,
@@ -140,37 +138,17 @@ class LocalCluster(Cluster):
 
         Raises: as `train`.
         """
-        values: dict[str, Any] = {}
-        notices: set[str] = set()  # several workers may give the same
-        deadlines = replace(self.deadlines, progress=timeout)
-        job, evaluator = FunctionJob(function, beside, keras), beside is not None
         if keras == 3:
             check_keras_3()
-        with (
-            self._working(),
-            closing(self._run(job, self._new_folder(), evaluator, deadlines)) as events,
-        ):
-            for event in events:
-                if event["event"] == Kind.RESTART:
-                    values.clear()
-                if event["event"] == Kind.RESULT:
-                    values[event["task"]] = event["value"]
-                if event["event"] == Kind.NOTICE and event["message"] not in notices:
-                    notices.add(event["message"])
-                    warnings.warn(event["message"], stacklevel=2)
-                if on_event:
-                    on_event(event)
         callers = ["chief 0"] if self.ps else [f"worker {k}" for k in range(self.workers)]
-        return [values[task] for task in callers + ["evaluator 0"] * evaluator]
+        job = FunctionJob(function, beside, keras)
+        return self._call(job, callers + ["evaluator 0"] * job.has_evaluator, timeout, on_event)
 
     def stop(self) -> None:
         """Ends a running training, from any thread; does nothing when none runs."""
         with self._lock:
             if self._supervisor and self._running:
                 self._supervisor.stop()
-
-    def _train(self, job: EstimatorJob, folder: Path) -> Generator[Event, None, None]:
-        return self._run(job, folder, job.evaluate == "beside", self.deadlines)
 
     def _state(self) -> str:
         if is_getting_ready() and not self._at_work.locked():
@@ -184,19 +162,16 @@ class LocalCluster(Cluster):
         )
         return message.format(cluster=self)
 
-    def _run(
-        self,
-        job: EstimatorJob | FunctionJob,
-        folder: Path,
-        evaluator: bool,
-        deadlines: Deadlines,
+    def _do(
+        self, job: EstimatorJob | FunctionJob, folder: Path, deadlines: Deadlines
     ) -> Generator[Event, None, None]:
-        """Does a job in every task, under supervision."""
         payload = folder / "payload.pkl"
         job.save(payload)
         network = Network.create(self.bandwidth) if self.isolated else None
         processes = 1 if self.strategy in ONE_PROCESS else self.workers
-        launcher = Launcher(processes, self.ps, evaluator, payload, folder, network, job.keras)
+        launcher = Launcher(
+            processes, self.ps, job.has_evaluator, payload, folder, network, job.keras
+        )
         supervisor = Supervisor(launcher, job.serves, deadlines, self.max_restarts)
         with self._lock:
             self._supervisor, self._running = supervisor, True

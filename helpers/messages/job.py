@@ -35,6 +35,11 @@ class Job(ABC):
     def serves(self, config: TFConfig) -> bool:
         """Whether a task only serves: it never ends by itself."""
 
+    @property
+    @abstractmethod
+    def has_evaluator(self) -> bool:
+        """Whether one more process, the evaluator, has a part in it."""
+
     def save(self, path: str | Path) -> None:
         """Writes it to a file, a payload, that `python -m helpers.worker` takes.
 
@@ -66,6 +71,11 @@ class EstimatorJob(Job):
     def serves(self, config: TFConfig) -> bool:
         """As `Job.serves`: parameter servers do."""
         return config.task.type == PS
+
+    @property
+    def has_evaluator(self) -> bool:
+        """As `Job.has_evaluator`."""
+        return self.evaluate == "beside"
 
 
 def estimator_job(
@@ -138,3 +148,8 @@ class FunctionJob(Job):
     def serves(self, config: TFConfig) -> bool:
         """As `Job.serves`: workers and parameter servers of a coordinator do."""
         return config.is_server
+
+    @property
+    def has_evaluator(self) -> bool:
+        """As `Job.has_evaluator`."""
+        return self.beside is not None

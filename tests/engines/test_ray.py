@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import importlib.util
@@ -28,9 +29,11 @@ from helpers.errors import ClusterError, ConfigError, PackageError, StoppedError
 from helpers.estimator import tf
 from helpers.messages.events import Event
 from helpers.results.training_result import TrainingResult
+from helpers.worker.context import WorkerContext
 from helpers.worker.program import Worker
 from tests.support import ROOT
-from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
+from tests.support.faults import needs_keras_3
+from tests.support.functions import PARAMS, keras_fit, tiny_input_fn, tiny_model_fn
 from tests.support.processes import is_running, wait_until
 from tests.support.two_hosts import TwoHosts, why_not
 
@@ -264,6 +267,32 @@ def events_of(driver: subprocess.Popen[str]) -> Iterator[Event]:
     for line in driver.stdout:
         if line.startswith("{"):
             yield json.loads(line)
+
+
+def place_and_keras(context: WorkerContext) -> list[Any]:
+    """Who a worker is, and where its Keras comes from."""
+    return [context.config.task.index, tf.keras.Model.__module__.partition(".")[0]]
+
+
+@pytest.mark.ray
+def test_a_function_is_called_in_every_worker(cluster: RayCluster) -> None:
+    kinds = []
+    answers = cluster.run(place_and_keras, on_event=lambda event: kinds.append(event["event"]))
+    package = tf.keras.Model.__module__.partition(".")[0]
+    assert answers == [[0, package], [1, package]]
+    assert {"started", "ready", "result"} <= set(kinds)
+    with pytest.raises(UserCodeError, match="ZeroDivisionError"):
+        cluster.run(lambda: 1 // 0)
+
+
+@pytest.mark.ray
+@needs_keras_3
+def test_keras_3_trains_on_ray(cluster: RayCluster, tmp_path: Path) -> None:
+    fit = functools.partial(keras_fit, backup_dir=str(tmp_path), steps=100, backup_every=50)
+    answers = cluster.run(functools.partial(fit, own=True), keras=3)
+    assert [answer["step"] for answer in answers] == [100, 100]
+    assert answers[0]["weight"] == answers[1]["weight"] == pytest.approx(2, abs=0.2)
+    assert [found[1] for found in cluster.run(place_and_keras, keras=3)] == ["keras", "keras"]
 
 
 def drive(address: str, storage: str, steps: str) -> None:

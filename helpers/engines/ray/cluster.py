@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from helpers.cluster.base import MAX_RESTARTS, STEP_TIMEOUT_SECONDS, Cluster, check_writable
-from helpers.cluster.deadlines import default_start_timeout
+from helpers.cluster.deadlines import Deadlines, default_start_timeout
 from helpers.errors import ConfigError, PackageError, check_count, unknown_choice
 from helpers.i18n import _, language
 from helpers.messages.events import Event
-from helpers.messages.job import EstimatorJob
+from helpers.messages.job import EstimatorJob, FunctionJob
 from helpers.strategies import COLLECTIVES, check_collective
 from helpers.system.keras_choice import select_keras_2
 from helpers.system.machine import cores
@@ -88,7 +88,39 @@ class RayCluster(Cluster):
         """Ends a running training, from any thread; does nothing when none runs."""
         self._stopped.set()
 
-    def _train(self, job: EstimatorJob, folder: Path) -> Generator[Event, None, None]:
+    def run(
+        self,
+        function: Callable[..., Any],
+        *,
+        keras: int = 2,
+        timeout: float = 300.0,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> list[Any]:
+        """Calls any function in every worker and waits for the end.
+
+        As `LocalCluster.run`, but there is no evaluator.
+
+        Args:
+          function: what to call; it makes its own strategy, and `TF_CONFIG` is set.
+          keras: which Keras `tf.keras` is in the workers: 2, or 3, for which their TensorFlow must
+            be 2.16 or later.
+          timeout: seconds for the function, from the start or, if it reports steps
+            (`helpers.keras.ReportSteps`), from the last one.
+          on_event: called with every event, in this thread; see `helpers.messages.events`.
+
+        Returns: for each worker in order, what the function returned: numbers, strings, None, lists
+          and dicts.
+
+        Warns: what the reader should know besides, as `TrainingResult.notices`.
+
+        Raises: as `train`.
+        """
+        callers = [f"worker {k}" for k in range(self.workers)]
+        return self._call(FunctionJob(function, keras=keras), callers, timeout, on_event)
+
+    def _do(
+        self, job: EstimatorJob | FunctionJob, folder: Path, deadlines: Deadlines
+    ) -> Generator[Event, None, None]:
         from helpers.engines.ray.tasks import RayRun
         from helpers.engines.ray.watch import watch
 
@@ -97,8 +129,9 @@ class RayCluster(Cluster):
             workers=self.workers,
             gpus=self.collective == "NCCL",
             max_restarts=self.max_restarts,
-            deadlines=self.deadlines,
+            deadlines=deadlines,
             language=language(),
+            keras=job.keras,
         )
         job.save(run.payload)
         return watch(run, self._stopped)

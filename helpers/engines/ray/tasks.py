@@ -19,6 +19,7 @@ from helpers.cluster.deadlines import Deadlines
 from helpers.errors import ClusterError
 from helpers.i18n import set_language
 from helpers.messages.events import Event, Kind, decode, encode
+from helpers.system.keras_choice import KERAS_3, LEGACY_KERAS
 from helpers.system.ports import without_proxies
 from helpers.tf_config import TFConfig
 from helpers.worker.program import Worker
@@ -39,6 +40,7 @@ class RayRun:
       max_restarts: how many faults are answered with a new group.
       deadlines: when a silence counts as a fault.
       language: of the messages.
+      keras: which Keras the workers import.
     """
 
     folder: Path
@@ -47,6 +49,7 @@ class RayRun:
     max_restarts: int
     deadlines: Deadlines
     language: str
+    keras: int
 
     @property
     def payload(self) -> Path:
@@ -162,6 +165,11 @@ FIT_ENVIRONMENT = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path of the reader's means what it always means
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
 }
+
+
+def fit_environment(keras: int) -> dict[str, str]:
+    """The variables of Ray's trainer and of its workers, in which Ray imports TensorFlow first."""
+    return FIT_ENVIRONMENT | ({LEGACY_KERAS: KERAS_3} if keras == 3 else {})
 
 
 def work(config: Mapping[str, Any]) -> None:

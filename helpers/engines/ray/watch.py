@@ -10,7 +10,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from helpers.cluster.deadlines import WatchClock
-from helpers.engines.ray.tasks import FIT_ENVIRONMENT, Mailbox, RayRun, fit, open_mail
+from helpers.engines.ray.tasks import Mailbox, RayRun, fit, fit_environment, open_mail
 from helpers.errors import ClusterError, StoppedError
 from helpers.i18n import _, ngettext
 from helpers.messages.events import Event, Kind, watched
@@ -32,7 +32,7 @@ def watch(run: RayRun, stopped: threading.Event) -> Generator[Event, None, None]
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
     mailbox = ray.remote(Mailbox).options(**options).remote()
-    environment = {"env_vars": FIT_ENVIRONMENT}
+    environment = {"env_vars": fit_environment(run.keras)}
     trainer = ray.remote(fit).options(max_retries=0, runtime_env=environment, **options)
     running = trainer.remote(run, mailbox)
     try:

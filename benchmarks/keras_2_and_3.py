@@ -1,0 +1,116 @@
+"""Keras 3 beside Keras 2: the same `fit` on the same cluster of two workers, in turns.
+
+    python -m benchmarks.keras_2_and_3 [--rounds 5] [--output FOLDER]
+
+Needs TensorFlow 2.16 or later. Both have their workers ready when the clock starts. Writes
+`results/keras_2_and_3.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import RESULTS
+from benchmarks.contenders.keras_ours import train
+from benchmarks.contenders.ours import Watch
+from benchmarks.contenders.report import Arguments, Report
+from benchmarks.page import page, publish
+from benchmarks.throughput.lineup import GOAL_ACCURACY
+from benchmarks.throughput.measure import throughput
+from helpers import LocalCluster
+from helpers.cluster.fork_client import ForkServer
+from helpers.cluster.processes import common_environment
+from helpers.params import DEFAULT_PARAMS
+
+WORKERS, BATCH, FROM_STEP, MOST_EPOCHS = 2, 64, 100, 3
+KERAS = (2, 3)
+
+
+class Measured(NamedTuple):
+    """What one run showed; examples per second, seconds, and the test accuracy."""
+
+    throughput: float
+    first_step: float
+    result: float
+    accuracy: float
+
+
+def measure(keras: int, epochs: int) -> Measured:
+    """Trains and evaluates."""
+    with tempfile.TemporaryDirectory() as folder, LocalCluster(WORKERS, max_restarts=0) as cluster:
+        args = Arguments(
+            folder=Path(folder),
+            rank=0,
+            workers=WORKERS,
+            batch_size=BATCH,
+            epochs=epochs,
+            limit=None,
+            learning_rate=DEFAULT_PARAMS["learning_rate"],
+            momentum=DEFAULT_PARAMS["momentum"],
+            mnist=None,
+        )
+        watch = Watch(cluster)
+        begun = time.time()
+        accuracy, *_others = cluster.run(partial(train, args), keras=keras, on_event=watch)
+        ended = time.time()
+    speed = throughput([Report(args.global_batch, watch.marks)], FROM_STEP)
+    assert speed is not None
+    return Measured(speed, watch.marks[0][1] - begun, ended - begun, accuracy)
+
+
+def get_ready() -> None:
+    """Has workers of both kinds got ready."""
+    for keras in KERAS:
+        server = ForkServer.get(common_environment(keras))
+        while not server.is_ready:
+            time.sleep(0.1)
+
+
+def epochs_to_goal() -> int:
+    """How many both need for 97 %: they compute the same."""
+    for epochs in range(1, MOST_EPOCHS):
+        if all(measure(keras, epochs).accuracy >= GOAL_ACCURACY for keras in KERAS):
+            return epochs
+    return MOST_EPOCHS
+
+
+def row(name: str, found: list[Measured]) -> str:
+    """Medians, as a line of the table."""
+    speed, first, result, accuracy = (
+        statistics.median(column) for column in zip(*found, strict=True)
+    )
+    return f"| {name} | {speed:,.0f} | {first:.1f} | {result:.1f} | {accuracy:.4f} |"
+
+
+def main() -> None:
+    """Measures, prints, and writes."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    get_ready()
+    epochs = epochs_to_goal()
+    runs: dict[int, list[Measured]] = {keras: [] for keras in KERAS}
+    for _round in range(args.rounds):
+        for keras, found in runs.items():
+            found.append(measure(keras, epochs))
+    releases = {2: version("tf-keras"), 3: version("keras")}
+    rows = [row(f"Keras {releases[keras]}", found) for keras, found in runs.items()]
+    pairs = list(zip(runs[3], runs[2], strict=True))
+    ratios = [[a / b for a, b in zip(three, two, strict=True)] for three, two in pairs]
+    shown = " | ".join(f"{statistics.median(column):.2f}" for column in zip(*ratios, strict=True))
+    rows.append(f"| Keras 3 / Keras 2, median of {args.rounds} rounds | {shown} |")
+    columns = [f"two workers, batch {BATCH}, {epochs} epochs", "examples/s"]
+    columns += ["to the first step, s", "to 97 %, s", "accuracy"]
+    publish(page("Keras 3 beside Keras 2", columns, rows), args.output, "keras_2_and_3.md")
+
+
+if __name__ == "__main__":
+    main()
