@@ -1,10 +1,11 @@
 """A table of what Keras 3 can do on several workers, with `helpers.keras_3`.
 
-    python -m benchmarks.keras_3 --python .venv-newest/bin/python [--python …]
+    python -m benchmarks.keras_3 --python .venv-newest/bin/python [--python …] [--short …]
 
-Each interpreter brings a TensorFlow and a Keras; this package need not be installed there. Every
-cell is two runs, by one worker and by two, on the same data from the same weights. Ends with 1 if
-a case is not as it must be.
+Each interpreter brings a TensorFlow and a Keras; this package need not be installed there. With
+`--short` it runs only cases in which a replaced function decides. Every cell is two runs, by one
+worker and by two, on the same data from the same weights. Ends with 1 if a case is not as it must
+be.
 """
 
 from __future__ import annotations
@@ -20,6 +21,19 @@ from benchmarks.keras_3.runs import verdicts, versions
 from benchmarks.keras_3.verdict import AGREE, Answers, Verdict
 from benchmarks.page import page, publish
 
+SHORT = (  # at least one for each replaced function
+    "Sequential",
+    "not built before `fit`",
+    "NumPy arrays",
+    "BatchNormalization",
+    "a shorter last batch",
+    "`clipnorm`",
+    "`gradient_accumulation_steps`",
+    "loss scaling, an infinite example",
+    "`steps_per_execution`",
+    "`jit_compile`",
+)
+
 
 @dataclass(frozen=True)
 class Column:
@@ -33,7 +47,7 @@ class Column:
 def cell(verdict: Verdict | None, claim: str) -> str:
     """As the table has it."""
     if verdict is None:
-        return ""
+        return "—"
     if not verdict.works:
         return f"{'refused' if verdict.holds else 'no'}: {verdict.reason.splitlines()[0][:200]}"
     if claim == AGREE:
@@ -53,20 +67,25 @@ def table(columns: Sequence[Column]) -> list[str]:
     return rows
 
 
+def measure(python: str, names: Sequence[str]) -> Column:
+    """Runs the cases in an environment, and says at once what came of them."""
+    own, tensorflow, keras = versions(python)
+    found, judged = verdicts(python, names)
+    title = f"TensorFlow {tensorflow}, Keras {keras}, Python {own}"
+    bad = {name: verdict for name, verdict in judged.items() if not verdict.holds}
+    print(title, f"{len(judged) - len(bad)} of {len(judged)} as they must be", bad, flush=True)
+    return Column(title, found, judged)
+
+
 def main() -> int:
     """The program."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.keras_3")
-    parser.add_argument("--python", action="append", default=None, help="an interpreter; several")
+    parser.add_argument("--python", action="append", help="an interpreter; several")
+    parser.add_argument("--short", action="append", default=[], help="one for a few cases; several")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
-    columns = []
-    for python in args.python or [sys.executable]:
-        own, tensorflow, keras = versions(python)
-        found, judged = verdicts(python)
-        title = f"TensorFlow {tensorflow}, Keras {keras}, Python {own}"
-        columns.append(Column(title, found, judged))
-        bad = {name: v for name, v in judged.items() if not v.holds}
-        print(title, f"{len(judged) - len(bad)} of {len(judged)} as they must be", bad, flush=True)
+    columns = [measure(python, ()) for python in args.python or [sys.executable]]
+    columns += [measure(python, SHORT) for python in args.short]
     titles = ["two workers, beside one", *(column.title for column in columns)]
     text = page("Keras 3 on several workers", titles, table(columns))
     publish(text, args.output, "keras_3.md")
