@@ -68,7 +68,8 @@ test-ray:  ## Ray on Python 3.11: one machine, and two hosts of which one is los
 	@.venv-ray/bin/python -m pytest -m ray
 
 lab: environment  ## open JupyterLab on the lessons of a language
-	@$(PY) -m jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks/$(IN)
+	@$(PY) -m jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks/$(IN) \
+		$$([ "$$(id -u)" -ne 0 ] || echo --ServerApp.allow_root=True)
 
 app: environment  ## the panel alone, as a page
 	@$(PY) -m voila --Voila.ip=127.0.0.1 notebooks/panel.ipynb
