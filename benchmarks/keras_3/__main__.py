@@ -57,13 +57,16 @@ def cell(verdict: Verdict | None, claim: str) -> str:
 
 def table(columns: Sequence[Column]) -> list[str]:
     """A row for each case, under the name of its group; a column for each environment."""
-    rows, group = [], None
-    for name, answer in columns[0].answers.items():
-        if answer["group"] != group:
-            group = answer["group"]
-            rows.append(f"| **{group}** |{' |' * len(columns)}")
-        cells = [cell(column.verdicts.get(name), answer["claim"]) for column in columns]
-        rows.append(f"| {' | '.join([name, *cells])} |")
+    groups: dict[str, dict[str, str]] = {}
+    for column in columns:
+        for name, answer in column.answers.items():
+            groups.setdefault(answer["group"], {})[name] = answer["claim"]
+    rows = []
+    for group, claims in groups.items():
+        rows.append(f"| **{group}** |{' |' * len(columns)}")
+        for name, claim in claims.items():
+            cells = [cell(column.verdicts.get(name), claim) for column in columns]
+            rows.append(f"| {' | '.join([name, *cells])} |")
     return rows
 
 

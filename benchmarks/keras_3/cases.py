@@ -70,7 +70,9 @@ def of_models() -> dict[str, Case]:
         "frozen layers": Case(group, models.frozen),
         "convolution and pooling": Case(group, models.convolutional, by("SGD", 0.01)),
         "recurrent": Case(group, models.recurrent),
-        "embedding, attention, LayerNormalization": Case(group, models.attentive),
+        "embedding, attention, LayerNormalization": Case(
+            group, models.attentive, by("SGD", 0.01), tolerance=2e-6
+        ),
         "a regularizer": Case(group, models.with_first(kernel_regularizer="l2")),
         "a constraint": Case(
             group, models.with_first(kernel_constraint=keras.constraints.MaxNorm(0.5))
