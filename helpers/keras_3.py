@@ -161,8 +161,9 @@ def _summed_first(apply: Callable[..., Any]) -> Callable[..., Any]:
         import tensorflow as tf
 
         context, strategy = tf.distribute.get_replica_context(), tf.distribute.get_strategy()
-        here = len(strategy.extended.worker_devices)
-        if context is None or here > 1 or not is_collective(strategy):
+        if context is None or not is_collective(strategy):
+            return apply(self, grads, trainable_variables)
+        if len(strategy.extended.worker_devices) > 1:
             return apply(self, grads, trainable_variables)
         summed = context.all_reduce(tf.distribute.ReduceOp.SUM, grads)
 

@@ -48,8 +48,8 @@ def train_func(config: dict[str, Any]) -> None:
         )
         model.compile(
             optimizer=tf.keras.optimizers.SGD(learning_rate=config["lr"]),
-            loss=tf.keras.losses.mean_squared_error,
-            metrics=[tf.keras.metrics.mean_squared_error],
+            loss=tf.keras.losses.MeanSquaredError(),
+            metrics=[tf.keras.metrics.MeanSquaredError()],
         )
     x = np.linspace(-1, 1, 512, dtype="float32")[:, None]
     dataset = tf.data.Dataset.from_tensor_slices((x, 2 * x + 1))
