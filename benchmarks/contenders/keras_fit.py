@@ -74,7 +74,8 @@ def evaluate(weights: list[Any]) -> float:
     network = make_network()
     network.build((None, 28, 28, 1))
     network.set_weights(weights)
-    network.compile(metrics=["sparse_categorical_accuracy"])
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)  # Keras 3 asks for one
+    network.compile(loss=loss, metrics=["sparse_categorical_accuracy"])
     return float(network.evaluate(input_fn("eval"), verbose=0, return_dict=True)[_ACCURACY])
 
 
