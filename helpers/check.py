@@ -7,14 +7,17 @@ other numbers. A task has parts, checked in order up to the first that fails; ea
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from helpers.errors import UserCodeError, unknown_choice
-from helpers.exercises.parts import Exercise, Part, Wrong
-from helpers.i18n import _, gettext_noop, number
+from helpers.exercises.observation import packed, unpacked
+from helpers.exercises.parts import Exercise, Part, Wrong, does_not_run
+from helpers.i18n import _, number
 
 MODULES = {  # where each task is checked; imported when it is
     "third_worker": "train_on_two_workers",
@@ -60,8 +63,14 @@ MODULES = {  # where each task is checked; imported when it is
     "restored": "move_to_keras",
     "train_to": "move_to_keras",
     "served": "move_to_keras",
+    "ported": "keras_3_on_several_workers",
+    "shares": "keras_3_on_several_workers",
+    "finished": "keras_3_on_several_workers",
 }
-READ_TASK = gettext_noop("Read the task again, and run your own code to see what it does.")
+
+Observer = Callable[[str, Mapping[str, Any]], Any]
+# Set by whoever has answers run in another process than this one, and judges them here.
+observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
 def check(name: str, answers: Mapping[str, Any] | None = None, **case: Any) -> float:
@@ -76,12 +85,13 @@ def check(name: str, answers: Mapping[str, Any] | None = None, **case: Any) -> f
       ConfigError: there is no such task.
     """
     task = find_task(name)
+    case = {**task.case, **case}
+    observe = observer.get() or functools.partial(_observed_here, answers=answers)
     earned = 0.0
     lines: list[str] = []
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # nbgrader takes any word there for failure
-            case = {**task.case, **case}
-            seen = _run(task.observe, _answer(name, answers), case)
+            seen = observe(name, task.asked(case))
             for part in task.parts:
                 _run(part.judge, seen, case)
                 earned += part.points
@@ -90,6 +100,20 @@ def check(name: str, answers: Mapping[str, Any] | None = None, **case: Any) -> f
         lines += _report(task.parts[len(lines)], wrong)
     print(_head(name, earned, task.points), *lines, sep="\n")
     return earned
+
+
+def observed(name: str, case: Mapping[str, Any], answers: Mapping[str, Any] | None = None) -> Any:
+    """What the answer to a task does in a case.
+
+    Raises:
+      Wrong: there is no answer, or it raises.
+    """
+    return _run(find_task(name).observe, _answer(name, answers), case)
+
+
+def _observed_here(name: str, case: Mapping[str, Any], answers: Mapping[str, Any] | None) -> Any:
+    """By the way that an observation takes elsewhere, so that marks are what readers see."""
+    return unpacked(packed(observed(name, case, answers)))
 
 
 def find_task(name: str) -> Exercise:
@@ -119,8 +143,7 @@ def _run(function: Callable[..., Any], subject: Any, case: Mapping[str, Any]) ->
     except Exception as error:  # whatever the reader's code raises
         if isinstance(error, UserCodeError) and error.raised == NotImplementedError.__name__:
             raise _empty() from None
-        found = f"{type(error).__name__}: {error}"
-        raise Wrong(_("an answer that runs"), found, _(READ_TASK)) from error
+        raise does_not_run(f"{type(error).__name__}: {error}") from error
 
 
 def _answer(name: str, answers: Mapping[str, Any] | None) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from helpers.i18n import _
+from helpers.i18n import _, join_items
 
 
 class LessonError(Exception):
@@ -61,11 +61,20 @@ class StoppedError(ClusterError):
 def unknown_choice(name: str, value: object, allowed: Iterable[object]) -> ConfigError:
     """The error for a parameter `name` whose `value` is none of `allowed`."""
     message = _("{name}={value!r} is unknown. Choose one of {allowed}.")
-    return ConfigError(message.format(name=name, value=value, allowed=", ".join(map(str, allowed))))
+    return ConfigError(
+        message.format(name=name, value=value, allowed=join_items(map(str, allowed)))
+    )
 
 
-def check_count(name: str, value: object) -> None:
-    """Raises ConfigError unless the `value` of parameter `name` is a whole number from 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        message = _("{name}={value!r} must be a whole number from 1.")
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Raises ConfigError unless the `value` of parameter `name` is a whole number from `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        message = _("{name}={value!r} must be a whole number from {least}.")
+        raise ConfigError(message.format(name=name, value=value, least=least))
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Raises ConfigError unless the `value` of parameter `name` is a number above 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:  # or NaN
+        message = _("{name}={value!r} must be a number of seconds above 0.")
         raise ConfigError(message.format(name=name, value=value))

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.cluster.deadlines import Deadlines
-from helpers.errors import ClusterError, ConfigError
+from helpers.errors import ClusterError, ConfigError, check_count, check_seconds
 from helpers.i18n import _
 from helpers.messages import words
 from helpers.messages.events import Event, Kind
 from helpers.messages.job import EstimatorJob, FunctionJob, estimator_job
+from helpers.messages.values import unpacked
 from helpers.results.progress import follow
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import MIRRORED, MULTI_WORKER
@@ -57,6 +58,9 @@ class Cluster(ABC):
     ) -> None:
         self.workers = workers
         self.collective = collective
+        check_count("max_restarts", max_restarts, least=0)
+        check_seconds("start_timeout", start_timeout)
+        check_seconds("step_timeout", step_timeout)
         self.max_restarts = max_restarts
         self.deadlines = Deadlines(start_timeout, silence=step_timeout, progress=step_timeout)
         self._at_work = threading.Lock()
@@ -83,9 +87,12 @@ class Cluster(ABC):
         `RunConfig(train_distribute=…)`. A fault restarts all workers from the last checkpoint.
 
         Args:
-          model_fn, input_fn: as `tf.estimator.Estimator` takes them. `input_fn` returns one
-            epoch, a `tf.data.Dataset` of (features, labels) batches; in "train" mode it is
-            repeated, and its `input_context` says which shard to read.
+          model_fn, input_fn: as `tf.estimator.Estimator` takes them, in any of its forms: `mode`,
+            `params`, `config` and `input_context` go to those that have arguments of these names.
+            `input_fn` returns one epoch, a `tf.data.Dataset` of (features, labels) batches; in
+            "train" mode it is repeated, and its `input_context` says which shard to read. Or it
+            returns tensors: then `steps` is needed, every evaluation reads them to their end, and
+            a restart begins with the first ones again.
           epochs: passes over the data; or
           steps: the global step to train to. One of the two, else one epoch.
           params: hyper-parameters for both functions, over
@@ -157,12 +164,15 @@ class Cluster(ABC):
                     if event["event"] == Kind.RESTART:
                         values.clear()
                     if event["event"] == Kind.RESULT:
-                        values[event["task"]] = event["value"]
+                        values[event["task"]] = unpacked(event["value"])
                     if event["event"] == Kind.NOTICE and event["message"] not in notices:
                         notices.add(event["message"])
                         warnings.warn(event["message"], stacklevel=3)
                     if on_event:
                         on_event(event)
+        for task in callers:
+            if task not in values:
+                raise _ended_early(task)
         return [values[task] for task in callers]
 
     @abstractmethod
@@ -247,3 +257,11 @@ def check_writable(model_dir: str) -> None:
             "that you may write to, on a disk with room."
         )
         raise ConfigError(message.format(model_dir=model_dir, reason=error.strerror)) from None
+
+
+def _ended_early(task: str) -> ClusterError:
+    message = _(
+        "{task} ended, with exit code 0, before its function had returned anything. Does something "
+        "in it call os._exit? Let it return instead."
+    )
+    return ClusterError(message.format(task=task))

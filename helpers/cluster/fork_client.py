@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from helpers.cluster.fork_server import READY, Request, claim
-from helpers.system.keras_choice import LEGACY_KERAS
+from helpers.system import keras_choice
 from helpers.system.machine import nvidia_gpus
 
 POLL_SECONDS = 0.1
+END_SECONDS = 1.0
 STATUS_BYTES = 100  # more than a number and a code take
 
 
@@ -70,7 +71,7 @@ class ForkServer:
       environment: of the server, and of what it forks.
     """
 
-    _servers: ClassVar[dict[str | None, ForkServer]] = {}  # by the Keras they import
+    _servers: ClassVar[dict[int, ForkServer]] = {}  # by the Keras they import
     _lock = threading.Lock()
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -88,7 +89,7 @@ class ForkServer:
             )
         self._ready = False
         # When the last reference goes, and when this program ends.
-        self.end = weakref.finalize(self, _end, self._process, os.getpid())
+        self.end = weakref.finalize(self, _end, self._process, self._requests, os.getpid())
 
     @classmethod
     def get(cls, environment: Mapping[str, str], after: ForkServer | None = None) -> ForkServer:
@@ -99,7 +100,7 @@ class ForkServer:
           environment: what it must have.
           after: one that is of no use any more.
         """
-        keras = environment.get(LEGACY_KERAS)
+        keras = keras_choice.asked_for(environment)
         with cls._lock:
             server = cls._servers.get(keras)
             if server and (server is after or not server.serves(environment)):
@@ -136,12 +137,13 @@ class ForkServer:
         socket.send_fds(self._requests, [request.encode()], descriptors)
 
 
-def _end(server: subprocess.Popen[bytes], owner: int) -> None:
+def _end(server: subprocess.Popen[bytes], requests: socket.socket, owner: int) -> None:
     if owner == os.getpid():  # not in a fork of the notebook's process
-        server.kill()
-        server.wait()
+        requests.close()  # it ends, but for workers of this program: after them
         assert server.stdin is not None
-        server.stdin.close()
+        server.stdin.close()  # if it still imports, it is killed
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(END_SECONDS)
 
 
 class ForkedProcess:

@@ -27,9 +27,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from helpers.messages.events import EVENT_FD
-from helpers.system import keras_choice
+from helpers.system import keras_choice, orphans
 from helpers.system.isolation import NAMESPACES
-from helpers.system.lifeline import die_with_parent
+from helpers.system.lifeline import die_with_parent, wake_with_parent
 
 MESSAGE_BYTES = 1 << 16
 MOST_DESCRIPTORS = 8
@@ -144,11 +144,17 @@ class Server:
         info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert info is not None
         code = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+        self._end_orphans(child)
         with suppress(BrokenPipeError):
             os.write(child.status, b"%d\n" % code)
         self._poll.unregister(child.end)
         os.close(child.end)
         self._watch(child, child.status, 0)  # an error there: nobody listens any more
+
+    def _end_orphans(self, ended: Child) -> None:
+        """Ends what a worker has left behind; those that live have taken in their own orphans."""
+        workers = {ended.pid, *(child.pid for child in self._children.values())}
+        orphans.end_children(but=workers)
 
     def _reap(self, child: Child) -> None:
         self._poll.unregister(child.status)
@@ -195,7 +201,7 @@ def run(request: Request, descriptors: list[int]) -> int:
 
 def preload() -> None:
     """Imports what workers need. What fails here fails again in the worker, which says so."""
-    keras = 3 if os.environ.get(keras_choice.LEGACY_KERAS) == keras_choice.KERAS_3 else 2
+    keras = keras_choice.asked_for(os.environ)
     with suppress(Exception):
         keras_choice.select(keras)
         import tensorflow_datasets
@@ -223,12 +229,14 @@ def _draw_anew() -> None:
 def main() -> None:
     """The program."""
     die_with_parent()
+    orphans.adopt()
     # Python 3.12 warns of a fork beside threads: OpenBLAS has some, and ends them before a fork.
     warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
     requests = socket.socket(fileno=int(sys.argv[1]))
     preload()
     with suppress(OSError):  # nobody asks any more
         requests.send(READY)
+    wake_with_parent()  # and end after the last worker, and after what that left behind
     Server(requests).serve()
 
 

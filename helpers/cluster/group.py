@@ -11,9 +11,10 @@ from typing import Any
 from helpers.cluster.deadlines import Deadlines, WatchClock
 from helpers.cluster.processes import TaskProcess
 from helpers.errors import StoppedError
-from helpers.i18n import _
+from helpers.i18n import _, join_items
 from helpers.messages.events import Event, Kind, watched
 from helpers.messages.failures import raised
+from helpers.system import machine
 from helpers.tf_config import EVALUATOR, Task, TFConfig
 
 POLL_SECONDS = 0.1
@@ -91,6 +92,7 @@ class Group:
         self._heard: dict[Task, float] = {}  # a start has a deadline of its own
         self._progress = 0.0
         self._step = 0
+        self._memory_kills = machine.memory_kills()
         self._waiting = {p.task for p in processes if p.task.type != EVALUATOR}
         self._connecting: set[Task] = set()  # those that wait for the others, and cannot speak
         self._errors: dict[str, Event] = {}
@@ -183,6 +185,12 @@ class Group:
         if error := self._errors.get(str(process.task)):
             return raised(str(process.task), self._step, error)
         values: dict[str, Any] = {"task": process.task, "step": self._step}
+        if code == -signal.SIGKILL and machine.memory_kills() > self._memory_kills:
+            message = _(
+                "{task} ended with signal 9 (SIGKILL) at step {step}; meanwhile the kernel killed "
+                "a process because memory ran out"
+            )
+            return message.format(**values)
         if code < 0:
             message = _("{task} ended with signal {number} ({name}) at step {step}")
             return message.format(number=-code, name=signal.Signals(-code).name, **values)
@@ -195,6 +203,8 @@ class Group:
             return
         self._checked = now
         running = [process for process in self._processes if not process.at_end]
+        for process in running:
+            process.cut_log()
         free = [process for process in running if process.task not in self._connecting]
         for process in free:
             if now - self._heard.get(process.task, now) > limits.silence:
@@ -215,7 +225,7 @@ class Group:
 
     def _late(self, waiting: Sequence[TaskProcess]) -> Fault:
         silent = min(waiting, key=self._suspect_order)
-        others = ", ".join(str(process.task) for process in waiting if process is not silent)
+        others = join_items(str(process.task) for process in waiting if process is not silent)
         message = (
             _("{task} was not ready within {seconds:g} s; {others} may only have waited for it")
             if others

@@ -10,11 +10,12 @@ from typing import Any
 
 from helpers.cluster.base import MAX_RESTARTS, STEP_TIMEOUT_SECONDS, Cluster
 from helpers.cluster.deadlines import Deadlines, default_start_timeout
+from helpers.cluster.fork_client import can_fork
 from helpers.cluster.launcher import Launcher
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.readiness import get_ready, is_getting_ready
 from helpers.cluster.supervisor import Supervisor
-from helpers.errors import check_count
+from helpers.errors import ConfigError, check_count
 from helpers.i18n import _
 from helpers.messages.events import Event
 from helpers.messages.job import EstimatorJob, FunctionJob
@@ -27,6 +28,7 @@ from helpers.strategies import (
 )
 from helpers.system.isolation import Network, check_bandwidth
 from helpers.system.keras_choice import check_keras_3
+from helpers.system.machine import most_processes
 
 
 class LocalCluster(Cluster):
@@ -85,8 +87,11 @@ class LocalCluster(Cluster):
         check_strategy(strategy, workers, ps)
         check_collective(collective, workers)
         check_bandwidth(bandwidth, isolated=isolated)
-        start = start_timeout or default_start_timeout(workers)
-        super().__init__(workers, collective, max_restarts, start, step_timeout)
+        if strategy not in ONE_PROCESS:
+            _check_room(workers)
+        if start_timeout is None:
+            start_timeout = default_start_timeout(workers)
+        super().__init__(workers, collective, max_restarts, start_timeout, step_timeout)
         self.strategy = strategy
         self.ps = int(strategy == PARAMETER_SERVER) if ps is None else ps
         self.isolated = isolated
@@ -184,3 +189,13 @@ class LocalCluster(Cluster):
                 supervisor.close()
             if network:
                 network.close()
+
+
+def _check_room(workers: int) -> None:
+    most = most_processes(forked=can_fork())
+    if most is not None and workers > most:
+        message = _(
+            "workers={workers} do not fit into the free memory: {most} could start here, and fewer "
+            "can train. Say workers={most} at most."
+        )
+        raise ConfigError(message.format(workers=workers, most=most))

@@ -7,19 +7,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from helpers.cluster.fork_client import Start, can_fork, fork
-from helpers.i18n import LANGUAGE, language
+from helpers.i18n import LANGUAGE, _, language
 from helpers.messages.events import EVENT_FD, Event, decode
+from helpers.system import keras_choice, orphans
 from helpers.system.isolation import NAMESPACES, Network
-from helpers.system.keras_choice import KERAS_3, LEGACY_KERAS
 from helpers.system.one_dnn import select_one_dnn
 from helpers.system.ports import without_proxies
 from helpers.tf_config import Task, TFConfig
 
 READ_BYTES = 1 << 16
 LOG_TAIL_BYTES = 1 << 14
+LOG_BYTES = 1 << 24
 END_SECONDS = 5.0
 # By its import: a fork server that was started before this process imported it is as good.
 # To TensorFlow 2.21, by name, with the value; None for any.
@@ -53,7 +55,18 @@ class SpawnedProcess(subprocess.Popen[bytes]):
     def signal(self, number: int) -> None:
         """As `ForkedProcess.signal`."""
         if self.poll() is None:
+            left_its_session = orphans.descendants(self.pid) if number == signal.SIGKILL else []
             os.killpg(self.pid, number)
+            for pid in left_its_session:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """As that of `subprocess.Popen`; then kills what is left of its session."""
+        code = super().wait(timeout)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        return code
 
     def close(self) -> None:
         """As `ForkedProcess.close`."""
@@ -112,7 +125,7 @@ class TaskProcess:
         finally:
             os.close(writer)
         self._reader: int | None = reader
-        self._unread = b""
+        self._unread: list[bytes] = []  # of a line that has no end yet
 
     @property
     def task(self) -> Task:
@@ -138,9 +151,14 @@ class TaskProcess:
         """The events that have come since the last call, without waiting."""
         if self._reader is None:
             return []
+        lines: list[bytes] = []
         try:
             while data := os.read(self._reader, READ_BYTES):
-                self._unread += data
+                first, *others = data.split(b"\n")
+                self._unread.append(first)
+                if others:
+                    lines += [b"".join(self._unread), *others[:-1]]
+                    self._unread = others[-1:]
                 if len(data) < READ_BYTES:
                     break  # there is no more
         except BlockingIOError:
@@ -148,7 +166,6 @@ class TaskProcess:
         else:
             if not data:
                 self._close_pipe()
-        *lines, self._unread = self._unread.split(b"\n")
         return [event for line in lines if (event := decode(line)) is not None]
 
     def wait(self, seconds: float = END_SECONDS) -> int:
@@ -178,6 +195,19 @@ class TaskProcess:
             text = file.read().decode(errors="replace")
         return "\n".join(text.splitlines()[-lines:])
 
+    def cut_log(self) -> None:
+        """Takes out the middle of a log that has become too long: what was printed first stays,
+        and what is printed from now on.
+        """
+        with suppress(OSError):
+            size = self.log.stat().st_size
+            if size > LOG_BYTES:
+                os.truncate(self.log, LOG_BYTES // 2)
+                note = _("… {cut:,} bytes are cut out here: a log has at most {most:,} …")
+                note = note.format(cut=size - LOG_BYTES // 2, most=LOG_BYTES)
+                with self.log.open("ab") as file:  # as the process writes: at the end
+                    file.write(f"\n{note}\n".encode())
+
     def _close_pipe(self) -> None:
         if self._reader is not None:
             os.close(self._reader)
@@ -187,13 +217,12 @@ class TaskProcess:
 def common_environment(keras: int = 2) -> dict[str, str]:
     """What all workers of this program with the same Keras have in common."""
     environ = without_proxies(os.environ)
-    for name in (*OWN_VARIABLES, LEGACY_KERAS):
+    for name in (*OWN_VARIABLES, keras_choice.LEGACY_KERAS):
         environ.pop(name, None)
     for name, value in SET_BY_TENSORFLOW.items():
         if value in (None, environ.get(name)):
             environ.pop(name, None)
-    if keras == 3:
-        environ[LEGACY_KERAS] = KERAS_3
+    environ |= keras_choice.variables(keras)
     environ.setdefault("MALLOC_ARENA_MAX", "2")  # 90 MB less in a worker, measured
     select_one_dnn(environ)
     environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs

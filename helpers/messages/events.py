@@ -72,11 +72,13 @@ EVENT_FD = "LESSON_EVENT_FD"
 class EventWriter:
     """Writes events to a file descriptor; without one, drops them.
 
-    Safe to call from several threads.
+    Safe to call from several threads. In a fork of this process it writes nothing: who returns
+    there from a function a second time is not the worker.
     """
 
     def __init__(self, fd: int | None) -> None:
         self._fd = fd
+        self._pid = os.getpid()
         self._lock = threading.Lock()
 
     @classmethod
@@ -90,7 +92,7 @@ class EventWriter:
 
     def __call__(self, event: str, **fields: Any) -> None:
         """Sends one event. A reader that has gone away is ignored."""
-        if self._fd is None:
+        if self._fd is None or os.getpid() != self._pid:
             return
         data = encode(event, **fields)
         with self._lock:

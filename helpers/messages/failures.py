@@ -28,6 +28,7 @@ RESTARTABLE = (
 # Their message is a sentence for the reader, who has no use for a traceback beside it.
 TOLD_IN_A_SENTENCE = (ConfigError, DataError)
 
+MESSAGE_CHARACTERS = 50_000
 _OURS = str(Path(errors.__file__).parent)
 _STANDARD = sysconfig.get_path("stdlib")
 
@@ -39,7 +40,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     """The fields of an "error" event."""
     name = type(error).__name__
     frames = [(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
-    message, made = split_graph_error(str(getattr(error, "message", None) or error))
+    message, made = split_graph_error(_text(error))
     frames += made
     if rewritten := getattr(error, "ag_error_metadata", None):
         # AutoGraph ran a rewritten copy of the function and put a whole traceback into the
@@ -59,6 +60,19 @@ def describe(error: BaseException) -> dict[str, Any]:
         "frames": frames,
         "lesson_error": name if isinstance(error, TOLD_IN_A_SENTENCE) else None,
     }
+
+
+def _text(error: BaseException) -> str:
+    """What an exception says, at most `MESSAGE_CHARACTERS` of it, whatever its class may do."""
+    try:
+        text = str(getattr(error, "message", None) or error)
+    except BaseException as other:
+        text = _("(what it says cannot be had: its text raised {error})")
+        return text.format(error=type(other).__name__)
+    if len(text) > MESSAGE_CHARACTERS:
+        cut = _("(… {count} more characters)").format(count=len(text) - MESSAGE_CHARACTERS)
+        return f"{text[:MESSAGE_CHARACTERS]} {cut}"
+    return text
 
 
 def raised(task: str, step: int, error: Event) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from helpers.i18n import _
+from helpers.i18n import _, join_phrases
 from helpers.messages import words
 from helpers.messages.events import Event, Kind
 from helpers.results.training_result import TrainingResult
@@ -71,7 +71,7 @@ def status_line(result: TrainingResult) -> str:
     """One line on where the run stands."""
     if result.total_steps is None:
         return _("starting")
-    return ", ".join([words.step_of(result.steps, result.total_steps), *_numbers(result)])
+    return join_phrases([words.step_of(result.steps, result.total_steps), *_numbers(result)])
 
 
 def _numbers(result: TrainingResult) -> Iterator[str]:
@@ -98,7 +98,7 @@ class _TerminalBar:
     def paint(self) -> None:
         self._bar.total = self._result.total_steps
         self._bar.n = self._result.steps
-        self._bar.set_postfix_str(", ".join(_numbers(self._result)))
+        self._bar.set_postfix_str(join_phrases(_numbers(self._result)))
 
     def close(self) -> None:
         self.paint()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from helpers.i18n import _, ngettext, number
+from helpers.i18n import _, join_phrases, ngettext, number
 from helpers.messages import words
 from helpers.messages.events import Event, Kind
 from helpers.results.history import Evaluation, Point, attempts
@@ -173,7 +173,7 @@ class TrainingResult:
 
     def __repr__(self) -> str:
         group = f"{words.workers(self.workers)}, {self.exchange}"
-        sentence = f"TrainingResult({group}: {', '.join(self._findings())})"
+        sentence = f"TrainingResult({group}: {join_phrases(self._findings())})"
         return "\n".join([sentence, *self.notices])
 
     def _findings(self) -> Iterator[str]:

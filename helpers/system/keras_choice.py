@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import metadata, util
 
 from helpers.errors import PackageError
-from helpers.i18n import _
+from helpers.i18n import _, join_items
 
 LAST_GENUINE = (2, 15)  # the last TensorFlow that has tf.estimator, and Keras 2 by itself
 LAST_TESTED = (2, 21)
@@ -32,6 +33,16 @@ YES = ("1", "true", "True")  # how TensorFlow reads it
 Minor = tuple[int, int]
 
 _chosen: set[int] = set()
+
+
+def variables(keras: int) -> dict[str, str]:
+    """What the environment of a new process says for it to choose that Keras."""
+    return {LEGACY_KERAS: KERAS_3} if keras == 3 else {}
+
+
+def asked_for(environment: Mapping[str, str]) -> int:
+    """The Keras, 2 or 3, that `variables` of this environment choose."""
+    return 3 if environment.get(LEGACY_KERAS) == KERAS_3 else 2
 
 
 def select(keras: int) -> None:
@@ -67,7 +78,7 @@ def check_one_tensorflow() -> None:
         )
         last = max(found.values(), key=_minor)
         command = f"pip uninstall --yes {' '.join(found)} && pip install tensorflow=={last}"
-        names = ", ".join(f"{name} {version}" for name, version in found.items())
+        names = join_items(f"{name} {version}" for name, version in found.items())
         raise PackageError(message.format(found=names, command=command))
 
 

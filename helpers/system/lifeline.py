@@ -17,12 +17,7 @@ def die_with_parent() -> None:
     started us ends.
     """
     if hasattr(os, "O_ASYNC") and sys.platform == "linux":
-        import fcntl
-
-        f_setsig = 10  # fcntl.F_SETSIG has no name in Python before 3.13
-        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(0, f_setsig, signal.SIGKILL)
-        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+        _ask_for(signal.SIGKILL)
         if select.select([0], [], [], 0)[0]:  # it closed before we asked to be told
             os._exit(1)
     else:
@@ -32,3 +27,21 @@ def die_with_parent() -> None:
             os._exit(1)
 
         threading.Thread(target=wait, daemon=True).start()
+
+
+def wake_with_parent() -> None:
+    """On Linux, instead: a process that is stopped is woken when its standard input closes.
+
+    It must see by itself that it is time to end, and so can end others first.
+    """
+    _ask_for(signal.SIGCONT)
+
+
+def _ask_for(number: int) -> None:
+    """Has the kernel send this process a signal when its standard input closes, or can be read."""
+    import fcntl
+
+    f_setsig = 10  # fcntl.F_SETSIG has no name in Python before 3.13
+    fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(0, f_setsig, number)
+    fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)

@@ -1,13 +1,18 @@
 """What this process may use of the machine: cores, memory, GPUs.
 
-A container's limits count as the machine's own: those of control groups, version 2, on the way from
-this process's group up to the root
-(https://docs.kernel.org/admin-guide/cgroup-v2.html, cpu.max and memory.max).
+A container's limits count as the machine's own: those of control groups on the way from this
+process's group up to the root. Version 2 has one tree of groups, version 1, which older systems and
+some sandboxes still have, one for each kind of limit
+(https://docs.kernel.org/admin-guide/cgroup-v2.html, cpu.max and memory.max;
+https://docs.kernel.org/admin-guide/cgroup-v1/memory.html;
+https://docs.kernel.org/scheduler/sched-bwc.html).
 """
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import itertools
 import math
 import os
 import random
@@ -18,10 +23,18 @@ from pathlib import Path
 # is TensorFlow itself, and what each has for itself.
 SHARED_BYTES = 400_000_000
 OWN_BYTES = 300_000_000
+LEAST_BYTES = 50_000_000  # what a process has for itself that has imported TensorFlow, and no more
 
 CGROUP = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 MEMINFO = Path("/proc/meminfo")
+VMSTAT = Path("/proc/vmstat")
+# Of version 2 and of version 1: quota and period; limit, use, and how much of that are files.
+CPU_FILES = ("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+MEMORY_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
 
 
 def cores() -> int:
@@ -70,6 +83,16 @@ def needed_memory(processes: int, *, forked: bool) -> int:
     return processes * OWN_BYTES + SHARED_BYTES * (1 if forked else processes)
 
 
+def most_processes(*, forked: bool) -> int | None:
+    """How many could start at all; None where the system does not tell what is free."""
+    free = free_memory()
+    if free is None:
+        return None
+    if forked:
+        return max(1, (free - SHARED_BYTES) // LEAST_BYTES)
+    return max(1, free // (SHARED_BYTES + LEAST_BYTES))
+
+
 def free_memory() -> int | None:
     """Bytes that new processes can take; None where the system does not tell.
 
@@ -81,8 +104,19 @@ def free_memory() -> int | None:
         free = int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         return None
-    left = [bytes_left for group in _groups() if (bytes_left := _left(group)) is not None]
-    return max(0, min([free, *left]))
+    return max(0, min([free, *_left()]))
+
+
+def memory_kills() -> int:
+    """How many processes the kernel has killed since it started because memory ran out.
+
+    Those of the whole machine, in containers too (`oom_kill` of /proc/vmstat); 0 where the system
+    does not tell.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        counts = dict(line.split() for line in VMSTAT.read_text().splitlines())
+        return int(counts.get("oom_kill", 0))
+    return 0
 
 
 def _affinity() -> list[int]:
@@ -90,37 +124,42 @@ def _affinity() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
-def _groups() -> Iterator[Path]:
-    """The folders of this process's control group and of those it lies in, as far as it sees."""
+def _groups(kind: str) -> Iterator[Path]:
+    """The folders of this process's control groups, and of those they lie in, as far as it sees.
+
+    Args:
+      kind: of limits, "cpu" or "memory": version 1 has a tree of its own for each.
+    """
     try:
-        [own] = [
-            line.removeprefix("0::/")
-            for line in OWN_CGROUP.read_text().splitlines()
-            if line.startswith("0::/")
-        ]
-    except (OSError, ValueError):
-        own = ""
-    parts = [part for part in Path(own).parts if part != ".."]  # of a group above the container's
-    for depth in range(len(parts), -1, -1):
-        yield CGROUP.joinpath(*parts[:depth])
+        lines = [line.split(":", 2) for line in OWN_CGROUP.read_text().splitlines()]
+    except OSError:
+        lines = []
+    own = {name: path for _number, names, path in lines for name in names.split(",")}
+    # The group's path is the machine's; a container that sees its own group as root has only "/".
+    for root, path in ((CGROUP, own.get("", "/")), (CGROUP / kind, own.get(kind, "/"))):
+        parts = [part for part in Path(path).parts[1:] if part != ".."]
+        for depth in range(len(parts), -1, -1):
+            yield root.joinpath(*parts[:depth])
 
 
 def _quotas() -> Iterator[float]:
     """The shares of time that groups may use, in cores."""
-    for group in _groups():
+    for group, names in itertools.product(_groups("cpu"), CPU_FILES):
         try:
-            quota, period = (group / "cpu.max").read_text().split()
-            yield int(quota) / int(period)  # the word "max" where there is no limit
+            quota, period = " ".join((group / name).read_text() for name in names).split()
+            share = int(quota) / int(period)  # the word "max", or -1, where there is no limit
         except (OSError, ValueError, ZeroDivisionError):
             continue
+        if share > 0:
+            yield share
 
 
-def _left(group: Path) -> int | None:
-    """Bytes that a group has left; None where it has no limit."""
-    try:
-        limit = int((group / "memory.max").read_text())  # the word "max" where there is none
-        used = int((group / "memory.current").read_text())
-        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        return limit - used + int(stat["inactive_file"])
-    except (OSError, KeyError, ValueError):
-        return None
+def _left() -> Iterator[int]:
+    """Bytes that groups with a limit have left."""
+    for group, (limit, used, cache) in itertools.product(_groups("memory"), MEMORY_FILES):
+        try:
+            left = int((group / limit).read_text()) - int((group / used).read_text())
+            stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            yield left + int(stat[cache])
+        except (OSError, KeyError, ValueError):  # the word "max" where there is none
+            continue

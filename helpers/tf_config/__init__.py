@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from helpers.errors import ConfigError
-from helpers.i18n import _, join_sentences, ngettext
+from helpers.i18n import _, join_items, join_sentences, ngettext
 from helpers.tf_config.rules import (
     CHIEF,
     EVALUATOR,
@@ -28,6 +28,7 @@ from helpers.tf_config.rules import (
     PS,
     WORKER,
     Task,
+    check_addresses,
     check_cluster,
     check_task,
     read_cluster,
@@ -75,7 +76,11 @@ class TFConfig:
         if not isinstance(value, dict):
             message = _("TF_CONFIG must be a JSON object {example}, not {value!r:.60}.")
             raise ConfigError(message.format(example="{…}", value=value))
-        return cls(read_cluster(value.get("cluster", {})), read_task(value))
+        cluster, task = read_cluster(value.get("cluster", {})), read_task(value)
+        if set(cluster) == {EVALUATOR} and task.type == EVALUATOR:
+            check_addresses(cluster)  # of its own, as the guides write it: it joins none
+            cluster = {}
+        return cls(cluster, task)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> TFConfig:
@@ -128,13 +133,13 @@ class TFConfig:
 
     def explain(self) -> str:
         """Says in words who this process is and whom it waits for."""
-        if not self.cluster:
-            return _("TF_CONFIG names no cluster: this process trains alone and waits for nobody.")
         if self.task.type == EVALUATOR:
             return _(
                 "This process is the evaluator. It stands outside the cluster, waits for nobody, "
                 "and evaluates each checkpoint that the chief writes."
             )
+        if not self.cluster:
+            return _("TF_CONFIG names no cluster: this process trains alone and waits for nobody.")
         return join_sentences(self._sentences())
 
     def _sentences(self) -> Iterator[str]:
@@ -145,11 +150,35 @@ class TFConfig:
         else:
             message = _("The chief, which writes checkpoints and summaries, is {chief}.")
             yield message.format(chief=self.chief)
+        if self.is_asynchronous:
+            yield self._part_beside_servers()
+        elif others := [task for task in self.tasks if task != self.task]:
+            yield _("Training starts when it can reach {tasks}.").format(tasks=self._named(others))
+
+    def _part_beside_servers(self) -> str:
+        """Estimator and the coordinator read the same variable, and give the tasks other parts."""
         if self.task.type == PS:
-            yield _("It holds variables and serves whoever asks; it never computes a gradient.")
-        if others := [task for task in self.tasks if task != self.task]:
-            names = ", ".join(f"{task} ({self.address_of(task)})" for task in others)
-            yield _("Training starts when it can reach {tasks}.").format(tasks=names)
+            return _(
+                "It holds variables and serves whoever asks; it waits for nobody, and never "
+                "computes a gradient."
+            )
+        servers = self._named([task for task in self.tasks if task.type == PS])
+        if self.task == self.chief:
+            message = _(
+                "Under Estimator it trains as soon as it can reach {servers}, and waits for no "
+                "worker. As a coordinator it trains nothing: it hands out steps to the workers, "
+                "and must reach every task."
+            )
+        else:
+            message = _(
+                "Under Estimator it trains by itself, when it can reach {servers} and the chief "
+                "has made the variables; it waits for no other worker. Under a coordinator it only "
+                "serves, and computes the steps that it is handed."
+            )
+        return message.format(servers=servers)
+
+    def _named(self, tasks: Sequence[Task]) -> str:
+        return join_items(f"{task} ({self.address_of(task)})" for task in tasks)
 
 
 def build(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from helpers.errors import ConfigError
-from helpers.i18n import _, ngettext
+from helpers.i18n import _, join_items, ngettext
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 JOBS = (CHIEF, WORKER, PS)  # what may stand in `cluster`; the evaluator may not
@@ -71,9 +71,15 @@ def read_task(value: dict[str, Any]) -> Task:
 
 def check_cluster(cluster: Mapping[str, tuple[str, ...]]) -> None:
     """Raises ConfigError unless every job and every address is one that TensorFlow can use."""
-    seen: dict[str, str] = {}
     for job, addresses in cluster.items():
         _check_job(job, addresses)
+    check_addresses(cluster)
+
+
+def check_addresses(cluster: Mapping[str, tuple[str, ...]]) -> None:
+    """Raises ConfigError unless every address is one, and none is given twice."""
+    seen: dict[str, str] = {}
+    for job, addresses in cluster.items():
         for index, address in enumerate(addresses):
             task = f"{job} {index}"
             _check_address(task, address)
@@ -115,7 +121,7 @@ def _check_job(job: str, addresses: tuple[str, ...]) -> None:
             "Make the others workers.",
             len(addresses),
         )
-        names = ", ".join(map(str, addresses))
+        names = join_items(map(str, addresses))
         raise ConfigError(message.format(count=len(addresses), addresses=names))
 
 
@@ -155,7 +161,7 @@ def check_task(task: Task, cluster: Mapping[str, tuple[str, ...]]) -> None:
             'TF_CONFIG["task"]["type"] is {type!r:.40}, but "cluster" has only {jobs}. '
             "Use one of these, or evaluator."
         )
-        raise ConfigError(message.format(type=task.type, jobs=", ".join(cluster)))
+        raise ConfigError(message.format(type=task.type, jobs=join_items(cluster)))
     else:
         allowed = len(cluster[task.type])
     if not 0 <= task.index < allowed:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from helpers.errors import ConfigError
-from helpers.i18n import _
+from helpers.i18n import _, join_items
 from helpers.tf_config import WORKER, Task, TFConfig
 
 TASKS = "SLURM_STEP_NUM_TASKS"
@@ -37,7 +37,7 @@ def config_from_slurm(environ: Mapping[str, str]) -> TFConfig | None:
         rank, hosts, counts = int(values[0]), _hosts(values[1]), _counts(values[2])
         pairs = list(zip(hosts, counts, strict=True))
     except ValueError:
-        seen = ", ".join(f"{name}={environ.get(name)!r}" for name in NEEDED)
+        seen = join_items(f"{name}={environ.get(name)!r}" for name in NEEDED)
         message = _("Slurm's variables cannot be read: {seen}. Set TF_CONFIG yourself.")
         raise ConfigError(message.format(seen=seen)) from None
     job = int(environ.get("SLURM_JOB_ID", "0"))

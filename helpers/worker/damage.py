@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from helpers.errors import ConfigError
-from helpers.i18n import _
+from helpers.i18n import _, join_clauses
 
 
 def none_can_be_read(folder: str, reasons: list[str]) -> ConfigError:
@@ -12,10 +12,10 @@ def none_can_be_read(folder: str, reasons: list[str]) -> ConfigError:
         "No checkpoint in {model_dir} can be read ({reasons}). Name another model_dir, or delete "
         "this one to begin at step 0."
     )
-    return ConfigError(message.format(model_dir=folder, reasons="; ".join(reasons)))
+    return ConfigError(message.format(model_dir=folder, reasons=join_clauses(reasons)))
 
 
 def left_out(reasons: list[str], step: int) -> str:
     """The sentence on damaged checkpoints, and where training goes on."""
     message = _("Damaged checkpoints were left out ({reasons}); training goes on from step {step}.")
-    return message.format(reasons="; ".join(reasons), step=step)
+    return message.format(reasons=join_clauses(reasons), step=step)

@@ -35,7 +35,7 @@ from helpers.i18n import ENGLISH, LANGUAGE, set_language
 from helpers.messages import payload
 from helpers.messages.events import EVENT_FD, EventWriter, Kind
 from helpers.messages.failures import TOLD_IN_A_SENTENCE, describe
-from helpers.system import keras_choice
+from helpers.system import keras_choice, orphans
 from helpers.system.isolation import enter_from_env
 from helpers.system.lifeline import die_with_parent
 from helpers.system.machine import pin
@@ -92,7 +92,7 @@ class Worker:
             print(context.config.explain(), flush=True)
             report(Kind.RESULT, value=self._work(context))
             self._wait_for_peers(context.config)
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # the reader's too
             described = describe(error)
             report(Kind.ERROR, **described)
             if isinstance(error, TOLD_IN_A_SENTENCE):
@@ -135,6 +135,7 @@ class Worker:
 def main(argv: list[str] | None = None) -> int:
     """Runs the job of a payload; returns the exit code of the process."""
     args = _parse(argv)
+    orphans.adopt()
     isolated = enter_from_env()
     set_language(os.environ.get(LANGUAGE, ENGLISH))
     supervised = EVENT_FD in os.environ
@@ -143,6 +144,7 @@ def main(argv: list[str] | None = None) -> int:
     attempt = Path(tempfile.gettempdir()) if supervised else None
     host = socket.gethostname()
     error = Worker(args.payload, report, args.cores, isolated, host, supervised, attempt).run()
+    orphans.end_children()
     if error is None:
         return 0
     return AGAIN if error["restartable"] else 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +17,7 @@ from helpers.worker.checkpoints import CheckpointWatch, drop_damaged, is_gone, s
 from helpers.worker.context import WorkerContext
 from helpers.worker.devices import make_strategy
 from helpers.worker.hooks import EvaluationHook, EvaluationReporter, ProgressHook, report_evaluation
+from helpers.worker.input import Input, asks_for
 from helpers.worker.tensorflow_patches import (
     look_every_second_for_the_chief,
     translate_the_readers_functions_alone,
@@ -65,11 +65,12 @@ class _Task:
         """Runs the task to its end."""
         job, context = self.job, self.context
         strategy, replicas = self._begin()
+        estimator = self._estimator(strategy)
+        self.input = Input(job, self.pipelines, estimator.config)
         total_steps = job.steps or self._count_steps(replicas)
-        global_batch = job.params["batch_size"] * replicas
+        global_batch = self.input.batch_size(replicas) * replicas
         context.report(Kind.PLAN, total_steps=total_steps, global_batch=global_batch)
         train_spec, eval_spec = self._specs(total_steps, global_batch)
-        estimator = self._estimator(strategy)
         if strategy and job.strategy in ONE_PROCESS:  # else it would evaluate every checkpoint
             estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=total_steps)
         else:
@@ -78,7 +79,9 @@ class _Task:
         if job.evaluate == "after" and self.config.task == self.config.chief:
             # With a cluster in TF_CONFIG and no evaluator, train_and_evaluate only trains.
             write_env(None)
-            metrics = self._estimator().evaluate(job.input_fn, hooks=[EvaluationHook(context)])
+            metrics = self._estimator().evaluate(
+                self.input.evaluation, hooks=[EvaluationHook(context)]
+            )
             report_evaluation(context, metrics)
 
     def _begin(self) -> tuple[Any, int]:
@@ -87,6 +90,8 @@ class _Task:
         if (seed := job.params.get("seed")) is not None:
             tf.keras.utils.set_random_seed(seed)  # Keras's initializers heed no other
         if self.config.task.type == EVALUATOR:
+            if not self.config.cluster and job.steps is None:
+                raise _unknown_end()
             # It works alone: under the strategy, TensorFlow would wait for it as for a worker.
             strategy, replicas = None, 1 if self.config.is_asynchronous else self.pipelines
             write_env(_with_chief(self.config))
@@ -105,14 +110,14 @@ class _Task:
 
     def _specs(self, total_steps: int, global_batch: int) -> tuple[Any, Any]:
         """What `tf.estimator.train_and_evaluate` is told."""
-        job, context = self.job, self.context
+        context = self.context
         train_spec = tf.estimator.TrainSpec(
             self._endless_input_fn,
             max_steps=total_steps,
             hooks=[ProgressHook(context, self.checkpoints, global_batch, total_steps)],
         )
         eval_spec = tf.estimator.EvalSpec(
-            job.input_fn,
+            self.input.evaluation,
             steps=None,
             hooks=[EvaluationHook(context)],
             exporters=[EvaluationReporter(context)],
@@ -146,51 +151,22 @@ class _Task:
             train_distribute=strategy,
         )
         model_fn = translated(job.model_fn) if strategy else job.model_fn
-        return tf.estimator.Estimator(model_fn, params=dict(job.params), config=config)
+        asks = "params" in asks_for(job.model_fn)  # Estimator refuses them else
+        return tf.estimator.Estimator(
+            model_fn, params=dict(job.params) if asks else None, config=config
+        )
 
     def _endless_input_fn(self, mode: str, input_context: tf.distribute.InputContext) -> Any:
-        """The reader's epoch, over and over: no worker runs out before the others.
-
-        A checkpoint holds the weights but not the place in the data. So the batches of the
-        steps before it are skipped: with a seed, training goes on with those that were due.
+        """Training goes on with the batches that were due: a checkpoint has the weights, but not
+        the place in the data, so the batches of the steps before it are left out.
         """
         replicas = input_context.num_replicas_in_sync
         done = saved_step(self.job.model_dir) / self._steps_per_batch(replicas)
-        dataset = self._call_input_fn(mode, input_context).repeat().skip(int(done))
-        # The thread that tunes a pipeline sleeps up to 60 s between two looks, and a session
-        # that ends waits until it wakes.
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        dataset = dataset.with_options(options)
-        # A dataset would be wrapped in a second one, with a tuning thread that no option
-        # reaches; a function that gives the next batch is called as it is.
-        iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
-        tf.compat.v1.add_to_collection(
-            tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer
-        )
-        return iterator.get_next
-
-    def _call_input_fn(self, mode: str, input_context: tf.distribute.InputContext) -> Any:
-        known = {"mode": mode, "params": dict(self.job.params), "input_context": input_context}
-        wanted = inspect.signature(self.job.input_fn).parameters
-        dataset = self.job.input_fn(**{name: known[name] for name in wanted if name in known})
-        if not isinstance(dataset, tf.data.Dataset):
-            message = _(
-                "input_fn returned {type}; return a tf.data.Dataset of (features, labels) batches."
-            )
-            raise ConfigError(message.format(type=type(dataset).__name__))
-        return dataset
+        return self.input.endless(mode, input_context, int(done))
 
     def _count_steps(self, replicas: int) -> int:
-        """Steps in all epochs, by the task with the fewest batches."""
-        last = tf.distribute.InputContext(self.pipelines, self.pipelines - 1, replicas)
-        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            batches = session.run(self._call_input_fn("train", last).cardinality())
-        if batches < 0:
-            raise _unknown_length(endless=batches == tf.data.INFINITE_CARDINALITY)
-        steps = int(int(batches) * self._steps_per_batch(replicas))
-        if steps == 0:
-            raise _no_batch(self.pipelines, self.job.params["batch_size"])
+        """Steps in all epochs."""
+        steps = self.input.count_steps(replicas, self._steps_per_batch(replicas))
         return steps * (self.job.epochs or 1)
 
     @property
@@ -209,34 +185,25 @@ class _Task:
         return Fraction(self.pipelines, replicas)
 
 
-def _unknown_length(*, endless: bool) -> ConfigError:
-    if endless:
-        return ConfigError(
-            _(
-                "epochs needs an input_fn whose length TensorFlow can tell, and this one repeats "
-                "for ever. Return one epoch, without repeat(), or pass steps= instead of epochs=."
-            )
-        )
+def _unknown_end() -> ConfigError:
     return ConfigError(
         _(
-            "epochs needs an input_fn whose length TensorFlow can tell, and this one hides it. "
-            "Return one epoch, without repeat(), or pass steps= instead of epochs=."
+            "TF_CONFIG names only this evaluator, so it cannot count the steps of an epoch, and "
+            "would not know the last checkpoint. Train with steps=, or give it the cluster of the "
+            "workers."
         )
     )
-
-
-def _no_batch(workers: int, batch_size: int) -> ConfigError:
-    message = _(
-        "input_fn gives worker {index} of {workers} no batch at all: its shard is smaller than "
-        "batch_size={batch_size}. Use fewer workers, a smaller batch or more data."
-    )
-    return ConfigError(message.format(index=workers - 1, workers=workers, batch_size=batch_size))
 
 
 def _with_chief(config: TFConfig) -> TFConfig:
-    """The same cluster with worker 0 called chief, as RunConfig without a strategy demands."""
-    if CHIEF in config.cluster or not config.cluster:
+    """The same cluster with worker 0 called chief, as RunConfig without a strategy demands.
+
+    An evaluator that knows no cluster is told of a chief, whom nobody will ask.
+    """
+    if CHIEF in config.cluster:
         return config
+    if not config.cluster:
+        return TFConfig({CHIEF: ("localhost:1",)}, config.task)
     first, *rest = (config.address_of(task) for task in config.tasks)
     cluster = {"chief": (first,), "worker": tuple(rest)} if rest else {"chief": (first,)}
     return TFConfig(cluster, config.task)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from helpers.i18n import _, number
+from helpers.i18n import _, join_phrases, number
 from helpers.messages import words
 from helpers.messages.events import Kind
 from helpers.worker.context import Report
@@ -65,7 +65,7 @@ class EventPrinter:
             case Kind.EVALUATION:
                 metrics = (f"{k} {number(v, '.4g')}" for k, v in sorted(fields["metrics"].items()))
                 message = _("evaluation of step {step}: {metrics}")
-                return message.format(step=fields["step"], metrics=", ".join(metrics))
+                return message.format(step=fields["step"], metrics=join_phrases(metrics))
             case Kind.NOTICE:
                 message = "{message}"
             case Kind.RESULT if fields["value"] is not None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable
 from typing import Any
 
-from helpers.errors import ConfigError
-from helpers.i18n import _
 from helpers.messages.events import Kind
 from helpers.messages.job import EstimatorJob, FunctionJob
+from helpers.messages.values import plain
 from helpers.tf_config import EVALUATOR
 from helpers.worker.context import WorkerContext
 
@@ -29,7 +27,7 @@ def do(job: EstimatorJob | FunctionJob, context: WorkerContext) -> Any:
         from helpers.worker.server import serve
 
         serve(context)
-    return _plain(_call(job, context))
+    return plain(_call(job, context))
 
 
 def _call(job: FunctionJob, context: WorkerContext) -> Any:
@@ -46,15 +44,3 @@ def _asks_for_an_argument(function: Callable[..., Any]) -> bool:
         and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
         for parameter in inspect.signature(function).parameters.values()
     )
-
-
-def _plain(value: Any) -> Any:
-    """The value as JSON can carry it to the notebook: NumPy's and TensorFlow's as Python's."""
-    try:
-        return json.loads(json.dumps(value, default=lambda array: array.tolist()))
-    except (TypeError, ValueError, AttributeError):
-        message = _(
-            "The function returned {value:.80}, which cannot travel to the notebook. Return "
-            "numbers, strings, None, or lists and dicts of them; save larger things to a file."
-        )
-        raise ConfigError(message.format(value=repr(value))) from None

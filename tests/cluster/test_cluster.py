@@ -240,12 +240,13 @@ def failing_input_fn(mode: str, params: Any) -> Any:
     [
         (endless_input_fn, {"epochs": 2}, ConfigError, "repeats for ever"),
         (empty_input_fn, {}, ConfigError, "no batch at all"),
-        (tensor_input_fn, {}, ConfigError, "returned tuple; return a tf.data.Dataset"),
+        (tensor_input_fn, {}, ConfigError, "whose length TensorFlow can tell"),
         (unreadable_input_fn, {}, DataError, "the file x is damaged"),
         (failing_input_fn, {}, UserCodeError, "InvalidArgumentError"),
         (tiny_input_fn, {"epochs": 1, "steps": 1}, ConfigError, "exclude each other"),
         (tiny_input_fn, {"epochs": 0}, ConfigError, "epochs=0"),
         (tiny_input_fn, {"steps": 1.5}, ConfigError, "steps=1.5"),
+        (tiny_input_fn, {"save_checkpoints_steps": 0}, ConfigError, "save_checkpoints_steps=0"),
         (tiny_input_fn, {"evaluate": "later"}, ConfigError, "evaluate='later'"),
     ],
 )

@@ -96,7 +96,8 @@ def test_a_frozen_worker_is_known_within_the_deadline(
     assert "worker 1 gave no sign of life for 5 s" in result.restarts[0]
     assert_little_lost(engine, result)
     show_times(saboteur)
-    assert 3.9 < saboteur.detection < 6  # it was last heard of at most a second before
+    # It was last heard of at most a second before; and who watches may wait for a busy machine.
+    assert 3.9 < saboteur.detection < 8
 
 
 @matrix(KERAS, 2)

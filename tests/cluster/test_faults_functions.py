@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from helpers import LocalCluster
-from helpers.errors import UserCodeError
+from helpers.cluster.processes import LOG_BYTES
+from helpers.errors import ClusterError, ConfigError, UserCodeError
 from helpers.messages.events import Event
 from helpers.worker.context import WorkerContext
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
@@ -90,6 +94,83 @@ def test_an_exception_in_a_function_is_shown_once_and_restarts_nothing(
     with LocalCluster(workers) as cluster, pytest.raises(UserCodeError) as caught:
         cluster.run(function, on_event=events.append)
     assert_shown_once(caught.value, line, events)
+
+
+class Mute(Exception):
+    """Cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+def leave() -> None:
+    sys.exit(3)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def raise_mute() -> None:
+    raise Mute
+
+
+def raise_a_book() -> None:
+    raise ValueError("word " * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "said"),
+    [
+        (leave, "sys.exit(3)", "worker 0 raised SystemExit"),
+        (interrupt, "raise KeyboardInterrupt", "worker 0 raised KeyboardInterrupt"),
+        (raise_mute, "raise Mute", "its text raised RuntimeError"),
+        (raise_a_book, 'raise ValueError("word', "(… 4950000 more characters)"),
+    ],
+)
+def test_what_a_function_does_to_end_itself_is_its_own_and_restarts_nothing(
+    function: Callable[[], None], line: str, said: str
+) -> None:
+    events: list[Event] = []
+    with LocalCluster(1) as cluster, pytest.raises(UserCodeError) as caught:
+        cluster.run(function, on_event=events.append)
+    assert_shown_once(caught.value, line, events)
+    assert said in str(caught.value)
+
+
+def test_a_function_that_ends_its_process_as_if_all_were_well_is_told_so() -> None:
+    with LocalCluster(1) as cluster, pytest.raises(ClusterError, match=r"os\._exit"):
+        cluster.run(lambda: os._exit(0))
+
+
+def test_a_result_that_is_too_large_is_refused_before_it_is_built() -> None:
+    with LocalCluster(1) as cluster, pytest.raises(ConfigError, match="some 480 MB"):
+        cluster.run(lambda: np.zeros([6000, 10_000], np.int64))
+
+
+def test_a_large_result_arrives_whole() -> None:
+    with LocalCluster(2) as cluster:
+        for found in cluster.run(lambda: list(range(1_000_000))):
+            assert found == list(range(1_000_000))
+        for found in cluster.run(lambda: "x" * 50_000_000):
+            assert len(found) == 50_000_000
+
+
+def test_of_a_flood_of_prints_the_log_keeps_beginning_and_end() -> None:
+    def flood() -> None:
+        print("the first line")
+        for _time in range(400):
+            print("x" * 100_000, flush=True)
+            time.sleep(0.005)  # a disk takes no more
+        print("the last line", flush=True)
+
+    with LocalCluster(1) as cluster:
+        cluster.run(flood)
+        [process] = cluster.processes
+        text = process.log.read_text()
+        assert "the first line" in text and process.log_tail().endswith("the last line")
+        assert "are cut out here" in text
+        assert len(text) < 2 * LOG_BYTES
 
 
 def test_a_function_runs_again_in_all_workers_when_one_is_out_of_memory(tmp_path: Path) -> None:

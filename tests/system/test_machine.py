@@ -48,6 +48,17 @@ def test_memory_is_the_smallest_of_machine_and_containers(container: Path) -> No
     assert machine.free_memory() is None
 
 
+def test_the_kernel_tells_how_often_it_killed_because_memory_ran_out(
+    container: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "VMSTAT", tmp_path / "vmstat")
+    assert machine.memory_kills() == 0
+    machine.VMSTAT.write_text("nr_free_pages 7\noom_kill 3\n")
+    assert machine.memory_kills() == 3
+    machine.VMSTAT.write_text("nr_free_pages 7\n")
+    assert machine.memory_kills() == 0
+
+
 @pytest.mark.parametrize(
     ("quota", "cores"),
     [("max 100000", 8), ("200000 100000", 2), ("150000 100000", 2), ("1000 100000", 1)],
@@ -62,8 +73,22 @@ def test_cores_are_those_that_the_container_has_time_on(
 def test_a_machine_without_control_groups_has_the_cores_it_may_run_on(container: Path) -> None:
     machine.OWN_CGROUP.unlink()
     assert machine.cores() == 8
-    machine.OWN_CGROUP.write_text("12:cpu:/of/version/1\n")
-    assert machine.cores() == 8
+
+
+def test_groups_of_version_1_limit_too_each_kind_in_a_tree_of_its_own(container: Path) -> None:
+    machine.OWN_CGROUP.write_text("5:memory:/seat\n3:cpu,cpuacct:/class/seat\n0::/\n")
+    cpu, memory = machine.CGROUP / "cpu" / "class", machine.CGROUP / "memory" / "seat"
+    for folder in (cpu / "seat", memory):
+        folder.mkdir(parents=True)
+    for group, quota in ((cpu, "150000"), (cpu / "seat", "-1")):
+        (group / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+        (group / "cpu.cfs_period_us").write_text("100000\n")
+    assert machine.cores() == 2
+    (memory / "memory.usage_in_bytes").write_text("3000000\n")
+    (memory / "memory.stat").write_text("cache 0\ntotal_inactive_file 1000000\n")
+    for limit, free in (("5000000", 3_000_000), ("9223372036854771712", 8000 * 1024)):
+        (memory / "memory.limit_in_bytes").write_text(f"{limit}\n")
+        assert machine.free_memory() == free
 
 
 def test_each_worker_gets_cores_of_its_own_and_no_more_than_the_container_has(

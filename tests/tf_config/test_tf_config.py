@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.errors import ConfigError
-from helpers.tf_config import EVALUATOR, Task, TFConfig, build
+from helpers.tf_config import EVALUATOR, PS, WORKER, Task, TFConfig, build
 
 HOSTS = st.from_regex(r"[a-z][a-z0-9-]{0,10}(\.[a-z]{2,5})?", fullmatch=True)
 ADDRESSES = st.builds("{}:{}".format, HOSTS, st.integers(1, 65535))
@@ -49,12 +49,24 @@ def test_exactly_one_process_is_the_chief(configs: list[TFConfig]) -> None:
 def test_the_explanation_names_everyone_this_process_waits_for(configs: list[TFConfig]) -> None:
     for config in configs:
         text = config.explain()
-        if config.task.type == EVALUATOR:
+        if config.task.type in (EVALUATOR, PS):
             assert "waits for nobody" in text
             continue
         for other in config.tasks:
-            assert str(other) in text
-            assert config.address_of(other) in text
+            if other.type == PS or PS not in config.cluster:
+                assert f"{other} ({config.address_of(other)})" in text or other == config.task
+
+
+@given(clusters())
+def test_no_worker_beside_parameter_servers_is_said_to_wait_for_another(
+    configs: list[TFConfig],
+) -> None:
+    """TensorFlow's device filters keep it from them: see the test with RunConfig."""
+    for config in configs:
+        if PS in config.cluster and config.task.type == WORKER:
+            text = config.explain()
+            others = [task for task in config.tasks if task.type == WORKER and task != config.task]
+            assert not [task for task in others if f"{task} (" in text]
 
 
 JSON = st.recursive(
@@ -178,3 +190,18 @@ def test_tensorflows_own_resolver_agrees(chief: bool) -> None:
     )
     expected = f"> {config.task.type} {config.task.index} {config.address}"
     assert expected in done.stdout
+
+
+ALONE = {"cluster": {"evaluator": ["host:2222"]}, "task": {"type": "evaluator", "index": 0}}
+
+
+def test_an_evaluator_may_have_a_cluster_of_its_own_as_the_guides_write_it() -> None:
+    config = TFConfig.parse(json.dumps(ALONE))
+    assert (config.cluster, config.task) == ({}, Task(EVALUATOR, 0))
+    assert "is the evaluator" in config.explain()
+
+
+def test_an_evaluator_among_others_or_at_no_address_is_a_mistake() -> None:
+    for cluster in ({"evaluator": ["nowhere"]}, {"worker": ["a:1"], "evaluator": ["b:1"]}):
+        with pytest.raises(ConfigError):
+            TFConfig.parse(json.dumps({**ALONE, "cluster": cluster}))

@@ -137,6 +137,28 @@ def test_chief_worker_and_evaluator_each_do_their_part(hands: Hands) -> None:
     assert "evaluation of step 1000" in evaluator
 
 
+ALONE = '{"cluster": {"evaluator": ["host:2222"]}, "task": {"type": "evaluator", "index": 0}}'
+
+
+def test_an_evaluator_with_a_cluster_of_its_own_evaluates_what_others_have_saved(
+    hands: Hands, tmp_path: Path
+) -> None:
+    """As the guides start it. It cannot count the steps of an epoch that others read in shards."""
+    folder = str(tmp_path / "model")
+    work = functools.partial(
+        estimator_job, tiny_model_fn, tiny_input_fn, params=PARAMS, model_dir=folder
+    )
+    for config in on_loopback(1):
+        trained = hands.start(work(steps=20, evaluate=None), {"TF_CONFIG": config.to_json()})
+    assert trained.wait() == 0
+    steps = hands.start(work(steps=20, evaluate="beside"), {"TF_CONFIG": ALONE})
+    epochs = hands.start(work(epochs=1, evaluate="beside"), {"TF_CONFIG": ALONE})
+    assert steps.wait() == 0
+    assert "evaluation of step 20" in steps.text()
+    assert epochs.wait() != 0
+    assert "Train with steps=" in epochs.text()
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda n: n.name)
 @pytest.mark.parametrize("victim", [0, 1])
 def test_when_one_worker_is_lost_the_other_ends_and_both_go_on_from_the_checkpoint(

@@ -1,0 +1,92 @@
+"""A worker takes with it whatever a reader's function has started, however that hides."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from helpers import LocalCluster
+from helpers.cluster import processes
+from helpers.errors import ClusterError, UserCodeError
+from tests.support.processes import is_running
+
+DEAF = """
+import os, signal, sys, time
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+open(sys.argv[1], "w").write(str(os.getpid()))
+time.sleep(600)
+"""
+DAEMON = """
+import os, sys
+if os.fork():
+    sys.exit()
+os.setsid()
+if os.fork():
+    sys.exit()
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+CHILDREN = {
+    "deaf": [],
+    "session": [],
+    "daemon": ["-c", DAEMON],
+    "daemon's daemon": ["-c", DAEMON] * 2,
+}
+ENDS = ("returns", "raises", "exits", "is killed", "runs on")
+
+
+def start_children(folder: str, end: str) -> None:
+    """Starts a child of each kind, waits until they run, and then does as `end` says."""
+    files = [Path(folder) / f"{name} {os.getpid()}" for name in CHILDREN]
+    for file, (name, before) in zip(files, CHILDREN.items(), strict=True):
+        command = [sys.executable, *before, "-c", DEAF, str(file)]
+        subprocess.Popen(command, start_new_session=name == "session")
+    while not all(file.exists() and file.read_text() for file in files):
+        time.sleep(0.05)
+    if end == "raises":
+        raise ValueError("as told")
+    if end == "exits":
+        os._exit(0)
+    if end == "is killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if end == "runs on":
+        time.sleep(600)
+
+
+def pids(folder: Path) -> list[int]:
+    return [int(file.read_text()) for file in folder.iterdir()]
+
+
+def end_of_a_run(folder: Path, end: str) -> None:
+    function = functools.partial(start_children, str(folder), end)
+    with LocalCluster(workers=1, max_restarts=0) as cluster:
+        if end == "returns":
+            cluster.run(function)
+        elif end == "runs on":
+            with pytest.raises(ClusterError):
+                cluster.run(function, timeout=3)
+        else:
+            with pytest.raises((UserCodeError, ClusterError)):
+                cluster.run(function)
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("forks", [True, False], ids=["forked", "started anew"])
+def test_nothing_that_a_function_started_outlives_its_worker(
+    end: str, forks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not forks:
+        monkeypatch.setattr(processes, "can_fork", lambda: False)
+    if not forks and end in ("exits", "is killed"):
+        pytest.skip("without a parent that outlives it, only its session can be found")
+    end_of_a_run(tmp_path, end)
+    found = pids(tmp_path)
+    assert len(found) == len(CHILDREN)
+    assert not [pid for pid in found if is_running(pid)]
