@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from helpers import i18n
 from helpers.cluster import processes
 from helpers.system.keras_choice import select_keras_2
 from tests.support import time_limit
@@ -48,3 +49,12 @@ def no_worker_outlives_its_test() -> Iterator[None]:
     yield
     left = worker_pids()
     assert not left, f"worker processes left running: {left}"
+
+
+@pytest.fixture(autouse=True)
+def every_test_begins_in_english() -> Iterator[None]:
+    yield
+    left = i18n.language()
+    if left != i18n.ENGLISH:
+        i18n.set_language(i18n.ENGLISH)
+        pytest.fail(f"the test left messages in another language: {left}")

@@ -21,20 +21,33 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
+from helpers.cluster.processes import LOG_BYTES
 from helpers.engines.ray.cluster import RayCluster
 from helpers.errors import ClusterError, ConfigError, PackageError, StoppedError, UserCodeError
 from helpers.estimator import tf
-from helpers.messages.events import Event
+from helpers.messages.events import Event, EventWriter
+from helpers.messages.job import Job
 from helpers.results.training_result import TrainingResult
 from helpers.worker.context import WorkerContext
 from helpers.worker.program import Worker
+from tests.cluster.test_careless_functions import (
+    be_deaf,
+    change_surroundings,
+    fork,
+    register,
+    start_thread,
+    use_multiprocessing,
+)
+from tests.cluster.test_descendants import CHILDREN, pids, start_children
+from tests.cluster.test_faults_functions import assert_shown_once, raise_mute
 from tests.support import ROOT
 from tests.support.faults import needs_keras_3
 from tests.support.functions import PARAMS, keras_fit, tiny_input_fn, tiny_model_fn
-from tests.support.processes import is_running, wait_until
+from tests.support.processes import FORK_SERVER, WORKER, command_of, is_running, wait_until
 from tests.support.two_hosts import TwoHosts, why_not
 
 SAVE = 200
@@ -42,16 +55,45 @@ START = 300.0  # seconds, on a machine with other work
 PORT = 6379
 # Ray hears of a lost worker, or first from its peer, which has lost the connection.
 LOSS = r"worker [01] (was lost|raised \w+) at step \d+: "
+KILLED = r"worker 1 ended with signal 9 \(SIGKILL\) at step \d+"
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
     """One Ray for the tests of one machine: it takes seconds to start."""
+    importlib.import_module("ray")  # as a notebook may, long before it asks for a Ray
     with RayCluster(workers=2, start_timeout=START) as cluster:
         yield cluster
         started = descendants()
     assert wait_until(lambda: not any(map(is_running, started)), 20)
     assert any("raylet" in name for name in started.values()), "or the line above saw nothing"
+
+
+@pytest.fixture
+def alone(cluster: RayCluster) -> Iterator[RayCluster]:
+    """A group of one worker, on the same Ray."""
+    start(cluster)
+    with RayCluster(workers=1, max_restarts=0, start_timeout=START) as alone:
+        yield alone
+    assert wait_until(lambda: not programs(), 20), "a worker, or what it is forked from, is left"
+
+
+def start(cluster: RayCluster) -> None:
+    """Starts the Ray of a cluster, if that has not been done."""
+    import ray
+
+    if not ray.is_initialized():
+        cluster.run(do_nothing)
+
+
+def do_nothing() -> None:
+    """Returns at once."""
+
+
+def programs(pid: int | None = None) -> list[int]:
+    """The processes below this one, or another, that are workers, or that these are forked from."""
+    found = psutil.Process(pid).children(recursive=True)
+    return [one.pid for one in found if {FORK_SERVER, WORKER} & {*command_of(one)}]
 
 
 def descendants() -> dict[int, str]:
@@ -128,17 +170,34 @@ def test_a_killed_worker_is_started_again_from_the_checkpoint(cluster: RayCluste
     diary = Diary(lambda: os.kill(diary.pids["worker 1"], signal.SIGKILL))
     result = train(cluster, 3000, diary)
     [reason] = result.restarts
-    assert re.match(LOSS, reason)
+    assert re.match(KILLED, reason)
     assert_lost_only_what_was_not_saved(result, 3000)
     assert result.evaluation["error"] < 0.05
 
 
+LIES = (
+    b"no JSON",
+    b"\x00\xff\x80",
+    b"[" * 100_000,
+    b'{"event": "step"}',
+    b'{"event": "failure", "time": 1.0, "attempt": 0, "lost": [0], "raised": []}',
+    b'{"event": "restart", "time": 1.0, "reason": "none"}',
+    b'{"event": "exit", "time": 1.0, "code": 0}',
+    b'{"event": "alive", "time": 1.0, "task": "worker 7", "attempt": 7}',
+    b'{"event": "notice", "time": 1.0, "message": "noted", "task": "worker 7", "attempt": 7}',
+)
+
+
 def lying_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> Any:
-    """Sends lines that are no events, from a worker, before it trains."""
+    """Sends lines that are no events, and one that names another sender, before it trains."""
     [worker] = [found for found in gc.get_objects() if isinstance(found, Worker)]
     worker.report("step", step="many", loss=None)
     worker.report("invented", secret=1)
     worker.report("failure", lost=[0], raised=[])
+    writer = worker.report
+    assert isinstance(writer, EventWriter) and writer._fd is not None
+    with writer._lock:
+        os.write(writer._fd, b"".join(lie + b"\n" for lie in LIES))
     return tiny_model_fn(features, labels, mode, params)
 
 
@@ -148,8 +207,10 @@ def test_what_a_worker_sends_that_is_no_event_is_dropped(cluster: RayCluster) ->
     result = train(cluster, 50, diary, model_fn=lying_model_fn, evaluate=None)
     assert result.steps == 50
     assert not result.restarts
-    assert "invented" not in diary.kinds
+    assert "noted" in result.notices
+    assert not {"invented", "failure", "restart"} & diary.kinds
     assert all(type(e["step"]) is int for e in diary.events if e["event"] == "step")
+    assert {(e["task"], e["attempt"]) for e in diary.events} == {("worker 0", 0), ("worker 1", 0)}
     started = [event for event in diary.events if event["event"] == "started"]
     assert all(event["host"].count(".") == 3 for event in started)
 
@@ -165,26 +226,15 @@ def telling_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str,
 
 
 @pytest.mark.ray
-def test_a_worker_of_ray_is_prepared_as_any_other(cluster: RayCluster) -> None:
-    diary = Diary()
-    with pytest.raises(UserCodeError, match="filtered=False, untuned=True"):
-        train(cluster, 5, diary, model_fn=telling_model_fn)
-    assert {"connecting", "connected"} <= diary.kinds
-
-
-def broken_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> Any:
-    raise ValueError("the reader's mistake")
-
-
-@pytest.mark.ray
 def test_an_exception_of_the_readers_function_is_shown_once_and_nothing_is_restarted(
     cluster: RayCluster,
 ) -> None:
     diary = Diary()
     with pytest.raises(UserCodeError) as caught:
-        train(cluster, 5, diary, model_fn=broken_model_fn)
-    assert str(caught.value).count("ValueError: the reader's mistake") == 1
-    assert "in broken_model_fn" in caught.value.traceback
+        train(cluster, 5, diary, model_fn=telling_model_fn)
+    assert str(caught.value).count("ValueError: filtered=False, untuned=True") == 1
+    assert "in telling_model_fn" in caught.value.traceback
+    assert {"connecting", "connected", "error"} <= diary.kinds
     assert "restart" not in diary.kinds
     assert [event["attempt"] for event in diary.events if event["event"] == "started"] == [0, 0]
     assert wait_until(lambda: not any(map(is_running, diary.pids.values())), 20)
@@ -202,10 +252,7 @@ def test_stop_ends_the_workers_of_a_training(cluster: RayCluster) -> None:
 
 @pytest.mark.ray
 def test_a_ray_without_room_is_named(cluster: RayCluster) -> None:
-    import ray
-
-    if not ray.is_initialized():
-        train(cluster, 1, Diary())
+    start(cluster)
     crowd = RayCluster(workers=64, start_timeout=5)
     with pytest.raises(ClusterError, match="Ray did not start 64 workers within 5 s"):
         train(crowd, 1, Diary())
@@ -275,24 +322,234 @@ def place_and_keras(context: WorkerContext) -> list[Any]:
 
 
 @pytest.mark.ray
-def test_a_function_is_called_in_every_worker(cluster: RayCluster) -> None:
-    kinds = []
-    answers = cluster.run(place_and_keras, on_event=lambda event: kinds.append(event["event"]))
-    package = tf.keras.Model.__module__.partition(".")[0]
-    assert answers == [[0, package], [1, package]]
-    assert {"started", "ready", "result"} <= set(kinds)
-    with pytest.raises(UserCodeError, match="ZeroDivisionError"):
-        cluster.run(lambda: 1 // 0)
+@needs_keras_3
+def test_keras_3_trains_on_ray(cluster: RayCluster, tmp_path: Path) -> None:
+    answers = cluster.run(functools.partial(fit_and_tell, backup_dir=str(tmp_path)), keras=3)
+    assert [answer["step"] for answer in answers] == [100, 100]
+    assert answers[0]["weight"] == answers[1]["weight"] == pytest.approx(2, abs=0.2)
+    assert [answer["place"] for answer in answers] == [[0, "keras"], [1, "keras"]]
+
+
+def fit_and_tell(context: WorkerContext, backup_dir: str) -> dict[str, Any]:
+    fit = functools.partial(keras_fit, backup_dir=backup_dir, steps=100, backup_every=50)
+    return {**fit(context, own=True), "place": place_and_keras(context)}
+
+
+def interrupt_with_a_lock() -> None:
+    raise KeyboardInterrupt("holds what cannot be pickled", threading.Lock())
+
+
+def leave_with_a_book() -> None:
+    sys.exit("word " * 1_000_000)
 
 
 @pytest.mark.ray
-@needs_keras_3
-def test_keras_3_trains_on_ray(cluster: RayCluster, tmp_path: Path) -> None:
-    fit = functools.partial(keras_fit, backup_dir=str(tmp_path), steps=100, backup_every=50)
-    answers = cluster.run(functools.partial(fit, own=True), keras=3)
-    assert [answer["step"] for answer in answers] == [100, 100]
-    assert answers[0]["weight"] == answers[1]["weight"] == pytest.approx(2, abs=0.2)
-    assert [found[1] for found in cluster.run(place_and_keras, keras=3)] == ["keras", "keras"]
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (leave_with_a_book, ["worker 0 raised SystemExit", "(… 4950000 more characters)"]),
+        (interrupt_with_a_lock, ["worker 0 raised KeyboardInterrupt", "cannot be pickled"]),
+        (raise_mute, ["worker 0 raised Mute", "its text raised RuntimeError"]),
+    ],
+)
+def test_on_ray_too_what_a_function_raises_is_its_own_and_restarts_nothing(
+    alone: RayCluster, function: Callable[[], None], said: list[str]
+) -> None:
+    diary = Diary()
+    with pytest.raises(UserCodeError) as caught:
+        alone.run(function, on_event=diary)
+    assert_shown_once(caught.value, f"in {function.__name__}\n", diary.events)
+    assert all(part in str(caught.value) for part in said)
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("exits", r"worker 0 ended, with exit code 0, .* Does something in it call os\._exit"),
+        ("is killed", r"worker 0 ended with signal 9 \(SIGKILL\) at step 0;(.|\n)*listening on"),
+        ("runs on", "worker 0 and its peers made no step for 6 s after step 0"),
+    ],
+)
+def test_nothing_that_a_function_started_outlives_its_worker_on_ray(
+    alone: RayCluster, end: str, said: str, tmp_path: Path
+) -> None:
+    function = functools.partial(start_children, str(tmp_path), end)
+    with pytest.raises(ClusterError, match=said) as caught:
+        alone.run(function, timeout=6)
+    assert "site-packages" not in str(caught.value)
+    found = pids(tmp_path)
+    assert len(found) == len(CHILDREN)
+    assert wait_until(lambda: not any(map(is_running, found)), 10)
+
+
+@pytest.mark.ray
+def test_nothing_on_ray_outlives_a_notebook_that_is_killed(tmp_path: Path) -> None:
+    code = "import sys; from tests.engines.test_ray import notebook; notebook(sys.argv[1])"
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT)
+    try:
+        assert wait_until(lambda: len(list(tmp_path.iterdir())) == len(CHILDREN), START)
+        assert wait_until(lambda: all(file.read_text() for file in tmp_path.iterdir()), 10)
+        found = [*programs(process.pid), *pids(tmp_path)]
+    finally:
+        process.kill()
+        process.wait()
+    assert len(found) > len(CHILDREN) + 1
+    assert wait_until(lambda: not any(map(is_running, found)), 30)
+
+
+def notebook(folder: str) -> None:
+    """Runs, on its second Ray, a function that starts children and goes on."""
+    with RayCluster(workers=1) as first:
+        first._connect()
+    with RayCluster(workers=1, start_timeout=START) as cluster:
+        cluster.run(functools.partial(start_children, folder, "runs on"))
+
+
+def harmed_twice(context: WorkerContext, folder: str) -> int:
+    """Ends worker 1 the first time, and freezes it the second."""
+    harms = (
+        functools.partial(os._exit, 3),
+        functools.partial(os.kill, os.getpid(), signal.SIGSTOP),
+    )
+    if context.config.task.index == 1:
+        attempt = len(list(Path(folder).iterdir()))
+        (Path(folder) / str(attempt)).touch()
+        if attempt < len(harms):
+            harms[attempt]()
+    return context.config.task.index
+
+
+@pytest.mark.ray
+def test_a_fault_of_a_function_on_ray_restarts_all_workers(
+    cluster: RayCluster, tmp_path: Path
+) -> None:
+    start(cluster)
+    diary = Diary()
+    with RayCluster(workers=2, start_timeout=START, step_timeout=4) as pair:
+        answers = pair.run(functools.partial(harmed_twice, folder=str(tmp_path)), on_event=diary)
+    assert answers == [0, 1]
+    reasons = [event["reason"] for event in diary.events if event["event"] == "restart"]
+    assert len(reasons) == 2
+    assert reasons[0] == "worker 1 ended with exit code 3 at step 0"
+    assert reasons[1].startswith("worker 1 gave no sign of life for 4 s, at step 0: it is stopped")
+
+
+def make_object() -> object:
+    return object()
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda: np.zeros([6000, 10_000], np.int64), "some 480 MB"),
+        (make_object, "save larger things to a file"),
+    ],
+    ids=["too large", "no value"],
+)
+def test_a_result_that_cannot_travel_from_ray_is_refused(
+    alone: RayCluster, function: Callable[[], Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        alone.run(function)
+
+
+@pytest.mark.ray
+def test_a_machine_that_does_not_reach_the_folder_of_a_run_says_so(
+    alone: RayCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Job, "save", lambda job, path: None)  # as if it were on another machine
+    with pytest.raises(ConfigError, match=r"The payload .* cannot be read"):
+        alone.run(do_nothing)
+
+
+def flood() -> list[Any]:
+    """Prints 30 MB, and returns 57."""
+    print("the first line")
+    for _time in range(300):
+        print("x" * 100_000, flush=True)
+        time.sleep(0.005)  # a disk takes no more
+    print("the last line", flush=True)
+    return [list(range(1_000_000)), "x" * 50_000_000]
+
+
+@pytest.mark.ray
+def test_a_flood_of_prints_on_ray_is_cut_and_a_large_result_arrives_whole(
+    cluster: RayCluster, tmp_path: Path
+) -> None:
+    start(cluster)
+    with RayCluster(workers=2, start_timeout=START, storage_path=tmp_path) as pair:
+        answers = pair.run(flood)
+    assert [len(text) for _numbers, text in answers] == [50_000_000] * 2
+    assert all(numbers == list(range(1_000_000)) for numbers, _text in answers)
+    logs = list(tmp_path.glob("run-*/attempt-0/worker-?.log"))
+    assert len(logs) == 2
+    for log in logs:
+        text = log.read_text()
+        assert "the first line" in text and text.splitlines()[-1] == "the last line"
+        assert "are cut out here" in text
+        assert len(text) < 2 * LOG_BYTES
+
+
+def be_careless(context: WorkerContext, folder: str) -> list[Any]:
+    """Changes what it can, leaves behind what it can, and returns twice."""
+    register(Path(folder) / "atexit")
+    told = [place_and_keras(context), *map(use_multiprocessing, ("fork", "spawn"))]
+    told.append(change_surroundings())
+    start_thread()
+    be_deaf()
+    start_children(folder, "returns")
+    return [*told, fork()]
+
+
+@pytest.mark.ray
+def test_what_a_function_changes_or_leaves_behind_on_ray_the_next_run_does_not_see(
+    cluster: RayCluster, tmp_path: Path
+) -> None:
+    keras = tf.keras.Model.__module__.partition(".")[0]
+    surroundings = [os.getcwd(), None]
+    for run in range(2):
+        diary, folder = Diary(), tmp_path / str(run)
+        folder.mkdir()
+        answers = cluster.run(functools.partial(be_careless, folder=str(folder)), on_event=diary)
+        for index, answer in enumerate(answers):
+            assert answer == [[index, keras], [1, 2], [1, 2], surroundings, "done"]
+        assert [event["event"] for event in diary.events].count("result") == 2
+        assert not (folder / "atexit").exists(), "it is not called"
+        assert len(pids(folder)) == 2 * len(CHILDREN)
+    assert wait_until(lambda: not programs(), 20)
+    found = [pid for folder in tmp_path.iterdir() for pid in pids(folder)]
+    assert wait_until(lambda: not any(map(is_running, found)), 10)
+    assert "CHANGED" not in os.environ
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"max_restarts": -1},
+        {"step_timeout": 0},
+        {"start_timeout": -5},
+        {"start_timeout": float("nan")},
+        {"workers": 1.5},
+        {"collective": "FAST"},
+    ],
+    ids=str,
+)
+def test_a_choice_that_cannot_work_on_ray_is_refused_at_once(choice: dict[str, Any]) -> None:
+    [(name, value)] = choice.items()
+    with pytest.raises(ConfigError, match=f"{name}={value!r}"):
+        RayCluster(**choice)
+
+
+@pytest.mark.ray
+def test_more_workers_than_the_memory_holds_start_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(ConfigError, match="workers=1000000 do not fit into the free memory"):
+        RayCluster(workers=1_000_000).run(do_nothing)
 
 
 def drive(address: str, storage: str, steps: str) -> None:

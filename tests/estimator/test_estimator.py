@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -97,9 +98,9 @@ def test_it_brings_nothing_else_of_the_package_along() -> None:
         print(*sorted(name for name in sys.modules if name.startswith("helpers.")))
         """
     )
-    ours = {
-        f"helpers.{n}" for n in ("errors", "estimator", "i18n", "system", "system.keras_choice")
-    }
+    names = ("errors", "estimator", "i18n", "system")
+    rooms = ("system.early_messages", "system.keras_choice")
+    ours = {f"helpers.{name}" for name in names + rooms}
     assert set(loaded.split()) - {"helpers.estimator.training"} == ours
 
 
@@ -169,7 +170,8 @@ def test_a_variable_that_others_left_does_not_break_keras_here(before: str) -> N
         import tensorflow as tf
         print(tf.keras.Model.__module__.partition(".")[0], os.environ.get("TF_USE_LEGACY_KERAS"))
         """
-    assert output(code, TF_USE_LEGACY_KERAS="1") == "keras None"
+    has_package = importlib.util.find_spec("tf_keras") is not None
+    assert output(code, TF_USE_LEGACY_KERAS="1") == ("tf_keras 1" if has_package else "keras None")
 
 
 @only_genuine
@@ -315,4 +317,24 @@ def test_run_config_counts_as_tensorflow_2_15_does(tmp_path: Path) -> None:
         "worker 1 False grpc://h:3 3 1 2",
         "ps 0 False grpc://h:4 3 1 3",
         "evaluator 0 True  0 0 None",
+    ]
+
+
+def test_a_worker_beside_parameter_servers_connects_to_them_alone() -> None:
+    """What `TFConfig.explain` says of waiting, by TensorFlow's own word."""
+    code = """
+        import json, os
+        import helpers.estimator
+        import tensorflow as tf
+        cluster = {"worker": ["h:2", "h:3"], "ps": ["h:4"], "chief": ["h:1"]}
+        for task_type, index in ("chief", 0), ("worker", 1), ("ps", 0):
+            task = {"type": task_type, "index": index}
+            os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
+            filters = tf.estimator.RunConfig().session_config.device_filters
+            print(task_type, *filters)
+        """
+    assert output(code).splitlines() == [
+        "chief /job:ps /job:chief",
+        "worker /job:ps /job:worker/task:1",
+        "ps /job:ps /job:worker /job:chief /job:master",
     ]

@@ -29,7 +29,7 @@ sync_playwright = pytest.importorskip("playwright.sync_api").sync_playwright
 # Extensions that may be on the machine, and fail to load outside JupyterLab 4.6.
 LAB_ONLY = ("@jupyter/nbgrader", "@jupyter-notebook/lab-extension", "jupyterlab_pygments")
 # Every cell is in the page, seen or not; nothing is asked and nothing fetched.
-SETTINGS = {
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "notebook-extension/tracker": {"windowingMode": "none"},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
@@ -42,7 +42,10 @@ FLAGS = [
 # as it looks for a MathJax 2, to typeset a description with.
 KNOWN = ["(reading 'schema')"] + ["(reading 'Queue')"] * ipywidgets.__version__.startswith("7.")
 SECONDS = 60
-AS_IT_IS = "from helpers.i18n", "WORKERS"  # how the cells of a lesson begin that set something up
+AS_IT_IS = (
+    "from helpers import begin",
+    "WORKERS",
+)  # how the cells of a lesson begin that set something up
 RUN_ALL = """async () => {
     const app = window.jupyterapp;
     await app.restored;
@@ -191,21 +194,26 @@ def save_shot(tab: Any, name: str) -> None:
     tab.screenshot(path=SHOTS / f"{name}.png")
 
 
+def write_settings(folder: Path, settings: Mapping[str, Mapping[str, Any]]) -> None:
+    """Writes settings of JupyterLab's plugins into its folder of settings."""
+    for name, values in settings.items():
+        file = folder / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(values))
+
+
 @contextmanager
 def _jupyter(module: str, app: str, folder: Path) -> Iterator[str]:
     options = [f"--{app}.expose_app_in_browser=True", f"--ServerApp.root_dir={folder}"]
     options += ["--IdentityProvider.token=", "--ServerApp.ip=127.0.0.1", "--allow-root"]
-    for name, values in SETTINGS.items():
-        file = folder / "jupyter" / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(values))
+    write_settings(folder / "jupyter" / "settings", SETTINGS)
     with _server([module, *options], folder) as address:
         yield address
 
 
 @contextmanager
 def _server(command: list[str], folder: Path) -> Iterator[str]:
-    port = _free_port()
+    port = free_port()
     with open(folder / f"{command[0]}.log", "wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", *command, f"--port={port}", "--no-browser"],
@@ -216,7 +224,7 @@ def _server(command: list[str], folder: Path) -> Iterator[str]:
             start_new_session=True,
         )
     try:
-        soon(lambda: _answers(port) or process.poll() is not None, f"{command[0]} on {port}")
+        soon(lambda: answers(port) or process.poll() is not None, f"{command[0]} on {port}")
         assert process.poll() is None, (folder / f"{command[0]}.log").read_text()[-3000:]
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -242,13 +250,15 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**os.environ, **own, "IPYTHONDIR": str(folder / "ipython")}
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody has at the moment."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         return unused.getsockname()[1]
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Whether somebody listens there."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
         return True
     return False

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.support.processes import command_of, is_running, wait_until
-from tools.teaching.grading import JAIL, jail_is_permitted
+from tools.teaching.grading import JAIL, jail_is_permitted, limits_are_permitted
 
 pytestmark = pytest.mark.skipif(not jail_is_permitted(), reason="no namespaces on this machine")
 
@@ -112,6 +112,52 @@ def test_workers_in_it_can_have_a_network_of_their_own(tmp_path: Path) -> None:
     root = str(Path(__file__).parents[1])
     what = f"sys.path.insert(0, {root!r}); from helpers.system.isolation import is_permitted; "
     assert jailed(tmp_path, what + "assert is_permitted()") == OK
+
+
+needs_limits = pytest.mark.skipif(not limits_are_permitted(), reason="no control groups here")
+
+
+@needs_limits
+def test_it_has_no_more_memory_than_it_is_given_all_its_processes_together(tmp_path: Path) -> None:
+    greedy = "x = bytearray(b'1') * 200_000_000"
+    limit = "--memory=300000000"
+    assert jailed(tmp_path, greedy, limit) == OK
+    assert jailed(tmp_path, f"y = bytearray(b'1') * 600_000_000; {greedy}", limit) != OK
+    both = f"subprocess.run([sys.executable, '-c', {greedy + '; import time; time.sleep(1)'!r}])"
+    start_two = (
+        f"import threading; threading.Thread(target=lambda: {both}).start(); {greedy}; {both}"
+    )
+    if os.getuid() == 0:  # for somebody else, the limit is each process's
+        assert jailed(tmp_path, start_two, limit) != OK
+        assert jailed(tmp_path, start_two, "--memory=900000000") == OK
+
+
+@needs_limits
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has limits that can be written to")
+def test_it_cannot_raise_its_own_limit(tmp_path: Path) -> None:
+    """In a user namespace, and one of control groups, it may write to what is its own."""
+    raising = "mount -t cgroup -o memory none m && echo 9000000000 > m/memory.limit_in_bytes"
+    second = "mount -t cgroup2 none m && echo max > m/memory.max"
+    for how in (raising, second):
+        undo = f"subprocess.run(['unshare', '-UrmC', 'sh', '-c', {f'mkdir -p m; {how}'!r}])"
+        greedy = f"{undo}; x = bytearray(b'1') * 600_000_000"
+        assert jailed(tmp_path, greedy, "--memory=300000000") != OK
+
+
+@needs_limits
+def test_it_cannot_start_processes_without_end(tmp_path: Path) -> None:
+    bomb = "[time.sleep(50) for n in range(100) if os.fork() == 0]"
+    assert jailed(tmp_path, f"import time; {bomb}", "--processes=50") == REFUSED
+    assert jailed(tmp_path, f"import time; {bomb}", "--processes=150") == OK
+
+
+@needs_limits
+def test_nothing_is_left_of_its_control_groups(tmp_path: Path) -> None:
+    command = [*JAIL, "--processes=50", "--memory=300000000", "--", "sh", "-c", "sleep 50 &"]
+    process = subprocess.Popen(command, cwd=tmp_path)
+    process.wait()
+    for place in ("jail-{}", "*/jail-{}"):
+        assert not list(Path("/sys/fs/cgroup").glob(place.format(process.pid)))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")

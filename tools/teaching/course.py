@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from nbgrader.api import Gradebook
 
 from tools.l10n import build
 from tools.lessons.project import EXERCISES, LocalisationError, Project
-from tools.teaching.grading import STOPPED, jail_is_permitted
+from tools.teaching.grading import MEMORY, STOPPED, jail_is_permitted, limits_are_permitted
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARE_SECONDS = 60  # for nbgrader around the notebook
@@ -50,7 +51,8 @@ c.Autograde.autograde_preprocessors = [
 c.OverwriteCells.add_missing_cells = True  # a graded cell that was deleted comes back
 c.Execute.timeout = {cell_seconds}
 c.JailedKernelManager.seconds = {seconds}
-c.JailedKernelManager.hidden = [{course!r}, {solutions!r}]
+c.JailedKernelManager.memory = {memory}
+c.JailedKernelManager.hidden = {hidden!r}
 c.FileNameCollectorPlugin.named_regexp = r".*/extracted/(?P<student_id>[^/]+)/(?P<file_id>[^/]+)"
 c.ZipCollectApp.strict = True
 """
@@ -82,11 +84,13 @@ class Course:
     Attributes:
       seconds: the most that one notebook may take.
       cell_seconds: the most that one of its cells may; then it is interrupted.
+      memory_gb: gigabytes that it may take, with its workers.
     """
 
     folder: Path
     seconds: float = 240.0
     cell_seconds: int = 90
+    memory_gb: float = MEMORY / 10**9
 
     @property
     def assignments(self) -> list[str]:
@@ -113,16 +117,21 @@ class Course:
             released.append(self.folder / "release" / name / f"{name}.ipynb")
         return released
 
-    def configure(self) -> None:
-        """Writes the configuration; nbgrader keeps its own records beside it."""
+    def configure(self, *hidden: Path) -> None:
+        """Writes the configuration; nbgrader keeps its own records beside it.
+
+        Args:
+          hidden: folders that no submission may read, besides the course and the solutions.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         text = CONFIG.format(
             root=str(ROOT),
             name=self.folder.name,
             course=str(self.folder),
-            solutions=str(ROOT / "notebooks" / "solutions"),
+            hidden=[str(p) for p in (self.folder, ROOT / "notebooks" / "solutions", *hidden)],
             cell_seconds=self.cell_seconds,
             seconds=self.seconds,
+            memory=int(self.memory_gb * 10**9),
         )
         (self.folder / "nbgrader_config.py").write_text(text, "utf-8")
 
@@ -130,7 +139,8 @@ class Course:
         """Takes in what students handed in for an assignment; returns the students."""
         downloaded = self.folder / "downloaded" / assignment
         shutil.rmtree(downloaded, ignore_errors=True)
-        found = sorted(submissions.glob(f"*/{assignment}.ipynb"))
+        # A link could lead to a solution.
+        found = [p for p in sorted(submissions.glob(f"*/{assignment}.ipynb")) if not p.is_symlink()]
         for path in found:
             target = downloaded / "archive" / path.parent.name / path.name
             target.parent.mkdir(parents=True)
@@ -185,9 +195,11 @@ class Course:
         try:
             output, _none = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
             raise CourseError(f"nbgrader {command[0]} took more than {seconds:.0f} s") from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         if process.returncode != 0:
             lines = [line for line in output.splitlines() if line.strip()]
             raise CourseError(f"nbgrader {command[0]} failed: " + " | ".join(lines[-4:]))
@@ -242,7 +254,7 @@ def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     args = _parse(argv)
     folder = (args.course or ROOT / "course" / args.language).resolve()
-    course = Course(folder, args.seconds, args.cell_seconds)
+    course = Course(folder, args.seconds, args.cell_seconds, args.memory_gb)
     try:
         if args.command == "release":
             for path in course.release(Project.load(ROOT), args.language):
@@ -255,7 +267,12 @@ def main(argv: list[str] | None = None) -> int:
                 "This machine permits no namespaces: submissions are not kept from the network and "
                 "from your files. Grade in a container or a virtual machine that you can lose."
             )
-        course.configure()
+        if not limits_are_permitted():
+            print(
+                "This machine permits no control groups: a submission may take all memory or "
+                "start processes without end. Grade where nothing else runs that matters."
+            )
+        course.configure(args.submissions.resolve())
         marks = grade_all(course, args.submissions)
     except (CourseError, LocalisationError) as error:
         print(error, file=sys.stderr)
@@ -284,6 +301,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         command.add_argument("--course", type=Path, help="default: course/LANGUAGE")
         command.add_argument("--seconds", type=float, default=240.0, help="for one notebook (240)")
         command.add_argument("--cell-seconds", type=int, default=90, help="for one cell (90)")
+        command.add_argument("--memory-gb", type=float, default=6.0, help="for one notebook (6)")
     return parser.parse_args(argv)
 
 

@@ -17,9 +17,16 @@ import nbformat
 from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbgrader.preprocessors import Execute
-from traitlets import Bool, Float, List, Unicode, default
+from traitlets import Bool, Float, Int, List, Unicode, default
+
+from tools.teaching import marking
 
 JAIL = [sys.executable, "-I", "-S", str(Path(__file__).with_name("jail.py"))]
+MEMORY = 6 * 10**9  # bytes that a notebook and its workers may take together
+PROCESSES = 2000  # with their threads, of which a worker has some hundred
+MOST_CHARACTERS = 100_000  # that a cell may print
+MOST_SHOWN = 3_000_000  # and that it may show besides; an observation needs less
+SHOWN = ("display_data", "update_display_data", "execute_result", "error")
 STOPPED = "Stopped"  # the name of the error that unreached cells are given
 VARIABLES = ("HOME", "TMPDIR", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR")
 
@@ -31,6 +38,19 @@ def jail_is_permitted() -> bool:
     return done.returncode == 0
 
 
+@functools.cache
+def limits_are_permitted() -> bool:
+    """Whether memory and processes of a jail can be limited.
+
+    Root needs control groups for that, others a user namespace, in which limits are each process's.
+    """
+    if os.geteuid() != 0 and not jail_is_permitted():
+        return False
+    limits = [f"--memory={MEMORY}", f"--processes={PROCESSES}"]
+    command = [*JAIL, *limits, *([] if jail_is_permitted() else ["--open"]), "--", "true"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 class JailedKernelManager(AsyncKernelManager):
     """Starts a kernel in a jail, in a folder of its own that is deleted with it.
 
@@ -39,6 +59,8 @@ class JailedKernelManager(AsyncKernelManager):
     """
 
     seconds = Float(240.0, help="The most that one notebook may take.").tag(config=True)
+    memory = Int(MEMORY, help="Bytes that all its processes may take.").tag(config=True)
+    processes = Int(PROCESSES, help="Processes and threads that it may have.").tag(config=True)
     hidden = List(Unicode(), help="Folders that the notebook must not read.").tag(config=True)
     jailed = Bool(help="Whether to keep it from the network and from files.").tag(config=True)
 
@@ -58,13 +80,18 @@ class JailedKernelManager(AsyncKernelManager):
         command, options = await super()._async_pre_start_kernel(**arguments)
         environ = options.get("env") or os.environ
         options["env"] = {**environ, **dict.fromkeys(VARIABLES, folder)}
+        # What it writes past its cells would else fill the memory of who reads nbgrader's words.
+        options["stdout"] = options["stderr"] = subprocess.DEVNULL
         return [*self._limits(folder), *command], options
 
     def _limits(self, folder: str) -> list[str]:
-        if not self.jailed:
-            return [*JAIL, "--open", f"--seconds={self.seconds}", "--"]
-        hidden = [f"--hide={path}" for path in self.hidden]
-        return [*JAIL, f"--seconds={self.seconds}", f"--writable={folder}", *hidden, "--"]
+        limits = [f"--seconds={self.seconds}"]
+        if limits_are_permitted():
+            limits += [f"--memory={self.memory}", f"--processes={self.processes}"]
+        if self.jailed:
+            hidden = [f"--hide={path}" for path in self.hidden]
+            return [*JAIL, *limits, f"--writable={folder}", *hidden, "--"]
+        return [*JAIL, *limits, "--open", "--"]
 
 
 class JailedExecute(Execute):
@@ -76,7 +103,7 @@ class JailedExecute(Execute):
 
     def preprocess(self, nb: Any, resources: Any, km: Any = None) -> tuple[Any, Any]:
         """As nbgrader's, but for a kernel that ends."""
-        self._reached = 0
+        self._reached = self._told = 0
         try:
             return super().preprocess(nb, resources, km)
         except (DeadKernelError, CellTimeoutError, RuntimeError) as error:
@@ -87,9 +114,39 @@ class JailedExecute(Execute):
         return nb, resources
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
-        """As nbgrader's; remembers how far the notebook came."""
+        """As nbgrader's; but a cell that checks is marked, and how far it came is remembered."""
         self._reached = index
+        self._told = 0
+        if calls := marking.checks_of(cell):
+            try:
+                cell.outputs = marking.mark(calls, lambda ask: self._ask(ask, index))
+            finally:
+                self.nb.cells[index] = cell
+                for places in self._display_id_map.values():
+                    places.pop(index, None)  # a display of a question must not change the mark
+            return cell, resources
         return super().preprocess_cell(cell, resources, index)
+
+    def _ask(self, question: Any, index: int) -> Any:
+        self._told = 0
+        self.nb.cells[index] = question
+        return self.execute_cell(question, index)
+
+    def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+        """As nbclient's, but of a flood it keeps the beginning, and of widgets nothing."""
+        kind, content = msg["msg_type"], msg["content"]
+        if kind.startswith("comm_"):
+            return None
+        if kind == "stream":
+            content["text"] = content["text"][: max(0, MOST_CHARACTERS - self._told)]
+            self._told += len(content["text"])
+            if not content["text"]:
+                return None
+        elif kind in SHOWN:
+            self._told += len(str(content))
+            if self._told > MOST_SHOWN:
+                return None
+        return super().process_message(msg, cell, cell_index)
 
 
 def _stopped() -> Any:

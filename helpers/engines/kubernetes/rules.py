@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from helpers.errors import ConfigError, unknown_choice
-from helpers.i18n import _
+from helpers.i18n import _, join_items
 
 API_VERSION = "kubeflow.org/v1"
 CONTAINER = "tensorflow"
@@ -82,7 +82,7 @@ def _check_roles(replicas: Mapping[str, Any]) -> None:
         raise ConfigError(message)
     if "Chief" not in replicas and "Worker" not in replicas:
         message = _("The TFJob has no task that trains, only {roles}. Add workers.")
-        raise ConfigError(message.format(roles=", ".join(replicas)))
+        raise ConfigError(message.format(roles=join_items(replicas)))
 
 
 def _check_name(name: Any, replicas: Mapping[str, Any]) -> None:

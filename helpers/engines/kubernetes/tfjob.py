@@ -15,7 +15,7 @@ import yaml
 
 from helpers.engines.kubernetes.rules import API_VERSION, CONTAINER, check_manifest
 from helpers.errors import ConfigError, check_count
-from helpers.i18n import _
+from helpers.i18n import _, join_items
 
 GPU = "nvidia.com/gpu"
 KIND = "TFJob"
@@ -52,7 +52,7 @@ class TFJob:
 
     def __repr__(self) -> str:
         replicas = self.manifest["spec"]["tfReplicaSpecs"]
-        roles = ", ".join(f"{spec.get('replicas', 1)} {role}" for role, spec in replicas.items())
+        roles = join_items(f"{spec.get('replicas', 1)} {role}" for role, spec in replicas.items())
         return f"TFJob({self.manifest['metadata']['name']}: {roles})"
 
 

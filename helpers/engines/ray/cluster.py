@@ -22,12 +22,11 @@ from helpers.i18n import _, language
 from helpers.messages.events import Event
 from helpers.messages.job import EstimatorJob, FunctionJob
 from helpers.strategies import COLLECTIVES, check_collective
-from helpers.system.keras_choice import select_keras_2
-from helpers.system.machine import cores
+from helpers.system.machine import cores, most_processes
 
 ANSWER_SECONDS = 10.0
 END_SECONDS = 10.0
-OBJECT_STORE_BYTES = 100 * 2**20  # of our own Ray: nothing but events goes through it
+OBJECT_STORE_BYTES = 100 * 2**20  # of our own Ray: through it go events, and what is returned
 
 
 class RayCluster(Cluster):
@@ -36,9 +35,9 @@ class RayCluster(Cluster):
         with RayCluster(workers=8, address="10.0.0.1:6379", storage_path="/mnt/shared") as cluster:
             result = cluster.train(model_fn, input_fn, epochs=3)
 
-    Ray Train's `TensorflowTrainer` gives each worker one CPU (with "NCCL" one GPU too) and its
-    `TF_CONFIG`; inside, a worker does the same as one of `LocalCluster`. Every machine needs this
-    package and TensorFlow installed.
+    Ray Train finds one CPU for each worker (with "NCCL" one GPU too) and starts the group again
+    after a fault. There each worker is a process as those of `LocalCluster`, beside the one of
+    Ray's that watches it. Every machine needs this package and TensorFlow installed.
 
     Args:
       workers: how many worker processes; worker 0 is the chief.
@@ -77,8 +76,9 @@ class RayCluster(Cluster):
             check_collective(collective, workers)
         elif collective not in COLLECTIVES:
             raise unknown_choice("collective", collective, COLLECTIVES)
-        start = start_timeout or 2 * default_start_timeout(workers)
-        super().__init__(workers, collective, max_restarts, start, step_timeout)
+        if start_timeout is None:
+            start_timeout = 2 * default_start_timeout(workers)
+        super().__init__(workers, collective, max_restarts, start_timeout, step_timeout)
         self.address = address
         self.storage_path = storage_path
         self._stopped = threading.Event()
@@ -162,15 +162,20 @@ class RayCluster(Cluster):
         if self.address:
             import ray
 
-            ray.init(self.address, **quiet)
+            try:
+                ray.init(self.address, **quiet)
+            except (ConnectionError, ValueError) as error:
+                raise _no_answer(self.address, error) from None
             self._end_ray = ray.shutdown
             return
+        _check_room(self.workers)
         # Not the usual temporary folder: the path of a socket must be short.
         folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
         told = _own_ray_environment()
         self._end_ray = weakref.finalize(self, _end_own_ray, folder, list(told))
         os.environ.update(told)
-        import ray  # only now: it looks at the environment
+        _have_ray_look_again()
+        import ray
 
         ray.init(
             "local",
@@ -220,16 +225,30 @@ def _check_answers(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
     except OSError as error:
+        raise _no_answer(address, error) from None
+
+
+def _no_answer(address: str, error: Exception) -> ConfigError:
+    message = _(
+        "No Ray answers at address={address!r}: {reason}. `ray start --head` on its first "
+        "machine starts one and says its address."
+    )
+    return ConfigError(message.format(address=address, reason=error))
+
+
+def _check_room(workers: int) -> None:
+    """Raises ConfigError if a Ray of this machine alone has no memory for so many workers."""
+    most = most_processes(forked=False)  # each worker imports TensorFlow
+    if most is not None and workers > most:
         message = _(
-            "No Ray answers at address={address!r}: {reason}. `ray start --head` on its first "
-            "machine starts one and says its address."
+            "workers={workers} do not fit into the free memory: {most} could start here, and fewer "
+            "can train. Say workers={most} at most."
         )
-        raise ConfigError(message.format(address=address, reason=error)) from None
+        raise ConfigError(message.format(workers=workers, most=most))
 
 
 def _own_ray_environment() -> dict[str, str]:
     """What a Ray that only this machine uses is told, and inherited by all its processes."""
-    select_keras_2()
     told = {
         # Without it, Ray replaces 127.0.0.1 by an address that other machines reach.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -240,10 +259,22 @@ def _own_ray_environment() -> dict[str, str]:
     return {name: value for name, value in told.items() if name not in os.environ}
 
 
+def _have_ray_look_again() -> None:
+    """Has Ray look at the environment, as it does but once, when it is imported or first asked."""
+    from ray._private import ray_constants
+    from ray._raylet import AuthenticationTokenLoader, Config
+
+    name = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
+    ray_constants.ENABLE_RAY_CLUSTER = os.environ.get(name, "1") != "0"
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
+
+
 def _end_own_ray(folder: str, told: Iterable[str]) -> None:
     import ray
 
     ray.shutdown()
     for name in told:
         os.environ.pop(name, None)
+    _have_ray_look_again()
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,32 +1,32 @@
-"""What runs inside Ray's processes: the mailbox, Ray's trainer, and each worker's part."""
+"""What runs inside Ray's processes: Ray's trainer, and what starts and watches each worker."""
 
 from __future__ import annotations
 
-import asyncio
+import math
 import os
 import threading
-import time
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
+from ray.train.backend import Backend, BackendConfig
 
 from helpers.cluster.deadlines import Deadlines
-from helpers.errors import ClusterError
+from helpers.cluster.group import Fault, Group, Replacements
+from helpers.cluster.processes import TaskProcess
+from helpers.cluster.readiness import is_getting_ready
+from helpers.engines.ray.mailbox import Cause
+from helpers.errors import ClusterError, ConfigError, StoppedError
 from helpers.i18n import set_language
-from helpers.messages.events import Event, Kind, decode, encode
-from helpers.system.keras_choice import KERAS_3, LEGACY_KERAS
-from helpers.system.ports import without_proxies
-from helpers.tf_config import TFConfig
-from helpers.worker.program import Worker
-from helpers.worker.unsupervised import StepWatch
-
-Mail = tuple[bytes, Event]
-"""A line, and who sent it."""
+from helpers.messages import payload
+from helpers.messages.events import Event, Kind, watched
+from helpers.messages.failures import describe
+from helpers.system.ports import free_ports
+from helpers.tf_config import TFConfig, build, write_env
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class RayRun:
     """What every process of one run is told.
 
     Attributes:
-      folder: with the payload, and a place for Ray's notes; all hosts reach it.
+      folder: with the payload, the workers' logs, and a place for Ray's notes; all hosts reach it.
       workers: how many.
       gpus: whether each worker gets a GPU.
       max_restarts: how many faults are answered with a new group.
@@ -56,71 +56,76 @@ class RayRun:
         """The file with the work."""
         return self.folder / "payload.pkl"
 
+    def log(self, attempt: int, task: object) -> Path:
+        """What a worker prints to, in a folder that all workers of an attempt share."""
+        return self.folder / f"attempt-{attempt}" / f"{str(task).replace(' ', '-')}.log"
 
-class Mailbox:
-    """An actor on the notebook's host: workers put events in, the notebook takes them out.
 
-    An event is a line, as over the pipe of a worker on this machine, and the notebook decodes it
-    as it does those; beside it stands who sent it, which is not the worker's to say.
+FIT_ENVIRONMENT = {
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path of the reader's means what it always means
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # of restarts that it asks for nobody would hear
+}
+# Else Ray, when it ends a process, kills the fork server before that has ended the rest.
+WORK_ENVIRONMENT = {"RAY_kill_child_processes_on_worker_exit": "0"}
+
+
+def fit(run: RayRun, mailbox: Any) -> None:
+    """Runs Ray's trainer to its end, in a process of its own, which can be ended.
+
+    Not `TensorflowTrainer`: it imports TensorFlow here and beside each worker, where none is used.
     """
+    from ray.train.v2._internal.callbacks import DatasetsCallback
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
-    def __init__(self) -> None:
-        self._mail: list[Mail] = []
-        self._attempt = 0
-        self._came = asyncio.Event()
+    class Trainer(DataParallelTrainer):
+        def _create_default_callbacks(self) -> list[Any]:
+            # No process, in each attempt, for data sets of Ray's: there are none.
+            callbacks = super()._create_default_callbacks()
+            return [one for one in callbacks if not isinstance(one, DatasetsCallback)]
 
-    async def put(self, line: bytes, sender: Event) -> None:
-        """Adds an event."""
-        self._mail.append((line, sender))
-        self._came.set()
-
-    async def attempt(self) -> int:
-        """How many attempts have failed."""
-        return self._attempt
-
-    async def fail(self, lost: list[int], raised: list[int]) -> None:
-        """Ends an attempt in which workers of these ranks were lost, or raised."""
-        about = {"attempt": self._attempt, "lost": lost, "raised": raised}
-        self._attempt += 1
-        failure = {"event": Kind.FAILURE.value, "time": time.time(), **about}
-        await self.put(b"", failure)
-
-    async def take(self, seconds: float) -> list[Mail]:
-        """What has come, in order; waits for the first so long."""
-        try:
-            await asyncio.wait_for(self._came.wait(), seconds)
-        except asyncio.TimeoutError:
-            return []
-        mail, self._mail = self._mail, []
-        self._came.clear()
-        return mail
+    trainer = Trainer(
+        work,
+        train_loop_config={"run": run, "mailbox": mailbox},
+        backend_config=Addresses(),
+        scaling_config=ScalingConfig(
+            num_workers=run.workers, use_gpu=run.gpus, placement_strategy="SPREAD"
+        ),
+        run_config=RunConfig(
+            name="ray",
+            storage_path=str(run.folder),
+            failure_config=FailureConfig(max_failures=run.max_restarts),
+            callbacks=[FailureReporter(mailbox)],
+            worker_runtime_env={"env_vars": WORK_ENVIRONMENT},
+        ),
+    )
+    with suppress(SystemExit):  # what Ray's trainer raises when it is cancelled
+        trainer.fit()
 
 
-def open_mail(mail: Mail) -> Event | None:
-    """The event in a piece of mail; None where a worker sent what is none."""
-    line, sender = mail
-    if sender.get("event") == Kind.FAILURE:  # of Ray's controller, which sends no line
-        return sender
-    event = decode(line)
-    return None if event is None else event | sender
+class Addresses(BackendConfig):
+    """Has Ray tell each worker its `TF_CONFIG`."""
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        """As that of Ray's configurations."""
+        return _Addresses
 
 
-class MailboxWriter:
-    """Sends the events of one worker, as `EventWriter` does, without waiting for their arrival."""
+class _Addresses(Backend):
+    def on_start(self, worker_group: Any, backend_config: BackendConfig) -> None:
+        """Called by Ray when all workers are placed."""
+        configs = build(worker_group.execute(_address))
+        told = [
+            worker_group.execute_single_async(index, write_env, config)
+            for index, config in enumerate(configs)
+        ]
+        ray.get(told)
 
-    def __init__(self, mailbox: Any, task: str) -> None:
-        self._mailbox = mailbox
-        self._sender = {"task": task, "attempt": ray.get(mailbox.attempt.remote())}
-        self._last: Any = None
 
-    def __call__(self, event: str, **fields: Any) -> None:
-        """Sends one event."""
-        self._last = self._mailbox.put.remote(encode(event, **fields), self._sender)
-
-    def flush(self) -> None:
-        """Waits until all events have arrived."""
-        if self._last is not None:
-            ray.get(self._last)
+def _address() -> str:
+    host = ray.util.get_node_ip_address()
+    return f"[{host}]:{free_ports(1)[0]}" if ":" in host else f"{host}:{free_ports(1)[0]}"
 
 
 class FailureReporter(UserCallback):
@@ -131,67 +136,90 @@ class FailureReporter(UserCallback):
 
     def after_exception(self, run_context: Any, worker_exceptions: Mapping[int, Exception]) -> None:
         """Called by Ray before it ends the group, with what each worker raised."""
-        raised = [r for r, error in worker_exceptions.items() if isinstance(error, ClusterError)]
-        lost = sorted(set(worker_exceptions) - set(raised))
-        ray.get(self._mailbox.fail.remote(lost, sorted(raised)))
+        lost = [r for r, error in worker_exceptions.items() if not isinstance(error, ClusterError)]
+        ray.get(self._mailbox.fail.remote(sorted(lost)))
 
 
-def fit(run: RayRun, mailbox: Any) -> None:
-    """Runs Ray's trainer to its end.
+class Post:
+    """Passes on what the watcher of one worker sees, without waiting for its arrival."""
 
-    In a process of its own: so it can be ended, and only here, not in the notebook, does Ray's
-    module import TensorFlow.
-    """
-    from ray.train.tensorflow import TensorflowTrainer
+    def __init__(self, mailbox: Any) -> None:
+        self._mailbox = mailbox
+        self._host = ray.util.get_node_ip_address()
+        self._last: Any = None
+        self.attempt: int = ray.get(mailbox.attempt.remote())
 
-    trainer = TensorflowTrainer(
-        work,
-        train_loop_config={"run": run, "mailbox": mailbox},
-        scaling_config=ScalingConfig(
-            num_workers=run.workers, use_gpu=run.gpus, placement_strategy="SPREAD"
-        ),
-        run_config=RunConfig(
-            name="ray",
-            storage_path=str(run.folder),
-            failure_config=FailureConfig(max_failures=run.max_restarts),
-            callbacks=[FailureReporter(mailbox)],
-        ),
-    )
-    with suppress(SystemExit):  # what Ray's trainer raises when it is cancelled
-        trainer.fit()
+    def __call__(self, event: Event) -> None:
+        """Sends an event. Signs of life are for the watcher beside the worker."""
+        about: Event = {"attempt": self.attempt}
+        if event["event"] in (Kind.LAUNCHED, Kind.STARTED):
+            about["host"] = self._host  # by which its peers and the notebook know it
+        if event["event"] != Kind.ALIVE:
+            self._last = self._mailbox.put.remote(event | about)
 
+    def blame(self, fault: Fault) -> None:
+        """Says why the attempt is about to fail."""
+        cause = Cause(str(fault.process.task), str(fault))
+        ray.get(self._mailbox.blame.remote(self.attempt, cause))
 
-FIT_ENVIRONMENT = {
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path of the reader's means what it always means
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
-}
+    def flush(self) -> None:
+        """Waits until all events have arrived."""
+        if self._last is not None:
+            ray.get(self._last)
 
+    def when_given_up(self) -> int:
+        """A descriptor that becomes readable when nobody waits for this attempt any more."""
+        woken, wake = os.pipe()
 
-def fit_environment(keras: int) -> dict[str, str]:
-    """The variables of Ray's trainer and of its workers, in which Ray imports TensorFlow first."""
-    return FIT_ENVIRONMENT | ({LEGACY_KERAS: KERAS_3} if keras == 3 else {})
+        def wait() -> None:
+            with suppress(ray.exceptions.RayError):  # the mailbox has gone: the run is over
+                ray.get(self._mailbox.given_up.remote(self.attempt))
+            os.write(wake, b"s")
+
+        threading.Thread(target=wait, daemon=True).start()
+        return woken
 
 
 def work(config: Mapping[str, Any]) -> None:
-    """Does one worker's part: what `python -m helpers.worker` does elsewhere.
+    """Has one worker's part done: starts its process, watches it, and passes on what it says.
 
     Raises:
       ClusterError: a fault, after which Ray starts the group again.
     """
     run: RayRun = config["run"]
-    for name in set(os.environ) - set(without_proxies(os.environ)):
-        del os.environ[name]
     set_language(run.language)
-    report = MailboxWriter(config["mailbox"], str(TFConfig.from_env().task))
-    watch = StepWatch(report, run.deadlines.progress)
-    threading.Thread(target=watch.watch, daemon=True).start()
-    host = ray.util.get_node_ip_address()
-    worker = Worker(run.payload, watch, [], isolated=False, host=host, supervised=True)
+    post = Post(config["mailbox"])
+    worker = TFConfig.from_env()
     try:
-        error = worker.run()
+        payload.read(run.payload)  # or says that this machine does not reach the folder
+        with closing(_group(run, worker, post.attempt)) as group:
+            for event in group.watch(post.when_given_up()):
+                if event["event"] == Kind.STARTED:
+                    # Reads what the fork server said: unread, it would break the server's socket,
+                    # and so the server before its last duty, when this process is killed.
+                    is_getting_ready()
+                post(event)
+    except ConfigError as error:
+        post(watched(Kind.ERROR, worker.task, **describe(error)))
+    except StoppedError as error:
+        raise ClusterError(str(error)) from None
+    except Fault as fault:
+        # Of an error that a restart would not mend the notebook hears, and ends the run; raised
+        # here, it would begin the run again.
+        if not fault.error or fault.error["restartable"]:
+            post.blame(fault)
+            raise ClusterError(str(fault)) from None
     finally:
-        report.flush()
-        watch.stop()
-    # The notebook ends the run when it hears of another one. An error would begin it again.
-    if error and error["restartable"]:
-        raise ClusterError(error["message"])  # not the error itself: TensorFlow's do not travel
+        post.flush()
+
+
+def _group(run: RayRun, config: TFConfig, attempt: int) -> Group:
+    """The process of this worker, in a group of one.
+
+    Whether all are ready, and whether they make steps, the notebook sees, which hears of all.
+    """
+    log = run.log(attempt, config.task)
+    log.parent.mkdir(exist_ok=True)
+    process = TaskProcess(config, run.payload, log, [], keras=run.keras)
+    deadlines = replace(run.deadlines, start=math.inf, progress=math.inf)
+    return Group([process], lambda config: False, deadlines, Replacements(lambda lost: lost, 0))

@@ -10,14 +10,17 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from helpers.cluster.deadlines import WatchClock
-from helpers.engines.ray.tasks import Mailbox, RayRun, fit, fit_environment, open_mail
+from helpers.cluster.group import PROGRESS
+from helpers.engines.ray.mailbox import Cause, Mailbox
+from helpers.engines.ray.tasks import FIT_ENVIRONMENT, RayRun, fit
 from helpers.errors import ClusterError, StoppedError
-from helpers.i18n import _, ngettext
+from helpers.i18n import _, join_items, ngettext
 from helpers.messages.events import Event, Kind, watched
-from helpers.messages.failures import final_error, raised
+from helpers.messages.failures import final_error
 
 POLL_SECONDS = 0.2
 END_SECONDS = 15.0
+LOG_LINES = 12
 
 
 def watch(run: RayRun, stopped: threading.Event) -> Generator[Event, None, None]:
@@ -32,7 +35,7 @@ def watch(run: RayRun, stopped: threading.Event) -> Generator[Event, None, None]
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
     mailbox = ray.remote(Mailbox).options(**options).remote()
-    environment = {"env_vars": fit_environment(run.keras)}
+    environment = {"env_vars": FIT_ENVIRONMENT}
     trainer = ray.remote(fit).options(max_retries=0, runtime_env=environment, **options)
     running = trainer.remote(run, mailbox)
     try:
@@ -67,9 +70,13 @@ class _Watch:
     def _begin(self) -> None:
         """Nothing of this attempt has been heard yet."""
         self._clock = WatchClock()
-        self._progress: float | None = None  # on that clock; None before the first "ready"
-        self._hosts: dict[str, str] = {}
-        self._errors: dict[str, Event] = {}
+        self._at_work = [f"worker {index}" for index in range(self._run.workers)]
+        self._waiting = list(self._at_work)  # those that are not ready
+        self._connecting: set[str] = set()  # of them, those that wait for the others
+        self._hosts: dict[str, str] = {}  # of those that Ray has started
+        self._heard: dict[str, float] = {}
+        self._progress = 0.0
+        self._given_up = False
 
     def events(self, stopped: threading.Event) -> Iterator[Event]:
         """Yields every event until Ray's trainer has ended."""
@@ -77,33 +84,82 @@ class _Watch:
             if stopped.is_set():
                 raise StoppedError(_("The run was stopped."))
             ended, _rest = ray.wait([self._running], timeout=0)
-            for event in map(open_mail, ray.get(self._mailbox.take.remote(POLL_SECONDS))):
-                if event is None:
-                    continue
+            for event in ray.get(self._mailbox.take.remote(POLL_SECONDS)):
                 failed = event["event"] == Kind.FAILURE
                 yield self._restart(event) if failed else self._note(event)
+                self._check_error(event)
             if ended:
                 ray.get(self._running)  # raises what Ray's trainer has raised
                 return
             self._clock.tick()
-            if self._progress is None and self._clock.now > self._run.deadlines.start:
-                raise self._late()
+            self._check_deadlines()
 
     def _note(self, event: Event) -> Event:
         """Remembers what a later sentence may need."""
+        kind, task = event["event"], event["task"]
         if event["attempt"] < self._attempts:
             return event  # of a worker that has been given up
-        match event["event"]:
-            case Kind.STARTED:
-                self._hosts[event["task"]] = event["host"]
-            case Kind.READY | Kind.STEP:
-                self._progress = self._clock.now
-                self._step = max(self._step, event["step"])
-            case Kind.ERROR:
-                self._errors[event["task"]] = event
-                if not event["restartable"]:
-                    raise final_error(event["task"], event)
+        if kind == Kind.LAUNCHED:
+            self._hosts[task] = event["host"]
+            return event
+        self._heard[task] = self._clock.now
+        if kind in (*PROGRESS, Kind.EXIT):
+            self._progress = self._clock.now
+            self._waiting = [one for one in self._waiting if one != task]
+        if kind in (Kind.READY, Kind.STEP):
+            self._step = max(self._step, event["step"])
+        if kind == Kind.CONNECTING:
+            self._connecting.add(task)
+        if kind == Kind.CONNECTED:
+            self._connecting.discard(task)
+        if kind == Kind.EXIT:
+            self._at_work = [one for one in self._at_work if one != task]
         return event
+
+    def _check_error(self, event: Event) -> None:
+        """Raises what a worker raised, if a restart would not mend it."""
+        if event["event"] != Kind.ERROR or event["attempt"] != self._attempts:
+            return
+        if not event["restartable"]:
+            raise final_error(event["task"], event)
+
+    def _check_deadlines(self) -> None:
+        """Gives the attempt up if it takes too long.
+
+        Raises:
+          ClusterError: Ray has not even started it.
+        """
+        now, limits = self._clock.now, self._run.deadlines
+        if self._given_up:
+            return
+        if self._waiting and now > limits.start:
+            if len(self._hosts) < self._run.workers:
+                raise self._without_room()
+            self._give_up(self._late())
+        elif self._at_work and not self._waiting and now - self._progress > limits.progress:
+            message = _("{task} and its peers made no step for {seconds:g} s after step {step}")
+            task = self._suspect(self._at_work)
+            values = {"task": task, "seconds": limits.progress, "step": self._step}
+            self._give_up(Cause(task, message.format(**values)))
+
+    def _give_up(self, cause: Cause) -> None:
+        self._given_up = True
+        ray.get(self._mailbox.give_up.remote(self._attempts, cause))
+
+    def _suspect(self, tasks: list[str]) -> str:
+        """Of these, the one that did least: it does not wait for the others, and fell silent."""
+        return min(tasks, key=lambda task: (task in self._connecting, self._heard.get(task, -1.0)))
+
+    def _late(self) -> Cause:
+        task = self._suspect(self._waiting)
+        others = join_items(one for one in self._waiting if one != task)
+        message = (
+            _("{task} was not ready within {seconds:g} s; {others} may only have waited for it")
+            if others
+            else _("{task} was not ready within {seconds:g} s")
+        )
+        values = {"task": task, "seconds": self._run.deadlines.start, "others": others}
+        return Cause(task, message.format(**values))
 
     def _restart(self, failure: Event) -> Event:
         """The event for a failure that Ray answers with a new group.
@@ -111,36 +167,43 @@ class _Watch:
         Raises:
           ClusterError: it will not.
         """
-        task = f"worker {(failure['lost'] or failure['raised'])[0]}"
-        reason = self._reason(task)
+        cause = self._cause(failure)
         if self._attempts >= self._run.max_restarts:
+            raise self._exhausted(cause)
+        self._attempts = failure["attempt"] + 1
+        self._begin()
+        return watched(Kind.RESTART, cause.task, attempt=self._attempts, reason=cause.reason)
+
+    def _cause(self, failure: Event) -> Cause:
+        """Why an attempt failed. A loss that only Ray has seen is what the others complain of."""
+        if failure["raised"] and (self._given_up or not failure["lost"]):
+            return failure["raised"][0]
+        task = f"worker {min(failure['lost'], default=0)}"
+        message = _("{task} was lost at step {step}: its process on {host}, or {host}, has ended")
+        host = self._hosts.get(task, "?")
+        return Cause(task, message.format(task=task, step=self._step, host=host))
+
+    def _exhausted(self, cause: Cause) -> ClusterError:
+        log = self._run.log(self._attempts, cause.task)
+        if not log.exists():
             message = ngettext(
                 "{reason}; Ray restarted the group {count} time (max_restarts={count}).",
                 "{reason}; Ray restarted the group {count} times (max_restarts={count}).",
                 self._attempts,
             )
-            raise ClusterError(message.format(reason=reason, count=self._attempts))
-        self._attempts = failure["attempt"] + 1
-        self._begin()
-        return watched(Kind.RESTART, task, attempt=self._attempts, reason=reason)
+            return ClusterError(message.format(reason=cause.reason, count=self._attempts))
+        message = ngettext(
+            "{fault}; the group was restarted {count} time (max_restarts={count}). "
+            "Its last lines, from {log}:",
+            "{fault}; the group was restarted {count} times (max_restarts={count}). "
+            "Its last lines, from {log}:",
+            self._attempts,
+        )
+        message = message.format(fault=cause.reason, count=self._attempts, log=log)
+        lines = log.read_text("utf-8", errors="replace").splitlines()[-LOG_LINES:]
+        return ClusterError("\n".join([message, *lines]))
 
-    def _reason(self, task: str) -> str:
-        """Why an attempt failed, in a sentence without its stop."""
-        if error := self._errors.get(task):
-            return raised(task, self._step, error)
-        values = {"task": task, "step": self._step}
-        limit = self._run.deadlines.progress
-        if self._progress is not None and self._clock.now - self._progress > limit:
-            message = _("{task} and its peers made no step for {seconds:g} s after step {step}")
-            return message.format(seconds=limit, **values)
-        message = _("{task} was lost at step {step}: its process on {host}, or {host}, has ended")
-        return message.format(host=self._hosts.get(task, "?"), **values)
-
-    def _late(self) -> ClusterError:
-        seconds = self._run.deadlines.start
-        if self._hosts:
-            message = _("The workers were started, but were not ready within {seconds:g} s.")
-            return ClusterError(message.format(seconds=seconds))
+    def _without_room(self) -> ClusterError:
         resource = "GPU" if self._run.gpus else "CPU"
         message = _(
             "Ray did not start {workers} workers within {seconds:g} s. Each needs one {resource}, "
@@ -150,7 +213,7 @@ class _Watch:
         return ClusterError(
             message.format(
                 workers=self._run.workers,
-                seconds=seconds,
+                seconds=self._run.deadlines.start,
                 resource=resource,
                 all=ray.cluster_resources().get(resource, 0),
                 free=ray.available_resources().get(resource, 0),
