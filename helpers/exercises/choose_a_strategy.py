@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from helpers.cluster.local import LocalCluster
-from helpers.exercises.parts import Exercise, Part, as_it_is, expect
+from helpers.exercises.parts import Exercise, Part, as_it_is, attempt, expect, nothing, returned
 from helpers.i18n import _, gettext_noop, number
 from helpers.strategies import MIRRORED, PARAMETER_SERVER
 from helpers.tf_config import write_env
 
 Case = Mapping[str, Any]
 CENTRAL = "CentralStorageStrategy"
+WORKERS = 2  # of the task `pick`
 
 
-def _hold(answer: Callable[..., Any], case: Case) -> dict[str, tuple[Any, list[int]]]:
-    """For each strategy, what the answer says its devices hold, and what they really do."""
-    sizes, devices = case["sizes"], case["devices"]
+def _hold(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """What the answer says that devices hold, for each strategy."""
     names = (MIRRORED, CENTRAL, PARAMETER_SERVER)
-    told = {name: answer(name, list(sizes), devices) for name in names}
+    return {name: answer(name, list(case["sizes"]), case["devices"]) for name in names}
+
+
+@functools.cache
+def _measure(sizes: tuple[int, ...], devices: int) -> dict[str, list[int]]:
+    """The bytes that devices really hold of variables of these sizes, for each strategy."""
 
     def measure() -> dict[str, list[int]]:
         from helpers.estimator import tf
@@ -49,12 +55,12 @@ def _hold(answer: Callable[..., Any], case: Case) -> dict[str, tuple[Any, list[i
 
     with LocalCluster(workers=1) as cluster:
         [held] = cluster.run(measure, timeout=60)
-    return {name: (told[name], held[name]) for name in names}
+    return dict(held)
 
 
-def _holds(name: str, hint: str) -> Callable[[dict[str, tuple[Any, list[int]]], Case], None]:
-    def judge(seen: dict[str, tuple[Any, list[int]]], case: Case) -> None:
-        found, right = seen[name]
+def _holds(name: str, hint: str) -> Callable[[dict[str, Any], Case], None]:
+    def judge(seen: dict[str, Any], case: Case) -> None:
+        found, right = seen[name], _measure(tuple(case["sizes"]), case["devices"])[name]
         expect(
             found == right,
             expected=_("{right}, as measured with variables of {sizes} bytes").format(
@@ -68,7 +74,7 @@ def _holds(name: str, hint: str) -> Callable[[dict[str, tuple[Any, list[int]]], 
 
 
 def _pick(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """What two real workers add up under the answer's strategy, and a way to see one process."""
+    """What two real workers add up under the answer's strategy, and what one process has."""
     machines = case["machines"]
 
     def add_up(context: Any) -> dict[str, Any]:
@@ -100,12 +106,13 @@ def _pick(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
             [counts] = cluster.run(count_replicas, timeout=60)
         return list(counts)
 
-    with LocalCluster(workers=2, max_restarts=0) as cluster:
-        return {"workers": cluster.run(add_up, timeout=60), "alone": alone}
+    with LocalCluster(WORKERS, max_restarts=0) as cluster:
+        totals = cluster.run(add_up, timeout=60)
+    return {"workers": totals, "alone": attempt(alone)}
 
 
 def _together(seen: dict[str, Any], case: Case) -> None:
-    for worker, found in enumerate(seen["workers"]):
+    for worker, found in zip(range(WORKERS), seen["workers"], strict=True):
         expect(
             found["total"] == 11,
             expected=_("11 in each worker: worker 0 gives 1, worker 1 gives 10"),
@@ -115,7 +122,7 @@ def _together(seen: dict[str, Any], case: Case) -> None:
 
 
 def _all_devices(seen: dict[str, Any], case: Case) -> None:
-    for (cluster, devices), replicas in zip(case["machines"], seen["alone"](), strict=True):
+    for (cluster, devices), replicas in zip(case["machines"], returned(seen["alone"]), strict=True):
         expect(
             replicas == devices,
             expected=_("replicas: {count}, with cluster={cluster} and as many devices").format(
@@ -239,5 +246,6 @@ EXERCISES = {
                 "E": "TPUStrategy",
             }
         },
+        asked=nothing,
     ),
 }

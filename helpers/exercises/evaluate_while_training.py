@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from helpers.cluster.local import LocalCluster
-from helpers.exercises.parts import Exercise, Part, expect
+from helpers.exercises.parts import Exercise, Part, expect, listed, without_last
 from helpers.i18n import _, gettext_noop, number
 
 Case = Mapping[str, Any]
@@ -35,47 +35,64 @@ def _agree(found: list[list[float]], case: Case) -> None:
             expected=_("one number in both workers, when they have {parts} right").format(
                 parts=_fractions(parts)
             ),
-            found=_numbers(each),
+            found=listed(each),
             hint=_("Workers that see different numbers do not stop at the same epoch."),
         )
+        # Two numbers agree easily. A mean, of whatever kind, lies between those of the workers.
+        own = [right / count for right, count in parts]
+        _expect_accuracy(each[0], parts, min(own) < each[0] < max(own))
 
 
 def _of_all(found: list[list[float]], case: Case) -> None:
     for parts, one in zip(case["parts"], found[0], strict=True):
-        right, count = (sum(numbers) for numbers in zip(*parts, strict=True))
-        expect(
-            math.isclose(one, right / count, rel_tol=1e-5),
-            expected=_("{value}, when the workers have {parts} right").format(
-                value=number(right / count, ".4g"), parts=_fractions(parts)
-            ),
-            found=_numbers([one]),
-            hint=_("Does each image count as much as any other, whoever evaluates it?"),
-        )
+        _expect_accuracy(one, parts, math.isclose(one, _accuracy(parts), rel_tol=1e-5))
+
+
+def _accuracy(parts: Any) -> float:
+    right, count = (sum(numbers) for numbers in zip(*parts, strict=True))
+    return right / count
+
+
+def _expect_accuracy(found: float, parts: Any, holds: bool) -> None:
+    expect(
+        holds,
+        expected=_("{value}, when the workers have {parts} right").format(
+            value=number(_accuracy(parts), ".4g"), parts=_fractions(parts)
+        ),
+        found=listed([found]),
+        hint=_("Does each image count as much as any other, whoever evaluates it?"),
+    )
 
 
 def _fractions(parts: Any) -> str:
     return ", ".join(f"{right}/{count}" for right, count in parts)
 
 
-def _numbers(values: list[float]) -> str:
-    return ", ".join(number(value, ".4g") for value in values)
+def _ask_after_each(answer: Callable[..., Any], case: Case) -> list[list[Any]]:
+    """What the answer says after each evaluation of a series, up to that with which it ends it."""
+    return [_ask(answer, evaluations, case["patience"]) for (evaluations,) in case["series"]]
 
 
-def _ask_after_each(answer: Callable[..., Any], case: Case) -> list[tuple[Series, Any, Any]]:
-    """What the answer says after each evaluation up to the one that ends it, and what is right."""
-    seen = []
-    for evaluations, end, best in case["series"]:
-        for count, (step, _accuracy) in enumerate(evaluations, 1):
-            known = [tuple(one) for one in evaluations[:count]]
-            right = best if step == end else None
-            seen.append((known, answer(list(known), case["patience"]), right))
-            if step == end:
-                break
-    return seen
+def _ask(answer: Callable[..., Any], evaluations: Series, patience: int) -> list[Any]:
+    told: list[Any] = []
+    for count in range(1, len(evaluations) + 1):
+        told.append(answer([tuple(one) for one in evaluations[:count]], patience))
+        if told[-1] is not None:
+            break
+    return told
 
 
-def _stops(seen: list[tuple[Series, Any, Any]], case: Case) -> None:
-    for known, found, right in seen:
+def _evaluations(seen: list[list[Any]], case: Case) -> Iterator[tuple[Series, Any, int | None]]:
+    """After each evaluation up to the one that ends a series: all so far, the answer, the best."""
+    for (evaluations, end, best), told in zip(case["series"], seen, strict=True):
+        last = [step for step, _accuracy in evaluations].index(end)
+        for place in range(last + 1):
+            known = [tuple(one) for one in evaluations[: place + 1]]
+            yield known, told[place], best if place == last else None
+
+
+def _stops(seen: list[list[Any]], case: Case) -> None:
+    for known, found, right in _evaluations(seen, case):
         expect(
             (found is None) == (right is None),
             expected=(
@@ -90,8 +107,8 @@ def _stops(seen: list[tuple[Series, Any, Any]], case: Case) -> None:
         )
 
 
-def _keeps(seen: list[tuple[Series, Any, Any]], case: Case) -> None:
-    for known, found, right in seen:
+def _keeps(seen: list[list[Any]], case: Case) -> None:
+    for known, found, right in _evaluations(seen, case):
         expect(
             found == right,
             expected=_("{step} after {evaluations}").format(step=right, evaluations=known),
@@ -101,7 +118,7 @@ def _keeps(seen: list[tuple[Series, Any, Any]], case: Case) -> None:
 
 
 def _follow(answer: Callable[..., Any], case: Case) -> list[Any]:
-    return [answer(list(saved), seconds) for saved, seconds, _right in case["trainings"]]
+    return [answer(list(saved), seconds) for saved, seconds in case["trainings"]]
 
 
 def _sees(found: list[Any], case: Case) -> None:
@@ -117,7 +134,7 @@ def _sees(found: list[Any], case: Case) -> None:
 
 
 def _choices(answer: Callable[..., Any], case: Case) -> list[Any]:
-    return [answer(**numbers) for numbers, _right in case["situations"]]
+    return [answer(**numbers) for (numbers,) in case["situations"]]
 
 
 def _waits_least(found: list[Any], case: Case) -> None:
@@ -173,6 +190,7 @@ EXERCISES = {
                 ([(100, 0.9), (300, 0.9), (450, 0.7)], 450, 100),
             ],
         },
+        asked=without_last("series", 2),
     ),
     "evaluated": Exercise(
         _follow,
@@ -186,6 +204,7 @@ EXERCISES = {
                 ([5], 100, [0]),
             ]
         },
+        asked=without_last("trainings"),
     ),
     "cheapest": Exercise(
         _choices,
@@ -199,5 +218,6 @@ EXERCISES = {
                 (_situation(10_000, 8, 3.0, late=True), "distributed"),
             ]
         },
+        asked=without_last("situations"),
     ),
 }

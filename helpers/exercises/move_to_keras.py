@@ -10,15 +10,15 @@ import numpy as np
 
 from helpers.cluster.local import LocalCluster
 from helpers.exercises.old_program import CLASSES, estimator_losses, examples
-from helpers.exercises.parts import Exercise, Part, expect
+from helpers.exercises.parts import Exercise, Part, alike, expect, listed
 from helpers.i18n import _, gettext_noop, number
 
 Case = Mapping[str, Any]
-Losses = dict[str, list[float]]  # of each step, by program
+UNITS = 8  # of the model that is served
 
 
-def _losses(answer: Callable[..., Any], case: Case) -> Losses:
-    """The losses of two real workers, by the Estimator and by the answer."""
+def _losses(answer: Callable[..., Any], case: Case) -> list[float]:
+    """The loss of each step of two real workers, by the answer."""
 
     def run() -> list[float]:
         from helpers.estimator import tf
@@ -35,29 +35,28 @@ def _losses(answer: Callable[..., Any], case: Case) -> Losses:
         return losses
 
     with LocalCluster(workers=2) as cluster:
-        keras = cluster.run(run, timeout=60)[0]
-    return {"Estimator": estimator_losses(case["batch_size"], case["steps"]), "Keras": keras}
+        return list(cluster.run(run, timeout=60)[0])
 
 
-def _begins_alike(seen: Losses, case: Case) -> None:
+def _begins_alike(losses: list[float], case: Case) -> None:
     hint = _("Lesson 11 has a table: what to look at, by the step at which two programs part.")
-    _judge_losses(seen, 1, hint)
+    _judge_losses(losses, case, 1, hint)
 
 
-def _goes_on_alike(seen: Losses, case: Case) -> None:
+def _goes_on_alike(losses: list[float], case: Case) -> None:
     hint = _("Before this step all is the same. What in the old program depends on the step?")
-    _judge_losses(seen, case["steps"], hint)
+    _judge_losses(losses, case, case["steps"], hint)
 
 
-def _judge_losses(seen: Losses, steps: int, hint: str) -> None:
+def _judge_losses(losses: list[float], case: Case, steps: int, hint: str) -> None:
     expect(
-        len(seen["Keras"]) >= steps,
+        len(losses) >= steps,
         expected=_("{count} steps").format(count=steps),
-        found=_("{count} steps").format(count=len(seen["Keras"])),
+        found=_("{count} steps").format(count=len(losses)),
         hint=_("The Estimator reads its data again and again, until the last step."),
     )
-    pairs = zip(seen["Estimator"], seen["Keras"], strict=False)
-    for step, (right, found) in list(enumerate(pairs, 1))[:steps]:
+    wanted = estimator_losses(case["batch_size"], case["steps"])
+    for step, (right, found) in enumerate(zip(wanted[:steps], losses[:steps], strict=True), 1):
         expect(
             abs(found - right) < 1e-4,
             expected=_("a loss of {loss} at step {step}, as with the Estimator").format(
@@ -72,7 +71,6 @@ def _restore(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
     """What a Keras model predicts, and where it goes on, after the answer gave it a checkpoint."""
     from helpers.estimator import tf
 
-    saved = _saved(**case["sizes"])
     model = tf.keras.Sequential(
         [
             tf.keras.layers.Dense(case["sizes"]["units"], "relu", name="first"),
@@ -80,17 +78,19 @@ def _restore(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
             tf.keras.layers.Dense(CLASSES, name="last"),
         ]
     )
-    features = np.random.default_rng(2).normal(size=[5, case["sizes"]["features"]])
     model.build([None, case["sizes"]["features"]])
     model.compile(tf.keras.optimizers.legacy.SGD(0.1, 0.9))
     with tempfile.TemporaryDirectory() as folder:
-        answer(model, _write_checkpoint(saved, folder))
+        answer(model, _write_checkpoint(_saved(**case["sizes"]), folder))
     return {
-        "predictions": model(features.astype("float32"), training=False).numpy(),
-        "right": _predict(saved, features),
+        "predictions": model(_features(case).astype("float32"), training=False).numpy(),
         "step": int(model.optimizer.iterations),
-        "right step": int(saved["global_step"]),
     }
+
+
+def _features(case: Case) -> Any:
+    """Of five examples."""
+    return np.random.default_rng(2).normal(size=[5, case["sizes"]["features"]])
 
 
 def _saved(features: int, units: int, step: int) -> dict[str, Any]:
@@ -135,25 +135,21 @@ def _predict(saved: Mapping[str, Any], features: Any) -> Any:
 
 
 def _predicts_alike(seen: dict[str, Any], case: Case) -> None:
-    found, right = seen["predictions"], seen["right"]
+    found, right = seen["predictions"], _predict(_saved(**case["sizes"]), _features(case))
     expect(
-        bool(np.allclose(found, right, rtol=1e-3, atol=1e-3)),
+        alike(found, right, rtol=1e-3, atol=1e-3),
         expected=_("the logits of the Estimator, as {values} for the first example").format(
-            values=_short(right[0])
+            values=listed(right[0], "; ")
         ),
-        found=_short(found[0]),
+        found=listed(found[0], "; "),
         hint=_("Which weights does the model have? Give each one its value, by its name."),
     )
 
 
-def _short(values: Any) -> str:
-    return "; ".join(number(float(value), ".4g") for value in values)
-
-
 def _goes_on(seen: dict[str, Any], case: Case) -> None:
     expect(
-        seen["step"] == seen["right step"],
-        expected=_("the learning rate of step {step}").format(step=seen["right step"]),
+        seen["step"] == case["sizes"]["step"],
+        expected=_("the learning rate of step {step}").format(step=case["sizes"]["step"]),
         found=_("that of step {step}").format(step=seen["step"]),
         hint=_("The checkpoint holds one thing more that training needs. Who counts in Keras?"),
     )
@@ -177,7 +173,7 @@ def _count_steps(answer: Callable[..., Any], case: Case) -> list[int]:
 
 def _trained_to(place: slice, hint: str) -> Callable[[list[int], Case], None]:
     def judge(found: list[int], case: Case) -> None:
-        wanted = [max(case["max_steps"][: k + 1]) for k in range(len(found))]
+        wanted = [max(case["max_steps"][: k + 1]) for k in range(len(case["max_steps"]))]
         template = _("steps trained in all: {steps}, after calls with max_steps {calls}")
         calls = case["max_steps"][place]
         expect(
@@ -196,14 +192,13 @@ def _serve(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
 
     model = tf.keras.Sequential(
         [
-            tf.keras.layers.Dense(8, "relu"),
+            tf.keras.layers.Dense(UNITS, "relu"),
             tf.keras.layers.Dropout(0.5),
             tf.keras.layers.Dense(CLASSES),
         ]
     )
-    random = np.random.default_rng(3)
-    batches = [random.integers(0, 256, [size, case["pixels"]], "uint8") for size in (1, 5)]
-    logits = [model(tf.cast(pixels, tf.float32) / 255).numpy() for pixels in batches]
+    model.build([None, case["pixels"]])
+    model.set_weights(_weights(case))
     with tempfile.TemporaryDirectory() as folder:
         answer(model, folder)
         signatures = tf.saved_model.load(folder).signatures
@@ -214,19 +209,34 @@ def _serve(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
             "names": sorted(signatures),
             "inputs": _specs(serve.structured_input_signature[1]),
             "outputs": _specs(serve.structured_outputs),
-            "right": [_old_answer(found) for found in logits],
         }
         if _keeps_signature(seen, case):
-            answers = [serve(pixels=tf.constant(pixels)) for pixels in batches]
+            answers = [serve(pixels=tf.constant(pixels)) for pixels in _batches(case)]
             seen["found"] = [{k: v.numpy() for k, v in one.items()} for one in answers]
     return seen
+
+
+def _weights(case: Case) -> list[Any]:
+    """Of the served model: kernel and bias of its two layers."""
+    random = np.random.default_rng(case["pixels"])
+    shapes = ([case["pixels"], UNITS], [UNITS], [UNITS, CLASSES], [CLASSES])
+    return [random.normal(size=shape).astype("float32") for shape in shapes]
+
+
+def _batches(case: Case) -> list[Any]:
+    """What a client asks."""
+    random = np.random.default_rng(3)
+    return [random.integers(0, 256, [size, case["pixels"]], "uint8") for size in (1, 5)]
 
 
 def _specs(specs: Mapping[str, Any]) -> dict[str, str]:
     return {name: f"{spec.dtype.name} {spec.shape}" for name, spec in sorted(specs.items())}
 
 
-def _old_answer(logits: Any) -> dict[str, Any]:
+def _old_answer(pixels: Any, case: Case) -> dict[str, Any]:
+    """What a client got of the old export."""
+    kernel, bias, last_kernel, last_bias = _weights(case)
+    logits = np.maximum(0, pixels / 255 @ kernel + bias) @ last_kernel + last_bias
     odds = np.exp(logits - logits.max(1, keepdims=True))
     return {"class": logits.argmax(1), "score": odds.max(1) / odds.sum(1)}
 
@@ -258,12 +268,12 @@ def _is_found(seen: dict[str, Any], case: Case) -> None:
 
 
 def _answers_alike(seen: dict[str, Any], case: Case) -> None:
-    for found, right in zip(seen["found"], seen["right"], strict=True):
-        for name in right:
+    for pixels, found in zip(_batches(case), seen["found"], strict=True):
+        for name, right in _old_answer(pixels, case).items():
             expect(
-                bool(np.allclose(found[name], right[name], atol=1e-5)),
-                expected=f"{name}: {_short(right[name])}",
-                found=f"{name}: {_short(found[name])}",
+                alike(found[name], right, atol=1e-5),
+                expected=f"{name}: {listed(right, '; ')}",
+                found=f"{name}: {listed(found[name], '; ')}",
                 hint=_("What did the old export do between the pixels and the model?"),
             )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from helpers.cluster.local import LocalCluster
 from helpers.errors import ConfigError
-from helpers.exercises.parts import Exercise, Part, expect
+from helpers.exercises.parts import Exercise, Part, expect, without_last
 from helpers.i18n import _, gettext_noop, number
 from helpers.tf_config import EVALUATOR, TFConfig
 
@@ -124,14 +124,11 @@ def _equal(batches: list[list[int]], case: Case) -> None:
 
 
 def _count_steps(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """The answer's steps, and the epochs that real tasks make of them."""
-    found = [answer(**numbers) for numbers, _steps in case["trainings"]]
-    measured = case["measure"]
-    right = found == [steps for _numbers, steps in case["trainings"]]
-    if not measured or not right or not isinstance(found[0], int):
-        return {"steps": found}
-    asked = answer(**measured, tasks=2, asynchronous=True)
-    return {"steps": found, "epochs": _measure(asked, measured)}
+    """The answer's steps, for trainings on paper and for one that real tasks are to make."""
+    seen: dict[str, Any] = {"steps": [answer(**numbers) for (numbers,) in case["trainings"]]}
+    if case["measure"]:
+        seen["real"] = answer(**case["measure"], tasks=2, asynchronous=True)
+    return seen
 
 
 def _measure(steps: int, training: Mapping[str, int]) -> float:
@@ -170,7 +167,8 @@ def _counts_every_task(seen: dict[str, Any], case: Case) -> None:
 
 
 def _whole(seen: dict[str, Any], case: Case) -> None:
-    for found in seen["steps"]:
+    for place in range(len(case["trainings"])):
+        found = seen["steps"][place]
         expect(
             isinstance(found, int),
             expected=_("a whole number"),
@@ -181,16 +179,25 @@ def _whole(seen: dict[str, Any], case: Case) -> None:
 
 def _trained(seen: dict[str, Any], case: Case) -> None:
     _whole(seen, case)
-    if "epochs" in seen:
-        epochs = case["measure"]["epochs"]
-        expect(
-            math.isclose(seen["epochs"], epochs, rel_tol=0.1),
-            expected=_("{count} epochs").format(count=epochs),
-            found=_("{count} epochs, trained by a chief and a worker").format(
-                count=number(seen["epochs"], ".3g")
-            ),
-            hint=_("The machine may be busy: check again when it is quiet."),
-        )
+    if not case["measure"]:
+        return
+    steps, epochs = seen["real"], case["measure"]["epochs"]
+    expected = _("{count} epochs").format(count=epochs)
+    expect(
+        type(steps) is int and 0 < steps <= epochs * case["measure"]["examples"],
+        expected=expected,
+        found=repr(steps),
+        hint=_("How many examples does the global step stand for, when it grows by 1?"),
+    )
+    trained = _measure(steps, case["measure"])
+    expect(
+        math.isclose(trained, epochs, rel_tol=0.1),
+        expected=expected,
+        found=_("{count} epochs, trained by a chief and a worker").format(
+            count=number(trained, ".3g")
+        ),
+        hint=_("The machine may be busy: check again when it is quiet."),
+    )
 
 
 def _make_steps(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
@@ -281,6 +288,7 @@ EXERCISES = {
             ],
             "measure": {"examples": 1000, "batch_size": 10, "epochs": 2},
         },
+        asked=without_last("trainings"),
     ),
     "train_op": Exercise(
         _make_steps,

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from helpers.cluster.local import LocalCluster
 from helpers.errors import ConfigError
 from helpers.exercises.manifests import pods_work, restarts_well
-from helpers.exercises.parts import Exercise, Part, as_it_is, expect
+from helpers.exercises.parts import Exercise, Part, as_it_is, expect, nothing, without_entry
 from helpers.i18n import _, gettext_noop
 from helpers.tf_config import WORKER, TFConfig, build
 from helpers.tf_config import Task as ClusterTask
@@ -21,15 +21,18 @@ Parts = dict[str, list[str]]  # by task, what its program called
 
 WORK = ("train", "export", "evaluate", "serve")
 MOST_STARTS = 20  # an answer that starts a group more often is stopped
+NO_END = "–"  # in place of what such an answer returns
 
 
 def _parts(answer: Callable[..., Any], case: Case) -> dict[str, Parts]:
-    """What the program does in each task; in real processes, where it is right without them."""
+    """What the program does in each task; in real processes, where they would come to an end."""
     seen = {
         name: {str(config.task): _calls(answer, config) for config in _configs(cluster)}
         for name, cluster in case["clusters"].items()
     }
-    if case["real"] and seen["workers"] == case["clusters"]["workers"]["parts"]:
+    # Those that train wait until all workers do.
+    trains = {task: "train" in calls for task, calls in seen["workers"].items()}
+    if case["real"] and trains == {task: task.startswith(WORKER) for task in trains}:
         with LocalCluster(workers=2) as cluster:
             program = _program(answer)
             found = cluster.run(program, beside=program, timeout=60)
@@ -99,14 +102,12 @@ def _in_words(parts: Parts) -> str:
 def _slurm_texts(answer: Callable[..., Any], case: Case) -> dict[str, list[Any]]:
     """The answer in each process of a Slurm step."""
     return {
-        name: [answer(dict(variables)) for variables in _processes(**step)]
+        name: [answer(variables) for variables in _processes(step["nodes"], step["per_node"])]
         for name, step in case["steps"].items()
     }
 
 
-def _processes(
-    nodes: Sequence[str], per_node: int, addresses: Sequence[str]
-) -> list[dict[str, str]]:
+def _processes(nodes: Sequence[str], per_node: int) -> list[dict[str, str]]:
     """The variables that each process finds."""
     return [
         {
@@ -122,7 +123,7 @@ def _finds_its_place(name: str) -> Callable[[dict[str, list[Any]], Case], None]:
     def judge(seen: dict[str, list[Any]], case: Case) -> None:
         step = case["steps"][name]
         cluster = {WORKER: tuple(step["addresses"])}
-        for rank, variables in enumerate(_processes(**step)):
+        for rank, variables in enumerate(_processes(step["nodes"], step["per_node"])):
             found = seen[name][rank]
             expect(
                 isinstance(found, str),
@@ -153,6 +154,18 @@ class _GoesOn(Exception):
     """The answer starts a group again and again."""
 
 
+def _endless(case: Case) -> Case:
+    """The groups, with their last codes again and again: where one should stop is not seen."""
+    groups = {
+        name: [
+            {**group, "codes": [*group["codes"], *[group["codes"][-1]] * MOST_STARTS][:MOST_STARTS]}
+            for group in groups
+        ]
+        for name, groups in case["groups"].items()
+    }
+    return {**case, "groups": groups}
+
+
 def _supervise(answer: Callable[..., Any], case: Case) -> dict[str, list[tuple[int, Any]]]:
     """How often the answer starts each group, and what it returns."""
     return {
@@ -164,20 +177,20 @@ def _supervise(answer: Callable[..., Any], case: Case) -> dict[str, list[tuple[i
 def _starts(
     answer: Callable[..., Any], codes: Sequence[Sequence[int]], restarts: int
 ) -> tuple[int, Any]:
-    """How often it starts one group, and what it returns. The last codes come again and again."""
+    """How often it starts one group, and what it returns."""
     starts = 0
 
     def start() -> list[int]:
         nonlocal starts
-        if starts == MOST_STARTS:
+        if starts == len(codes):
             raise _GoesOn
         starts += 1
-        return list(codes[min(starts, len(codes)) - 1])
+        return list(codes[starts - 1])
 
     try:
         value = answer(start, restarts)
     except _GoesOn:
-        value = _GoesOn
+        value = NO_END
     return starts, value
 
 
@@ -187,7 +200,7 @@ def _started_well(name: str, hint: str) -> Callable[[dict[str, list[tuple[int, A
             right = (len(group["codes"]), group["codes"][-1] == [0, 0])
             expected = _("starts: {count}, returned: {value}, with the exit codes {codes}")
             found = _("starts: {count}, returned: {value}, with restarts={restarts}")
-            shown = "–" if value is _GoesOn else repr(value)
+            shown = NO_END if value == NO_END else repr(value)
             expect(
                 (starts, value) == right and type(value) is bool,
                 expected=expected.format(count=right[0], value=right[1], codes=group["codes"]),
@@ -236,6 +249,7 @@ EXERCISES = {
             },
             "real": True,
         },
+        asked=without_entry("clusters", "parts"),
     ),
     "slurm_config": Exercise(
         _slurm_texts,
@@ -265,6 +279,7 @@ EXERCISES = {
                 },
             }
         },
+        asked=without_entry("steps", "addresses"),
     ),
     "start_again": Exercise(
         _supervise,
@@ -302,6 +317,7 @@ EXERCISES = {
                 ],
             }
         },
+        asked=_endless,
     ),
     "mended_job": Exercise(
         as_it_is,
@@ -310,5 +326,6 @@ EXERCISES = {
             Part(1, gettext_noop("Pods are started again where that helps."), restarts_well),
         ),
         {"counts": {"Chief": 1, "Worker": 3}, "claim": "shared", "payload": "/shared/payload.pkl"},
+        asked=nothing,
     ),
 }

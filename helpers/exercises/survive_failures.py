@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.cluster.local import LocalCluster
-from helpers.exercises.parts import Exercise, Part, as_it_is, expect
+from helpers.exercises.parts import Exercise, Part, as_it_is, expect, nothing
 from helpers.i18n import _, gettext_noop, number
 
 Case = Mapping[str, Any]
@@ -32,7 +32,8 @@ def _lost(steps: float, numbers: Mapping[str, float]) -> float:
 
 
 def _close(found: list[Any], case: Case) -> None:
-    for steps, numbers in zip(found, case["usual"], strict=False):
+    for place, numbers in enumerate(case["usual"]):
+        steps = found[place]
         positive = isinstance(steps, (int, float)) and steps > 0
         expected, hint = _("a number of steps"), _("Return save_checkpoints_steps, a number.")
         expect(positive, expected=expected, found=repr(steps), hint=hint)
@@ -213,6 +214,7 @@ EXERCISES = {
                 "the coordinator under ParameterServerStrategy": True,
             }
         },
+        asked=nothing,
     ),
     "count": Exercise(
         _count,

@@ -8,7 +8,7 @@ from typing import Any
 
 from helpers.cluster.local import LocalCluster
 from helpers.errors import ConfigError
-from helpers.exercises.parts import Exercise, Part, as_it_is, expect
+from helpers.exercises.parts import Exercise, Part, as_it_is, attempt, expect, nothing, returned
 from helpers.i18n import _, gettext_noop, number
 from helpers.tf_config import Task as ClusterTask
 from helpers.tf_config import TFConfig
@@ -47,7 +47,7 @@ def _third_worker(text: object, case: Case) -> None:
 
 
 def _read_shards(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """What each of two real workers reads, and how to see what a process alone does."""
+    """What each of the real workers reads, and what a process alone does."""
     examples = case["examples"]
 
     def numbers_read(context: Any) -> list[int]:
@@ -71,13 +71,13 @@ def _read_shards(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
 
     with LocalCluster(case["workers"]) as cluster:
         shards = cluster.run(read, timeout=60)
-    return {"shards": shards, "alone": lambda: numbers_read(None)}
+    return {"shards": shards, "alone": attempt(lambda: numbers_read(None))}
 
 
 def _shards(seen: dict[str, Any], case: Case) -> None:
     times = Counter(number for shard in seen["shards"] for number in shard)
     expect(
-        times == Counter(range(case["examples"])),
+        len(seen["shards"]) == case["workers"] and times == Counter(range(case["examples"])),
         expected=_("each of {count} examples read once, by one worker or another").format(
             count=case["examples"]
         ),
@@ -93,7 +93,7 @@ def _shards(seen: dict[str, Any], case: Case) -> None:
 
 
 def _alone(seen: dict[str, Any], case: Case) -> None:
-    numbers = seen["alone"]()
+    numbers = returned(seen["alone"])
     expect(
         sorted(numbers) == list(range(case["examples"])),
         expected=_("all {count} examples").format(count=case["examples"]),
@@ -103,7 +103,7 @@ def _alone(seen: dict[str, Any], case: Case) -> None:
 
 
 def _gradients(answer: Callable[..., Any], case: Case) -> list[float]:
-    """The sum of two real workers' gradients, for each pair of batches, over the right one."""
+    """The sum of two real workers' gradients, for each pair of batches."""
     pairs = case["batches"]
 
     def run(context: Any) -> list[float]:
@@ -124,19 +124,16 @@ def _gradients(answer: Callable[..., Any], case: Case) -> list[float]:
         return [float(strategy.run(tf.function(gradient), args=(sizes,))) for sizes in pairs]
 
     with LocalCluster(workers=2) as cluster:
-        found = cluster.run(run, timeout=60)[0]
-    right = [sum(2 * n * n for n in range(sum(sizes))) / sum(sizes) for sizes in pairs]
-    return [one / other for one, other in zip(found, right, strict=True)]
+        return list(cluster.run(run, timeout=60)[0])
 
 
 def _gradient(place: int) -> Callable[[list[float], Case], None]:
-    def judge(ratios: list[float], case: Case) -> None:
-        ratio = ratios[place]
+    def judge(found: list[float], case: Case) -> None:
+        count = sum(case["batches"][place])
+        ratio = found[place] / (sum(2 * n * n for n in range(count)) / count)
         expect(
             abs(ratio - 1) < 1e-3,
-            expected=_("the gradient of one worker with all {count} examples").format(
-                count=sum(case["batches"][place])
-            ),
+            expected=_("the gradient of one worker with all {count} examples").format(count=count),
             found=_("{ratio} times that").format(ratio=number(ratio, ".3g")),
             hint=_("The workers add up their gradients. What does each have to divide by?"),
         )
@@ -204,5 +201,6 @@ EXERCISES = {
         as_it_is,
         (Part(2, gettext_noop("The three processes find each other."), _mended),),
         {"hosts": ["10.0.0.1", "10.0.0.2", "10.0.0.3"]},
+        asked=nothing,
     ),
 }

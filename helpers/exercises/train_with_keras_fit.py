@@ -43,13 +43,14 @@ def _share_batches(answer: Callable[..., Any], case: Case) -> dict[int, Parts]:
 
 
 def _first_step(seen: dict[int, Parts], case: Case) -> None:
-    for replicas, steps in seen.items():
+    for replicas in case["replicas"]:
         hint = _("`fit` splits each batch of the dataset between the replicas.")
-        _judge_shares(steps[:1], [case["per_replica"]] * replicas, hint)
+        _judge_shares(seen[replicas][:1], [case["per_replica"]] * replicas, hint)
 
 
 def _every_step(seen: dict[int, Parts], case: Case) -> None:
-    for replicas, steps in seen.items():
+    for replicas in case["replicas"]:
+        steps = seen[replicas]
         hint = _("Which batch of a dataset may be smaller than the others?")
         _judge_shares(steps, [case["per_replica"]] * replicas, hint)
         full = case["examples"] // (case["per_replica"] * replicas)
@@ -129,7 +130,8 @@ def _read_files(answer: Callable[..., Any], case: Case) -> list[Parts]:
 
 
 def _read_once(seen: list[Parts], case: Case) -> None:
-    times = Counter(number for parts in seen for part in parts for number in part)
+    first, second = seen
+    times = Counter(number for part in (*first, *second) for number in part)
     expect(
         times == Counter(range(sum(case["lengths"]))),
         expected=_("each of {count} numbers read once, by one worker or the other").format(

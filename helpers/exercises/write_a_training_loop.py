@@ -32,8 +32,8 @@ def _feed(answer: Callable[..., Any], case: Case) -> dict[Group, list[list[list[
 
 
 def _fills_step(seen: dict[Group, list[list[list[int]]]], case: Case) -> None:
-    for (workers, replicas), pipelines in seen.items():
-        for batches in pipelines:
+    for workers, replicas in case["groups"]:
+        for _worker, batches in zip(range(workers), seen[workers, replicas], strict=True):
             size = len(batches[0]) if batches else 0
             expect(
                 size * replicas == case["global_batch"],
@@ -46,7 +46,8 @@ def _fills_step(seen: dict[Group, list[list[list[int]]]], case: Case) -> None:
 
 
 def _reads_once(seen: dict[Group, list[list[list[int]]]], case: Case) -> None:
-    for (workers, replicas), pipelines in seen.items():
+    for workers, replicas in case["groups"]:
+        pipelines = seen[workers, replicas]
         times = Counter(n for batches in pipelines for batch in batches for n in batch)
         expect(
             times == Counter(range(case["examples"])),
@@ -60,8 +61,8 @@ def _reads_once(seen: dict[Group, list[list[list[int]]]], case: Case) -> None:
         )
 
 
-def _scale(answer: Callable[..., Any], case: Case) -> list[dict[str, float]]:
-    """The sums of two replicas' gradients and losses, for each pair of batches, over the right."""
+def _scale(answer: Callable[..., Any], case: Case) -> list[list[float]]:
+    """The sums of two replicas' gradients and of their losses, for each pair of batches."""
     pairs = case["batches"]
 
     def run() -> list[list[float]]:
@@ -90,29 +91,32 @@ def _scale(answer: Callable[..., Any], case: Case) -> list[dict[str, float]]:
 
     with LocalCluster(workers=1) as cluster:
         [found] = cluster.run(run, timeout=60)
-    means = [sum(n * n for n in range(1, sum(sizes) + 1)) / sum(sizes) for sizes in pairs]
-    return [
-        {"gradient": gradient / (2 * mean), "loss": loss / mean}
-        for (gradient, loss), mean in zip(found, means, strict=True)
-    ]
+    return list(found)
 
 
-def _gradients(seen: list[dict[str, float]], case: Case) -> None:
-    for ratios, sizes in zip(seen, case["batches"], strict=True):
+def _mean_square(sizes: list[int]) -> float:
+    """The loss of one process: that of an example is the square of its number, from 1."""
+    return sum(n * n for n in range(1, sum(sizes) + 1)) / sum(sizes)
+
+
+def _gradients(seen: list[list[float]], case: Case) -> None:
+    for (gradient, _loss), sizes in zip(seen, case["batches"], strict=True):
+        ratio = gradient / (2 * _mean_square(sizes))
         expect(
-            abs(ratios["gradient"] - 1) < 1e-3,
+            abs(ratio - 1) < 1e-3,
             expected=_("the gradient of one process, with batches of {sizes}").format(sizes=sizes),
-            found=_("{ratio} times that").format(ratio=number(ratios["gradient"], ".3g")),
+            found=_("{ratio} times that").format(ratio=number(ratio, ".3g")),
             hint=_("A replica sees its own part alone. Who knows how many have come in all?"),
         )
 
 
-def _losses(seen: list[dict[str, float]], case: Case) -> None:
-    for ratios, sizes in zip(seen, case["batches"], strict=True):
+def _losses(seen: list[list[float]], case: Case) -> None:
+    for (_gradient, loss), sizes in zip(seen, case["batches"], strict=True):
+        ratio = loss / _mean_square(sizes)
         expect(
-            abs(ratios["loss"] - 1) < 1e-3,
+            abs(ratio - 1) < 1e-3,
             expected=_("the loss of one process, with batches of {sizes}").format(sizes=sizes),
-            found=_("{ratio} times that").format(ratio=number(ratios["loss"], ".3g")),
+            found=_("{ratio} times that").format(ratio=number(ratio, ".3g")),
             hint=_("What is the mean of nothing, and what is its sum?"),
         )
 
@@ -190,25 +194,38 @@ def _stop(answer: Callable[..., Any], case: Case) -> list[int]:
 
 
 def _stop_together(seen: list[int], case: Case) -> None:
+    first, second = seen
     expect(
-        len(set(seen)) == 1,
+        first == second,
         expected=_("the same number of steps in both workers"),
         found=_("steps: {first} in worker 0, {second} in worker 1").format(
-            first=seen[0], second=seen[1]
+            first=first, second=second
         ),
         hint=_("Does each worker decide by the same number?"),
     )
+    # Two numbers agree easily. While no share is below the limit, no sum or mean of them is.
+    shares = [*zip(*case["shares"], strict=True)]
+    steps = [step for step, own in enumerate(shares, start=1) if min(own) < case["limit"]]
+    _expect_steps(first, case, first in steps)
 
 
 def _stop_in_time(seen: list[int], case: Case) -> None:
+    _expect_steps(seen[0], case, seen[0] == _last_step(case))
+
+
+def _last_step(case: Case) -> int:
     losses = [sum(shares) for shares in zip(*case["shares"], strict=True)]
-    right = next(step for step, loss in enumerate(losses, start=1) if loss < case["limit"])
+    return next(step for step, loss in enumerate(losses, start=1) if loss < case["limit"])
+
+
+def _expect_steps(found: int, case: Case, holds: bool) -> None:
+    losses = [sum(shares) for shares in zip(*case["shares"], strict=True)]
     expect(
-        seen[0] == right,
+        holds,
         expected=_("steps: {steps}, with losses of {losses}").format(
-            steps=right, losses=", ".join(number(loss, ".2f") for loss in losses)
+            steps=_last_step(case), losses=", ".join(number(loss, ".2f") for loss in losses)
         ),
-        found=_("steps: {steps}").format(steps=seen[0]),
+        found=_("steps: {steps}").format(steps=found),
         hint=_("What is the loss of the whole batch, if each worker has a share of it?"),
     )
 

@@ -14,18 +14,22 @@ import pytest
 from nbclient import NotebookClient
 from nbgrader.preprocessors import ClearSolutions
 from nbgrader.utils import determine_grade, is_grade, is_solution
+from traitlets.config import Config
 
 from helpers import i18n
-from helpers.check import MODULES, check, find_task
+from helpers.check import MODULES, check, find_task, observed, observer
 from helpers.errors import ConfigError
+from helpers.exercises.observation import packed, unpacked
 from helpers.exercises.old_program import CLASSES, old_model_fn
 from helpers.i18n import set_language
+from tests.exercises.forgeries import forgeries, marked
 from tests.exercises.wrong_answers import PARTLY, WRONG
 from tests.support import ROOT
 from tests.support.l10n_project import make_project, notebook_text, run, text_cell, whats
 from tools.l10n import build, checks
 from tools.lessons import exercises
 from tools.lessons.project import LocalisationError, Project
+from tools.teaching.grading import JailedExecute
 
 PROJECT = Project.load(ROOT)
 DOMAINS = PROJECT.exercises
@@ -51,10 +55,23 @@ def empty(domain: str, language: str) -> Any:
     return notebook
 
 
-def marks(notebook: Any, folder: Path) -> dict[str, tuple[float, float]]:
-    """The points earned and to be had, by graded cell, after an execution."""
+def executed(notebook: Any, folder: Path) -> Any:
+    """The notebook after a reader has run it."""
     resources = {"metadata": {"path": str(folder)}}
     NotebookClient(notebook, timeout=600, allow_errors=True, resources=resources).execute()
+    return notebook
+
+
+def graded(notebook: Any) -> Any:
+    """The notebook after a teacher has marked it: its answers run in one process, and are judged
+    in another."""
+    config = Config({"JailedKernelManager": {"seconds": 900.0}})
+    done, _resources = JailedExecute(config=config, timeout=600).preprocess(notebook, {})
+    return done
+
+
+def marks(notebook: Any) -> dict[str, tuple[float, float]]:
+    """The points earned and to be had, by graded cell."""
     return {
         cell.metadata.nbgrader.grade_id: determine_grade(cell)
         for cell in notebook.cells
@@ -76,6 +93,23 @@ def points_of(task: str, code: str) -> float:
     namespace = namespace_of(task)
     exec(code, namespace)
     return check(task, namespace)
+
+
+def observation_of(task: str, code: str) -> tuple[float, Any]:
+    """The points of an answer, and what it was seen to do; None if it could not be observed."""
+    namespace, seen = namespace_of(task), None
+    exec(code, namespace)
+
+    def observe(name: str, case: Any) -> Any:
+        nonlocal seen
+        seen = unpacked(packed(observed(name, case, namespace)))
+        return seen
+
+    token = observer.set(observe)
+    try:
+        return check(task), seen
+    finally:
+        observer.reset(token)
 
 
 def test_there_are_three_to_five_tasks_in_each_exercise_and_all_have_wrong_answers() -> None:
@@ -103,8 +137,8 @@ def test_the_graded_cells_are_worth_what_the_checks_give(domain: str) -> None:
 
 
 @pytest.mark.parametrize(("domain", "language"), PAIRS)
-def test_the_solution_earns_full_marks(domain: str, language: str, tmp_path: Path) -> None:
-    found = marks(solution(domain, language), tmp_path)
+def test_the_solution_earns_full_marks(domain: str, language: str) -> None:
+    found = marks(graded(solution(domain, language)))
     assert len(found) >= 3
     assert {name: earned for name, (earned, _most) in found.items()} == {
         name: most for name, (_earned, most) in found.items()
@@ -113,7 +147,7 @@ def test_the_solution_earns_full_marks(domain: str, language: str, tmp_path: Pat
 
 @pytest.mark.parametrize(("domain", "language"), PAIRS)
 def test_the_empty_exercise_earns_nothing(domain: str, language: str, tmp_path: Path) -> None:
-    found = marks(empty(domain, language), tmp_path)
+    found = marks(executed(empty(domain, language), tmp_path))
     assert len(found) >= 3
     assert [earned for earned, _most in found.values()] == [0] * len(found)
 
@@ -124,12 +158,15 @@ def test_the_empty_exercise_earns_nothing(domain: str, language: str, tmp_path: 
 def test_a_wrong_answer_earns_nothing_and_gets_a_hint(
     task: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert points_of(task, WRONG[task][name]) == 0
+    points, seen = observation_of(task, WRONG[task][name])
+    assert points == 0
     printed = capsys.readouterr().out
     assert f"{task}: 0 of " in printed
     for word in ("✗", "expected: ", "found: ", "hint: "):
         assert word in printed
     assert "an answer that runs" not in printed  # it was judged for what it does
+    forged = [(one, marked(task, one)) for one in forgeries(seen)]
+    assert not [one for one, earned in forged if earned]
 
 
 @pytest.mark.parametrize("task", PARTLY)
