@@ -48,7 +48,7 @@ FACE: Mapping[str, tuple[str, ...]] = {
     "helpers.check": ("check",),
     "helpers.cost_model": ("Measurement", "efficiency_chart", "fit"),
     "helpers.data": ("BUNDLED", "load", "scale"),
-    "helpers.errors": ("ConfigError", "PackageError", "UserCodeError"),
+    "helpers.errors": ("ClusterError", "ConfigError", "PackageError", "UserCodeError"),
     "helpers.in_process": ("in_process_cluster",),
     "helpers.keras": ("BackupAndRestore", "ReportSteps"),
     "helpers.migrate": ("weights_from_checkpoint",),

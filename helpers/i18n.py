@@ -84,6 +84,21 @@ def join_sentences(sentences: Iterable[str]) -> str:
     return ("" if _language == "zh" else " ").join(sentences)
 
 
+def join_items(items: Iterable[str]) -> str:
+    """The items of a list, as the language in use separates them."""
+    return ("、" if _language == "zh" else ", ").join(items)
+
+
+def join_phrases(phrases: Iterable[str]) -> str:
+    """What is said of one thing: numbers with their names, states."""
+    return ("，" if _language == "zh" else ", ").join(phrases)
+
+
+def join_clauses(clauses: Iterable[str]) -> str:
+    """Things to say one after the other that have lists in them, or commas."""
+    return ("；" if _language == "zh" else "; ").join(clauses)
+
+
 def gettext_noop(message: str) -> str:
     """Marks a message that is looked up later, with ``_(variable)``."""
     return message

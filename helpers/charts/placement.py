@@ -7,13 +7,15 @@ from typing import Any
 
 from helpers.charts.boxes import Point, arrow, box, canvas
 from helpers.charts.picture import Picture
-from helpers.i18n import _
+from helpers.i18n import _, join_clauses, join_items
 
 WIDTH, HEIGHT, GAP = 1.9, 0.95, 1.2  # of a device's box, and between two boxes, in inches
 REPLICA, VARIABLE, ARROW = "#4c78a8", "#e08214", "#666666"
 
 
-def placement_chart(replicas: Sequence[str], variables: Mapping[str, Sequence[str]]) -> Picture:
+def placement_chart(
+    replicas: Sequence[str], variables: Mapping[str, Sequence[str]], *, in_sync: bool = True
+) -> Picture:
     """Draws devices as boxes, with the replicas they compute and the variables they hold.
 
     Where every replica has a copy of its own, an all-reduce of the gradients keeps the copies
@@ -22,6 +24,8 @@ def placement_chart(replicas: Sequence[str], variables: Mapping[str, Sequence[st
     Args:
       replicas: the device of each replica, as "CPU:0" or "worker 1".
       variables: for each variable, the devices that hold it or a copy of it.
+      in_sync: whether the replicas take each step together. Workers beside parameter servers do
+        not: each makes steps of its own.
     """
     computing = list(dict.fromkeys(replicas))
     holding = dict.fromkeys(device for devices in variables.values() for device in devices)
@@ -29,24 +33,26 @@ def placement_chart(replicas: Sequence[str], variables: Mapping[str, Sequence[st
     width = max(len(computing), len(storing)) * (WIDTH + GAP) - GAP
     height = HEIGHT * (3.2 if storing else 1)
     figure, axes = canvas(width + (1.6 if storing else 0), height)  # room for words beside arrows
-    lines = {device: _lines(device, replicas, variables) for device in [*computing, *storing]}
+    every = [*computing, *storing]
+    lines = {device: _lines(device, replicas, variables, in_sync) for device in every}
     lower = _row(axes, {device: lines[device] for device in computing}, width, 0)
     upper = _row(axes, {device: lines[device] for device in storing}, width, 2.2 * HEIGHT)
     if storing:
         _fetch_and_send(axes, lower, upper)
     elif len(lower) > 1:
         _all_reduce(axes, lower)
-    return Picture(figure, label=_describe(replicas, variables))
+    return Picture(figure, label=_describe(replicas, variables, in_sync))
 
 
 def _lines(
-    device: str, replicas: Sequence[str], variables: Mapping[str, Sequence[str]]
+    device: str, replicas: Sequence[str], variables: Mapping[str, Sequence[str]], in_sync: bool
 ) -> list[tuple[str, str]]:
     """What stands in a device's box: its name, its replicas, its variables, with their colours."""
-    numbers = ", ".join(str(k) for k, other in enumerate(replicas) if other == device)
-    held = ", ".join(name for name, places in variables.items() if device in places)
+    numbers = join_items(str(k) for k, other in enumerate(replicas) if other == device)
+    held = join_items(name for name, places in variables.items() if device in places)
     lines = [(device, "black")]
-    lines += [(_("replica {number}").format(number=numbers), REPLICA)] * bool(numbers)
+    part = _("replica {number}").format(number=numbers) if in_sync else _("steps of its own")
+    lines += [(part, REPLICA)] * bool(numbers)
     return lines + [(held, VARIABLE)] * bool(held)
 
 
@@ -79,14 +85,14 @@ def _fetch_and_send(axes: Any, lower: Sequence[Point], upper: Sequence[Point]) -
     axes.text(x + 0.6, y, text, va="center", ha="left", color=ARROW, size=10)
 
 
-def _describe(replicas: Sequence[str], variables: Mapping[str, Sequence[str]]) -> str:
+def _describe(
+    replicas: Sequence[str], variables: Mapping[str, Sequence[str]], in_sync: bool
+) -> str:
     """The picture in words, for those who cannot see it."""
-    parts = [
-        _("replica {number} on {device}").format(number=number, device=device)
-        for number, device in enumerate(replicas)
-    ]
+    part = _("replica {number} on {device}") if in_sync else _("{device} makes steps of its own")
+    parts = [part.format(number=number, device=device) for number, device in enumerate(replicas)]
     parts += [
-        _("{variable} on {devices}").format(variable=name, devices=", ".join(devices))
+        _("{variable} on {devices}").format(variable=name, devices=join_items(devices))
         for name, devices in variables.items()
     ]
-    return "; ".join(parts)
+    return join_clauses(parts)

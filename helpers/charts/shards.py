@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from helpers.charts.picture import Picture
-from helpers.i18n import _
+from helpers.i18n import _, join_clauses
 
 COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2")
 
@@ -42,5 +42,7 @@ def shards_chart(readings: Mapping[str, Sequence[Sequence[int]]], examples: int)
         axes.add_patch(Rectangle((3 * worker, 0.35), 0.4, 0.4, color=COLORS[worker]))
         name = _("worker {number}").format(number=worker)
         axes.text(3 * worker + 0.6, 0.55, name, va="center")
-    label = "; ".join(f"{way}: {[list(part) for part in parts]}" for way, parts in readings.items())
+    label = join_clauses(
+        f"{way}: {[list(part) for part in parts]}" for way, parts in readings.items()
+    )
     return Picture(figure, label)

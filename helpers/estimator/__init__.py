@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.errors import PackageError
 from helpers.i18n import _
+from helpers.system import early_messages
 from helpers.system.keras_choice import imported_too_late, is_keras_3_chosen, select_keras_2
 
 __all__ = ["tf"]
@@ -90,4 +91,5 @@ def _skip_v1_api() -> None:
 if TYPE_CHECKING:
     import tensorflow as tf
 else:
-    tf = _install()
+    with early_messages.dropped():
+        tf = _install()

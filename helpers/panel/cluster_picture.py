@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from helpers.i18n import _
+from helpers.i18n import _, join_phrases
 from helpers.messages import words
 from helpers.panel.crowd_picture import counts, crowd
 from helpers.panel.run import TaskStatus
@@ -78,7 +78,7 @@ def _label(workers: int, collective: str, states: Sequence[str]) -> str:
     """The picture in words."""
     label = _("The cluster: {count}, {collective}; {states}")
     count = words.workers(workers)
-    return label.format(count=count, collective=collective, states=", ".join(states))
+    return label.format(count=count, collective=collective, states=join_phrases(states))
 
 
 def _box(grid: _Grid, place: int, task: TaskStatus) -> str:

@@ -27,7 +27,7 @@ from helpers.panel.run import TaskStatus
 from helpers.panel.state import CHOICES, PanelState
 from helpers.panel.status import Status
 from helpers.panel.style import STYLE
-from helpers.panel.widgets import TaskRow
+from helpers.panel.widgets import TaskRow, close_with_parts
 from helpers.results.progress import in_notebook
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import way_of_exchange
@@ -120,7 +120,7 @@ class Panel(widgets.VBox):
     def close(self) -> None:
         """Ends the training and takes the panel off the page."""
         self.state.close()
-        super().close()
+        close_with_parts(self)
 
     def paint(self) -> None:
         """Brings every part up to date, in the present language."""
@@ -226,6 +226,8 @@ class Panel(widgets.VBox):
         tasks = self.state.tasks
         rows = self.tasks.children
         if [row.name for row in rows] != [task.name for task in tasks]:
+            for row in rows:
+                close_with_parts(row)
             rows = tuple(self._new_row(k, task) for k, task in enumerate(tasks))
             self.tasks.children = rows
             (self.tasks.add_class if len(rows) > MOST_BOXES else self.tasks.remove_class)(

@@ -12,6 +12,18 @@ from helpers.panel.html import task_details, task_row
 from helpers.panel.run import TaskStatus
 
 
+def close_with_parts(widget: widgets.Widget) -> None:
+    """Closes a widget and all that it consists of: ipywidgets keeps what is not closed for ever."""
+    for child in getattr(widget, "children", ()):
+        close_with_parts(child)
+    parts = [getattr(widget, name, None) for name in ("layout", "style")]
+    # That of a subclass may do more, and call this function.
+    widgets.DOMWidget.close(widget)
+    for part in parts:
+        if part is not None:
+            part.close()
+
+
 class Options(widgets.VBox):
     """One of several values, as a row of buttons, some of which may be disabled.
 

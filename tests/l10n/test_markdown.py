@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support import ROOT
@@ -167,6 +167,7 @@ def test_what_is_outside_the_messages_keeps_every_byte(source: str) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(SOURCES)
+@example('<svg><text>word</text></svg>\nOne line.\n<img src="a" alt="picture">\n')
 def test_a_translated_cell_splits_into_the_translations(source: str) -> None:
     before = [message.text for message in markdown.split(source)]
     result = markdown.translate(source, reworded)

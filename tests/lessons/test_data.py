@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from helpers.data import BUNDLED, find_damaged_file, input_fn, load
 from helpers.errors import DataError
-from tools.datasets import MD5, build, check_idx_files, main
+from tools.datasets import FILES, build, check_idx_files, main
 
 
 def test_the_whole_of_mnist_is_bundled() -> None:
@@ -144,7 +144,7 @@ def test_a_missing_data_set_gets_a_sentence(params: dict[str, Any]) -> None:
 
 def write_idx_files(folder: Path) -> None:
     """The original files, made again from the bundled data set, in its order."""
-    names = iter(MD5)
+    names = iter(FILES)
     for split, count in (("train", 60_000), ("test", 10_000)):
         pairs = list(load(split).as_numpy_iterator())
         images = b"".join(image.tobytes() for image, _ in pairs)
@@ -163,7 +163,7 @@ def test_the_program_makes_a_data_set_from_idx_files(
     source, target = tmp_path / "idx", tmp_path / "tfds"
     source.mkdir()
     write_idx_files(source)  # TFDS shuffled them: the sums differ, the contents do not
-    monkeypatch.setattr(program, "check_idx_files", lambda folder: None)
+    monkeypatch.setattr(program, "check_idx_files", lambda folder, name: None)
     made = build(source, target)
     pixels = {
         (i.tobytes(), int(n)) for i, n in load("test", {"data_dir": target}).as_numpy_iterator()

@@ -97,9 +97,9 @@ def test_cells_have_readable_names_and_stored_outputs(path: Path) -> None:
     assert all(part.isalnum() for cell_id in ids for part in cell_id.split("-"))
     counts = [cell["execution_count"] for cell in code_cells(path)]
     assert counts == list(range(1, len(counts) + 1)), "store the lesson as one run from the top"
-    assert not [
-        output for cell in code_cells(path) for output in cell["outputs"] if "ename" in output
-    ]
+    outputs = [output for cell in code_cells(path) for output in cell["outputs"]]
+    assert not [output for output in outputs if "ename" in output]
+    assert not [output for output in outputs if output.get("name") == "stderr"]
 
 
 @pytest.mark.parametrize("path", ENGLISH, ids=name)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from helpers import input_fn, model_fn
+from helpers import LocalCluster, input_fn, model_fn
 from helpers.errors import ConfigError
 from helpers.estimator import tf
 from helpers.migrate import weights_from_checkpoint
 from helpers.model import NETWORKS, make_network
+from tests.support.faults import needs_keras_3
 
 
 def save(folder: Path, **variables: list[int]) -> str:
@@ -140,3 +142,23 @@ def test_a_model_that_is_not_built_is_an_error(tmp_path: Path) -> None:
     model = tf.keras.Sequential([tf.keras.layers.Dense(4)])
     with pytest.raises(ConfigError, match="has no weights yet"):
         weights_from_checkpoint(tmp_path, model)
+
+
+def read_in_keras_3(folder: str) -> dict[str, list[int]]:
+    """The shapes of a Keras 3 model's weights, of which one is known by its value."""
+    model = make_network()
+    model.build([None, 28, 28, 1])
+    weights_from_checkpoint(folder, model)
+    return {weight.path: weight.numpy().ravel()[:3].tolist() for weight in model.weights}
+
+
+@needs_keras_3
+def test_a_model_of_keras_3_gets_the_weights_too(tmp_path: Path) -> None:
+    estimator = tf.estimator.Estimator(model_fn, str(tmp_path), params={"seed": 1})
+    estimator.train(input_fn, steps=3)
+    with LocalCluster(1) as cluster:
+        [found] = cluster.run(functools.partial(read_in_keras_3, str(tmp_path)), keras=3)
+    reader = tf.train.load_checkpoint(str(tmp_path))
+    assert len(found) == 6
+    for path, values in found.items():
+        assert values == reader.get_tensor(path).ravel()[:3].tolist(), path

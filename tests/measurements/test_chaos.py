@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.faults import needs_keras_3
+
+LONG = pytest.mark.long
 PROGRAM = "benchmarks.chaos"
 
 
@@ -16,7 +19,10 @@ PROGRAM = "benchmarks.chaos"
     ("options", "seeds"),
     [
         pytest.param(["--short"], 1, id="3 faults"),
-        pytest.param([], 3, id="30 faults", marks=pytest.mark.long),
+        pytest.param(["--short", "--keras", "3"], 1, id="Keras 3", marks=needs_keras_3),
+        pytest.param([], 3, id="30 faults", marks=LONG),
+        pytest.param(["--workers", "4"], 3, id="4 workers", marks=LONG),
+        pytest.param(["--keras", "3"], 3, id="30 of Keras 3", marks=[needs_keras_3, LONG]),
     ],
 )
 def test_weights_after_faults_at_random_equal_those_of_an_undisturbed_run(
@@ -25,10 +31,11 @@ def test_weights_after_faults_at_random_equal_those_of_an_undisturbed_run(
     command = [sys.executable, "-m", PROGRAM, *options, f"--output={tmp_path}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    outcomes = json.loads((tmp_path / "chaos.json").read_text())["outcomes"]
+    [report] = tmp_path.glob("*.json")
+    outcomes = json.loads(report.read_text())["outcomes"]
     assert len(outcomes) == seeds
     for outcome in outcomes:
         assert outcome["equal"]
         assert outcome["hangs"] == outcome["lost_checkpoints"] == 0
         assert all(fault["noticed"] is not None for fault in outcome["faults"])
-    assert "| yes |" in (tmp_path / "chaos.md").read_text()
+    assert "| yes |" in report.with_suffix(".md").read_text()

@@ -32,6 +32,7 @@ panel
 
 ACCURACY = re.compile(r"9\d[.,]\d\s?%")
 DIRTY = "jupyterapp.shell.currentWidget.context.model.dirty"
+RUN = {"en": "Run", "ru": "Запуск", "zh": "运行", "ko": "실행", "es": "Ejecutar"}
 WAYS = {
     "run": "panel.run(epochs=20)",
     "launch": "panel.launch(epochs=20)",
@@ -76,6 +77,7 @@ def test_a_reader_trains_kills_and_stops(browser: Any, lab: str, language: str) 
     with b.page(browser, problems) as tab:
         b.open_and_run(tab, lab, f"{language}.ipynb")
         use_the_panel(tab, f"lab-{language}", to_the_end=language == "en")
+        assert tab.locator(".mwl-run").inner_text().strip() == RUN[language]
     assert not problems
 
 

@@ -231,3 +231,20 @@ def test_numbers_on_axes_are_round() -> None:
     assert [nice(value) for value in (2.3, 17_200, 0, float("nan"))] == [2.5, 20_000, 1, 1]
     assert [number(value, AXIS) for value in (12_500, 468, 1.25)] == ["12,500", "468", "1.25"]
     assert panel_form.BATCH_SIZES[2] == 64
+
+
+def test_a_closed_panel_leaves_no_widget_behind() -> None:
+    """Those that are open, ipywidgets keeps for ever, and with them their values."""
+    kept = set(open_widgets())
+    panel = Panel(workers=2)
+    panel.state.workers = 4  # other rows take the place of the first ones
+    panel.paint()
+    assert len(set(open_widgets()) - kept) > 50
+    panel.close()
+    assert set(open_widgets()) == kept
+
+
+def open_widgets() -> list[str]:
+    """The numbers of the widgets that ipywidgets, 7 or 8, knows."""
+    known = widgets.Widget.widgets if widgets.__version__ < "8" else widgets.widget._instances
+    return list(known)

@@ -56,3 +56,15 @@ def test_the_commands_of_the_readme_are_targets_of_the_makefile() -> None:
     assert [
         name for name in commands if not re.search(rf"^{name}:|\b{name}\b.*:", makefile, re.M)
     ] == []
+
+
+def test_every_fault_that_is_described_has_its_test() -> None:
+    """The names in the tables are those of test functions."""
+    page = (ROOT / "docs" / "FAULTS.md").read_text("utf-8")
+    named = set(re.findall(r"`(test_\w+)`", page))
+    files = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+    there = {
+        name for text in files for name in re.findall(r"^def (test_\w+)\(", text, re.MULTILINE)
+    }
+    assert len(named) >= 20
+    assert named - there == set()

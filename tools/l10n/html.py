@@ -30,7 +30,9 @@ def texts(html: str) -> Iterator[tuple[int, int]]:
 def is_element(text: str) -> bool:
     """Whether a text is one element, such as a picture in SVG, that stands for a block."""
     tag = TAG.match(text)
-    return bool(tag and text.endswith(">") and (tag[2] or "").lower() not in INLINE)
+    if not tag or (tag[2] or "").lower() in INLINE:
+        return False
+    return tag.end() == len(text) or text.endswith(f"</{tag[2]}>")
 
 
 def tags(html: str) -> list[str]:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from tools.l10n import build, structure
 from tools.l10n.report import Finding
 from tools.l10n.text_checks import Problem
-from tools.lessons import execute, exercises, notebook
+from tools.lessons import claims, execute, exercises, notebook
 from tools.lessons.notebook import Json
 from tools.lessons.project import SOURCE, Project
 
@@ -45,6 +45,9 @@ def freshness_problems(
                 place = f"cell {cell['id']}"
                 yield Finding(project.short(path), what, f"{command} --execute", place)
                 return
+        for cell_id, claim in claims.broken(path.read_text("utf-8"), str(path)):
+            what = f"the stored output contradicts the claim {claim!r} of the text"
+            yield Finding(project.short(path), what, f"{command} --execute", f"cell {cell_id}")
 
 
 def compare(english: str, text: str) -> Iterator[tuple[Problem, str]]:

@@ -23,9 +23,12 @@ SPELT = {
     "two": "2", "twice": "2", "both": "2", "second": "2", "pair": "2", "double": "2",
     "three": "3", "third": "3", "four": "4", "fourth": "4", "five": "5", "six": "6", "seven": "7",
     "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "twenty": "20",
+    "thirty": "30", "quarter": "4", "fifth": "5", "eighth": "8", "tenth": "10",
     "hundred": "100", "thousand": "1000", "million": "1000000", "a": "1", "an": "1",
     "each": "1", "per": "1", "every": "1",
 }  # fmt: skip
+
+PHRASES = {"half an hour": "30", "four billion": "4000000000"}
 
 
 def check_numbers(lang: str, english: str, text: str) -> Iterator[Problem]:
@@ -37,7 +40,9 @@ def check_numbers(lang: str, english: str, text: str) -> Iterator[Problem]:
             yield Problem(f"the number {number.strip()} is missing", _ADVICE)
         else:
             left.remove(match)
-    spelt = {SPELT[word] for word in re.findall(r"[a-z]+", english.lower()) if word in SPELT}
+    words = english.lower()
+    spelt = {SPELT[word] for word in re.findall(r"[a-z]+", words) if word in SPELT}
+    spelt |= {value for phrase, value in PHRASES.items() if phrase in words}
     for number, values in left:
         if not values & spelt:
             yield Problem(f"the number {number.strip()} is not in the English text", _ADVICE)

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tools.lessons import notebook
+from tools.lessons import claims, notebook
 from tools.lessons.notebook import Json
 from tools.lessons.project import EXERCISES, LocalisationError
 
 CELL_SECONDS = 600
+ATTEMPTS = 3  # a machine that wavers may contradict what is so
 KERNEL_OPTIONS = ["--log-level=ERROR"]  # no warning that it talks over TCP: that is loopback
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -46,8 +47,22 @@ def execute(text: str, path: Path) -> str:
     Widgets are stored as their text: their state differs from run to run.
 
     Raises:
-      LocalisationError: if a cell fails, with the cell's error.
+      LocalisationError: if a cell fails, with the cell's error; or if no run has the numbers that
+        its claims are about.
     """
+    for _attempt in range(ATTEMPTS):
+        done = _execute_once(text, path)
+        contradicted = list(claims.broken(done, str(path)))
+        if not contradicted:
+            return done
+    said = "\n".join(f"  cell {cell}: {claim}" for cell, claim in contradicted)
+    raise LocalisationError(
+        f"{path} was not written: {ATTEMPTS} runs, and none has what its text says of the numbers. "
+        f"Record on a quiet machine, or mend the claim and the text:\n{said}"
+    )
+
+
+def _execute_once(text: str, path: Path) -> str:
     import nbformat
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 

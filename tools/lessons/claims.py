@@ -1,0 +1,50 @@
+"""What a lesson's text says of the numbers that a cell printed, as expressions beside the cell.
+
+The metadata of a code cell may have `claims`, a list of Python expressions. In them, `n` are the
+numbers that the cell printed, in their order, and `results` those of the results that it showed.
+The text may then say "a larger batch is faster"; and no run is stored in which it is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from helpers.results.training_result import RESULT_MIME
+from tools.lessons import notebook
+from tools.lessons.notebook import Json
+
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")  # as Python prints them, in any language
+
+
+def broken(text: str, path: str) -> Iterator[tuple[str, str]]:
+    """The claims that the stored outputs of a notebook do not hold to, with the ids of their cells.
+
+    Args:
+      text: of the notebook's file.
+      path: of the file, for errors.
+    """
+    for cell in notebook.cells(notebook.parse(text, path), "code"):
+        for claim in cell["metadata"].get("claims", ()):
+            if not _holds(claim, cell["outputs"]):
+                yield cell["id"], claim
+
+
+def numbers(outputs: list[Json]) -> list[float]:
+    """The numbers that a cell printed."""
+    printed = "".join(
+        "".join(output["text"])
+        for output in outputs
+        if output["output_type"] == "stream" and output["name"] == "stdout"
+    )
+    return [float(found.replace(",", "")) for found in NUMBER.findall(printed)]
+
+
+def _holds(claim: str, outputs: list[Json]) -> bool:
+    """Whether a claim is true; one about a number that is not there is not."""
+    results = [data[RESULT_MIME] for o in outputs if RESULT_MIME in (data := o.get("data", {}))]
+    names = {"n": numbers(outputs), "results": results, "max": max, "min": min}
+    try:
+        return bool(eval(claim, {"__builtins__": {}}, names))  # our own notebooks
+    except (IndexError, KeyError):
+        return False
