@@ -1,16 +1,19 @@
 """Trains while a seeded program kills, freezes and blocks workers at random.
 
     python -m benchmarks.chaos            # 10 faults on each of three seeds
+    python -m benchmarks.chaos --workers 4
+    python -m benchmarks.chaos --keras 3  # `fit` instead of an Estimator
     python -m benchmarks.chaos --short    # 3 faults on one seed
 
-Each seed is trained twice to the same step: undisturbed, and through the faults. The variables of
-the two last checkpoints must be equal bit by bit; no run may outlast its limit, and no attempt may
-begin before the last checkpoint. Anything else makes the exit code 1.
+Each seed is trained twice to the same step: undisturbed, and through the faults. The weights at the
+end must be equal bit by bit; no run may outlast its limit, and no attempt may begin before the last
+checkpoint but one, since the last may have been cut short. Anything else makes the exit code 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import signal
@@ -19,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
@@ -32,11 +36,14 @@ from helpers import LocalCluster, input_fn, model_fn
 from helpers.errors import ClusterError, StoppedError
 from helpers.estimator import tf
 from helpers.messages.events import Event
+from helpers.system.keras_choice import is_keras_3_chosen
+from helpers.worker.context import WorkerContext
 
 SAVE = 50
 STEP_TIMEOUT = 8.0
 LIMIT_SECONDS = 900.0  # of one run; one that lasts longer hangs
 Array = np.ndarray[Any, Any]
+Weights = dict[str, Array]
 KINDS = ("kill", "kill at start", "freeze", "block")
 
 
@@ -59,12 +66,17 @@ class Fault:
 
 @dataclass
 class Outcome:
-    """What one seed showed."""
+    """What one seed showed.
+
+    Attributes:
+      keras: whose `fit` trained, 2 or 3; None for an Estimator.
+    """
 
     seed: int
     workers: int
     steps: int
     faults: list[Fault]
+    keras: int | None = None
     restarts: list[str] = field(default_factory=list)
     hangs: int = 0
     lost_checkpoints: int = 0
@@ -86,7 +98,7 @@ class Chaos:
         self._left = list(faults)
         self._done: tuple[Fault, float] | None = None  # not yet noticed
         self._noticed: tuple[Fault, float] | None = None  # not yet recovered
-        self._saved = 0
+        self._reached = self._attempt = 0
         self.lost_checkpoints = 0
 
     def on_event(self, event: Event, pids: list[int]) -> None:
@@ -94,14 +106,11 @@ class Chaos:
         match event["event"]:
             case "restart":
                 self._notice(event["time"])
-            case "checkpoint":
-                self._saved = max(self._saved, event["step"])
-            case "ready" if event["step"] < self._saved:
-                self.lost_checkpoints += 1
             case "started":
                 self._do_at_start(event)
             case "step":
                 self._recover(event["time"])
+                self._compare(event["step"], event["attempt"])
                 self._do_at_step(event["step"], pids)
 
     def _notice(self, now: float) -> None:
@@ -115,6 +124,11 @@ class Chaos:
             fault, since = self._noticed
             fault.recovered = now - since
             self._noticed = None
+
+    def _compare(self, step: int, attempt: int) -> None:
+        if attempt > self._attempt and step < self._reached - 2 * SAVE:
+            self.lost_checkpoints += 1
+        self._attempt, self._reached = attempt, max(self._reached, step)
 
     def _do_at_start(self, event: Event) -> None:
         fault = self._next("kill at start", "block")
@@ -148,8 +162,60 @@ def plan(seed: int, count: int, workers: int, steps: int) -> list[Fault]:
     ]
 
 
-def train(outcome: Outcome, folder: Path, faults: list[Fault]) -> tuple[float, list[str]]:
-    """One run through `faults`; its seconds, and why it was restarted."""
+def train_estimator(
+    cluster: LocalCluster, outcome: Outcome, folder: Path, on_event: Callable[[Event], None]
+) -> Weights:
+    """Trains the lessons' Estimator; all variables of its last checkpoint, by name."""
+    cluster.train(
+        model_fn,
+        input_fn,
+        steps=outcome.steps,
+        params={"seed": outcome.seed},
+        model_dir=folder,
+        save_checkpoints_steps=SAVE,
+        evaluate=None,
+        on_event=on_event,
+        progress=False,
+    )
+    reader = tf.train.load_checkpoint(str(folder))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def train_keras(
+    cluster: LocalCluster, outcome: Outcome, folder: Path, on_event: Callable[[Event], None]
+) -> Weights:
+    """Trains the same network with `fit`, an epoch for each checkpoint; the weights of worker 0."""
+    work = functools.partial(fit, folder=str(folder), steps=outcome.steps, seed=outcome.seed)
+    weights = cluster.run(work, keras=outcome.keras or 2, on_event=on_event)[0]
+    return {str(i): np.asarray(weight, np.float32) for i, weight in enumerate(weights)}
+
+
+def fit(context: WorkerContext, folder: str, steps: int, seed: int) -> list[Array]:
+    """In a worker: each epoch has the same examples in the same order, wherever it begins."""
+    from helpers.estimator import tf
+    from helpers.keras import BackupAndRestore, ReportSteps
+    from helpers.model import make_network
+
+    if is_keras_3_chosen():
+        import helpers.keras_3  # noqa: F401
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    tf.keras.utils.set_random_seed(seed)
+    params = {"batch_size": 64, "seed": seed}
+    data = strategy.distribute_datasets_from_function(
+        lambda part: input_fn("train", params, part).take(SAVE).cache()
+    )
+    with strategy.scope():
+        model = make_network()
+        model.build([None, 28, 28, 1])
+        loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(tf.keras.optimizers.SGD(0.05, momentum=0.9), loss)
+    callbacks = [BackupAndRestore(context, folder), ReportSteps(context, global_batch=128)]
+    model.fit(data, epochs=steps // SAVE, verbose=0, callbacks=callbacks)
+    return model.get_weights()
+
+
+def train(outcome: Outcome, folder: Path, faults: list[Fault]) -> tuple[float, list[str], Weights]:
+    """One run through `faults`; its seconds, why it was restarted, and what it came to."""
     chaos = Chaos(faults)
     # One deed can cost one restart; a loaded machine may add some of its own.
     cluster = LocalCluster(
@@ -162,6 +228,7 @@ def train(outcome: Outcome, folder: Path, faults: list[Fault]) -> tuple[float, l
     limit.start()
     began = time.monotonic()
     restarts: list[str] = []
+    weights: Weights = {}
 
     def on_event(event: Event) -> None:
         chaos.on_event(event, [process.pid for process in cluster.processes])
@@ -170,46 +237,33 @@ def train(outcome: Outcome, folder: Path, faults: list[Fault]) -> tuple[float, l
 
     try:
         with cluster:
-            cluster.train(
-                model_fn,
-                input_fn,
-                steps=outcome.steps,
-                params={"seed": outcome.seed},
-                model_dir=folder,
-                save_checkpoints_steps=SAVE,
-                evaluate=None,
-                on_event=on_event,
-                progress=False,
-            )
+            work = train_estimator if outcome.keras is None else train_keras
+            weights = work(cluster, outcome, folder, on_event)
     except StoppedError:
         outcome.hangs += 1
     finally:
         limit.cancel()
     outcome.lost_checkpoints += chaos.lost_checkpoints
-    return time.monotonic() - began, restarts
+    return time.monotonic() - began, restarts, weights
 
 
-def variables(folder: Path) -> dict[str, Array]:
-    """All variables of the last checkpoint, by name."""
-    reader = tf.train.load_checkpoint(str(folder))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-
-
-def same(one: dict[str, Array], other: dict[str, Array]) -> bool:
-    """Whether the names and every bit of the values are the same."""
-    return one.keys() == other.keys() and all(
-        one[name].tobytes() == other[name].tobytes() for name in one
+def same(one: Weights, other: Weights) -> bool:
+    """Whether there are any, and the names and every bit of the values are the same."""
+    return (
+        bool(one)
+        and one.keys() == other.keys()
+        and all(one[name].tobytes() == other[name].tobytes() for name in one)
     )
 
 
-def try_seed(seed: int, count: int, workers: int, steps: int) -> Outcome:
+def try_seed(seed: int, count: int, workers: int, steps: int, keras: int | None) -> Outcome:
     """Trains one seed undisturbed and disturbed, and compares."""
-    outcome = Outcome(seed, workers, steps, plan(seed, count, workers, steps))
+    outcome = Outcome(seed, workers, steps, plan(seed, count, workers, steps), keras)
     with tempfile.TemporaryDirectory() as folder:
         calm, wild = Path(folder, "calm"), Path(folder, "wild")
-        outcome.undisturbed_seconds, _restarts = train(outcome, calm, [])
-        outcome.seconds, outcome.restarts = train(outcome, wild, outcome.faults)
-        outcome.equal = same(variables(calm), variables(wild))
+        outcome.undisturbed_seconds, _restarts, right = train(outcome, calm, [])
+        outcome.seconds, outcome.restarts, weights = train(outcome, wild, outcome.faults)
+        outcome.equal = same(right, weights)
     return outcome
 
 
@@ -251,6 +305,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=10, help="for each seed")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--keras", type=int, choices=[2, 3], help="fit, instead of an Estimator")
     parser.add_argument("--short", action="store_true", help="3 faults on one seed, 200 steps")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
@@ -259,15 +314,20 @@ def main() -> int:
     outcomes = []
     for seed in args.seeds:
         try:
-            outcomes.append(try_seed(seed, args.faults, args.workers, args.steps))
+            outcomes.append(try_seed(seed, args.faults, args.workers, args.steps, args.keras))
         except ClusterError as error:
             print(f"seed {seed}: {error}", file=sys.stderr)
             return 1
         print(table(outcomes[-1:]), flush=True)
     report = {"machine": describe(None), "outcomes": [asdict(o) for o in outcomes]}
     args.output.mkdir(parents=True, exist_ok=True)
-    (args.output / "chaos.json").write_text(json.dumps(report, indent=2) + "\n")
-    (args.output / "chaos.md").write_text(table(outcomes))
+    name = (
+        "chaos"
+        if args.workers == 2 and args.keras is None
+        else "chaos_{}_workers{}".format(args.workers, f"_keras_{args.keras}" if args.keras else "")
+    )
+    (args.output / f"{name}.json").write_text(json.dumps(report, indent=2) + "\n")
+    (args.output / f"{name}.md").write_text(table(outcomes))
     return 0 if all(o.passed for o in outcomes) else 1
 
 

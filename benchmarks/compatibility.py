@@ -1,6 +1,6 @@
 """Which TensorFlow can do what with Estimator: every cell of the table is a run.
 
-    python -m benchmarks.compatibility --python .venv/bin/python --python .venv-newest/bin/python
+    python -m benchmarks.compatibility --python .venv-genuine/bin/python --python .venv/bin/python
 
 Each interpreter brings its TensorFlow, and one of them 2.15, whose numbers the others must give.
 """

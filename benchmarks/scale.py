@@ -55,7 +55,7 @@ class Talker(TaskProcess):
             _talk(config, writer)
         os.close(writer)
         self._reader: int | None = reader
-        self._unread = b""
+        self._unread: list[bytes] = []
         self._code: int | None = None
 
     @property

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import statistics
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
@@ -20,6 +19,7 @@ import psutil
 from benchmarks import RESULTS
 from benchmarks.machine import describe, sentence
 from benchmarks.page import publish
+from benchmarks.rounds import median_ratios, medians
 from helpers import LocalCluster
 from helpers.cluster import processes
 from helpers.cluster.fork_client import can_fork
@@ -92,20 +92,14 @@ def compare(workers: int, rounds: int) -> str:
         for forked, found in runs.items():
             with patch.object(processes, "can_fork", return_value=forked):
                 found.append(measure(workers))
-    medians = {forked: _medians(found) for forked, found in runs.items()}
     lines = [
         f"| {workers} | {'forked' if forked else 'started anew'} | {first:.1f} | {after:.1f} "
         f"| {memory / 1e6:.0f} |"
-        for forked, (first, after, memory) in medians.items()
+        for forked, found in runs.items()
+        for first, after, memory in [medians(found)]
     ]
-    pairs = zip(runs[True], runs[False], strict=True)
-    ratios = [[b / a for a, b in zip(one, other, strict=True)] for one, other in pairs]
-    shown = " | ".join(f"{statistics.median(column):.1f}" for column in zip(*ratios, strict=True))
+    shown = " | ".join(f"{ratio:.1f}" for ratio in median_ratios(runs[False], runs[True]))
     return "\n".join([*lines, f"| {workers} | anew / forked | {shown} |"])
-
-
-def _medians(found: list[Measured]) -> list[float]:
-    return [statistics.median(column) for column in zip(*found, strict=True)]
 
 
 def main() -> None:

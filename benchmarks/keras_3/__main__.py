@@ -1,6 +1,6 @@
 """A table of what Keras 3 can do on several workers, with `helpers.keras_3`.
 
-    python -m benchmarks.keras_3 --python .venv-newest/bin/python [--python …] [--short …]
+    python -m benchmarks.keras_3 --python .venv/bin/python [--python …] [--short …]
 
 Each interpreter brings a TensorFlow and a Keras; this package need not be installed there. With
 `--short` it runs only cases in which a replaced function decides. Every cell is two runs, by one
@@ -17,22 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import RESULTS
-from benchmarks.keras_3.runs import verdicts, versions
+from benchmarks.keras_3.runs import DECIDING, verdicts, versions
 from benchmarks.keras_3.verdict import AGREE, Answers, Verdict
 from benchmarks.page import page, publish
-
-SHORT = (  # at least one for each replaced function
-    "Sequential",
-    "not built before `fit`",
-    "NumPy arrays",
-    "BatchNormalization",
-    "a shorter last batch",
-    "`clipnorm`",
-    "`gradient_accumulation_steps`",
-    "loss scaling, an infinite example",
-    "`steps_per_execution`",
-    "`jit_compile`",
-)
 
 
 @dataclass(frozen=True)
@@ -88,7 +75,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     columns = [measure(python, ()) for python in args.python or [sys.executable]]
-    columns += [measure(python, SHORT) for python in args.short]
+    columns += [measure(python, DECIDING) for python in args.short]
     titles = ["two workers, beside one", *(column.title for column in columns)]
     text = page("Keras 3 on several workers", titles, table(columns))
     publish(text, args.output, "keras_3.md")

@@ -13,6 +13,18 @@ from benchmarks.keras_3.processes import run
 from benchmarks.keras_3.verdict import Answers, Verdict, judge
 
 WORKERS = 2
+DECIDING = (  # at least one for each replaced function
+    "Sequential",
+    "not built before `fit`",
+    "NumPy arrays",
+    "BatchNormalization",
+    "a shorter last batch",
+    "`clipnorm`",
+    "`gradient_accumulation_steps`",
+    "loss scaling, an infinite example",
+    "`steps_per_execution`",
+    "`jit_compile`",
+)
 VERSIONS = "import importlib.metadata as m, sys; print(sys.version.split()[0], *map(m.version, {}))"
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.contenders.report import Arguments, Report
-from benchmarks.throughput.launch import BenchmarkError, run, run_helper
+from benchmarks.throughput.launch import BenchmarkError, arguments, run, run_helper
 from benchmarks.throughput.lineup import GOAL_ACCURACY, Contender
 from benchmarks.throughput.measure import Row, first_epoch_throughput, throughput
-from helpers.params import DEFAULT_PARAMS
 
 
 @dataclass(frozen=True)
@@ -123,15 +122,12 @@ class Course:
     def _train(self, contender: Contender, epochs: int) -> Trial:
         plan = self._plan
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
-            args = Arguments(
-                folder=Path(folder),
-                rank=0,
-                workers=contender.workers,
-                batch_size=contender.batch_size,
-                epochs=epochs,
+            args = arguments(
+                Path(folder),
+                contender.workers,
+                contender.batch_size,
+                epochs,
                 limit=plan.limit,
-                learning_rate=DEFAULT_PARAMS["learning_rate"],
-                momentum=DEFAULT_PARAMS["momentum"],
                 mnist=self._arrays() if contender.needs_torch else None,
                 ready=contender.ready,
             )

@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks import ROOT
 from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput.lineup import Contender
+from helpers.params import DEFAULT_PARAMS
 from helpers.system.one_dnn import select_one_dnn
 from helpers.system.ports import free_ports, without_proxies
 from helpers.tf_config import build
@@ -27,6 +28,31 @@ Process = subprocess.Popen[bytes]
 
 class BenchmarkError(Exception):
     """A contender that did not finish; the message ends with its last lines."""
+
+
+def arguments(
+    folder: Path,
+    workers: int,
+    batch_size: int,
+    epochs: int,
+    *,
+    limit: int | None = None,
+    mnist: Path | None = None,
+    ready: bool = False,
+) -> Arguments:
+    """What the processes of a contender are told, as `Arguments`, with the lessons' optimizer."""
+    return Arguments(
+        folder=folder,
+        rank=0,
+        workers=workers,
+        batch_size=batch_size,
+        epochs=epochs,
+        limit=limit,
+        learning_rate=DEFAULT_PARAMS["learning_rate"],
+        momentum=DEFAULT_PARAMS["momentum"],
+        mnist=mnist,
+        ready=ready,
+    )
 
 
 def run(python: str, contender: Contender, args: Arguments) -> list[Report]:
