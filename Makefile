@@ -7,8 +7,8 @@ export IN WORKERS VENV
 
 PY := $(VENV)/bin/python
 DIST ?= worksteal
-QUICK := not browser and not long and not colab and not ray
-.PHONY: run test quick catalogues units test-browser test-long test-colab test-newest test-ray lab app lint environment \
+QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub
+.PHONY: run test quick catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-image test-hub lab app lint environment \
 	update-lock offline extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
@@ -59,13 +59,34 @@ test-colab:  ## Python 3.12, TensorFlow 2.19 and the widgets of Colab: lessons, 
 	@.venv-colab/bin/python -m pytest -m "browser and not long" $(BROWSER)
 	@.venv-colab/bin/python -m pytest -m colab $(REHEARSAL)
 
-test-newest:  ## Python 3.13 and the newest TensorFlow: lesson 1 and the helpers
-	@PYTHON_VERSIONS=3.13 VENV=.venv-newest ./environment.sh
-	@.venv-newest/bin/python -m pytest -n 2 -m "$(QUICK)" "$(ENGLISH)[en-01]" $(HELPERS)
+GENUINE_K := en- and not en-12
+GENUINE := tests/estimator/genuine.txt
+test-genuine: environment  ## TensorFlow 2.15, the last with an Estimator of its own: is all the same?
+	@PYTHON_VERSIONS="3.11 3.10" PIP_CONSTRAINT=$(GENUINE) VENV=.venv-genuine ./environment.sh
+	@.venv-genuine/bin/python -m pytest -n 2 -m "$(QUICK)" -k "not en- or ($(GENUINE_K))" $(ENGLISH) $(HELPERS)
+	@$(PY) -m benchmarks.compatibility --python .venv-genuine/bin/python --python $(PY) \
+		--output .venv-genuine/compatibility
 
-test-ray:  ## Ray on Python 3.11: one machine, and two hosts of which one is lost (as root)
-	@PYTHON_VERSIONS=3.11 EXTRAS=test,ray VENV=.venv-ray ./environment.sh
-	@.venv-ray/bin/python -m pytest -m ray
+OTHER ?= 3.10
+test-python:  ## another Python, make test-python OTHER=3.13: lesson 1 and the helpers
+	@PYTHON_VERSIONS=$(OTHER) VENV=.venv-$(OTHER) ./environment.sh
+	@.venv-$(OTHER)/bin/python -m pytest -n 2 -m "$(QUICK)" "$(ENGLISH)[en-01]" $(HELPERS)
+
+test-ray:  ## Ray: one machine, and two hosts of which one is lost (as root)
+	@EXTRAS=test,ray VENV=.venv-ray ./environment.sh
+	@.venv-ray/bin/python -m pytest -m ray $(if $(RAY_K),-k "$(RAY_K)")
+
+test-slurm: environment  ## a Slurm of two nodes, from Debian's packages (as root)
+	@$(PY) -m pytest -m slurm
+
+test-image: environment  ## the Dockerfile as an image, two containers as two workers (as root)
+	@$(PY) -m pytest -m image $(if $(IMAGE_K),-k "$(IMAGE_K)")
+
+test-hub:  ## JupyterHub: students and a teacher in a real Chromium, nbgrader's exchange
+	@EXTRAS=test,hub VENV=.venv-hub ./environment.sh
+	@[ -d .venv-hub/proxy ] || PATH="$$PWD/.venv-hub/bin:$$PATH" npm install --silent --no-fund --no-audit \
+		--prefix .venv-hub/proxy configurable-http-proxy@5.3.0
+	@.venv-hub/bin/python -m pytest -m hub $(if $(HUB_K),-k "$(HUB_K)")
 
 lab: environment  ## open JupyterLab on the lessons of a language
 	@$(PY) -m jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks/$(IN) \

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Makes .venv with everything the lessons and the tests need, or says in a sentence why it cannot.
 #
-#   ./environment.sh            uses the first Python 3.11, 3.10, 3.12 or 3.13 it finds
+#   ./environment.sh            uses the first Python 3.12, 3.13, 3.11 or 3.10 it finds
 #   PYTHON=/path ./environment.sh
-#   PYTHON_VERSIONS=3.12 ./environment.sh    that version, wherever it is found
-#   VENV=.venv312 ./environment.sh    another folder, so that several stand side by side
+#   PYTHON_VERSIONS=3.11 ./environment.sh    that version, wherever it is found
+#   VENV=.venv311 ./environment.sh    another folder, so that several stand side by side
 #   PIP_CONSTRAINT=file ./environment.sh    the versions to keep to, instead of the locked ones
 #   EXTRAS=test,ray ./environment.sh    which of pyproject.toml's optional dependencies; else test
 #   INSTALLER=pip ./environment.sh    without uv, which is several times as fast
@@ -18,7 +18,6 @@ cd "$(dirname "$0")" || exit 1
 say() { printf '%s\n' "$*" >&2; }
 suits() { "$1" -c 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
 
-# TensorFlow's own tf.estimator ends with Python 3.11, so that one comes first.
 find_python() {
     if [ -n "${PYTHON:-}" ]; then
         suits "$PYTHON" && printf '%s' "$PYTHON"
@@ -26,7 +25,7 @@ find_python() {
     fi
     # One that is there already stays with its Python.
     suits "$VENV/bin/python" && printf '%s' "$VENV/bin/python" && return
-    for version in ${PYTHON_VERSIONS:-3.11 3.10 3.12 3.13 3}; do
+    for version in ${PYTHON_VERSIONS:-3.12 3.13 3.11 3.10 3}; do
         for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python; do
             if suits "$candidate"; then
                 printf '%s' "$candidate"
@@ -39,7 +38,7 @@ find_python() {
 python=$(find_python)
 if [ -z "$python" ]; then
     say "No suitable Python${PYTHON:+ (PYTHON=$PYTHON)}: the lessons need Python 3.10, 3.11, 3.12 or 3.13" \
-        "with the venv module. Install one and say which: make PYTHON=/path/to/python3.11 run"
+        "with the venv module. Install one and say which: make PYTHON=/path/to/python3.12 run"
     exit 1
 fi
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
