@@ -47,10 +47,15 @@ def step_of(path: str) -> int:
     return int(path.rpartition("-")[2])
 
 
+def newest_step(model_dir: str) -> int | None:
+    """The global step of the newest checkpoint in `model_dir`, or None."""
+    path = tf.train.latest_checkpoint(model_dir)
+    return step_of(path) if path else None
+
+
 def saved_step(model_dir: str) -> int:
     """The global step that training in `model_dir` goes on from; 0 without a checkpoint."""
-    path = tf.train.latest_checkpoint(model_dir)
-    return step_of(path) if path else 0
+    return newest_step(model_dir) or 0
 
 
 def is_gone(error: Exception, model_dir: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from helpers.estimator import tf
 from helpers.messages.events import Kind
+from helpers.worker.checkpoints import newest_step
 from helpers.worker.context import Report
 
 HEARTBEAT_MILLISECONDS = 24 * 3600 * 1000  # as good as none
@@ -96,6 +97,25 @@ def translated(function: Callable[..., Any]) -> Any:
     """The function as a strategy would call it: translated by AutoGraph where that is due."""
     autograph = tf.__internal__.autograph
     return autograph.tf_convert(function, autograph.control_status_ctx())
+
+
+def leave_alone_what_was_restored(model_dir: str) -> None:
+    """Keeps the chief from writing the checkpoint it has just read, while its peers still read it.
+
+    CheckpointSaverHook saves whenever a session begins, and TensorFlow puts the new index in the
+    place of the old one while it writes: a peer or an evaluator that opens it then finds a part of
+    it, a DataLossError. No worker saves here, since the save of a variable that is aggregated when
+    it is read (tf.VariableSynchronization.ON_READ) is a collective, in which all take part.
+
+    Call it once in a process, before the session begins.
+    """
+    hook = tf.compat.v1.train.CheckpointSaverHook
+    save = hook._save
+
+    def save_what_is_new(self: Any, session: Any, step: int) -> bool:
+        return step != newest_step(model_dir) and save(self, session, step)
+
+    hook._save = save_what_is_new
 
 
 def look_every_second_for_the_chief() -> None:

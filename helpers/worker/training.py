@@ -10,6 +10,7 @@ from helpers.errors import ConfigError, DataError
 from helpers.estimator import tf
 from helpers.i18n import _
 from helpers.messages.events import Kind
+from helpers.messages.failures import split_graph_error
 from helpers.messages.job import EstimatorJob
 from helpers.strategies import ONE_PROCESS
 from helpers.tf_config import CHIEF, EVALUATOR, PS, TFConfig, write_env
@@ -19,6 +20,7 @@ from helpers.worker.devices import make_strategy
 from helpers.worker.hooks import EvaluationHook, EvaluationReporter, ProgressHook, report_evaluation
 from helpers.worker.input import Input, asks_for
 from helpers.worker.tensorflow_patches import (
+    leave_alone_what_was_restored,
     look_every_second_for_the_chief,
     translate_the_readers_functions_alone,
     translated,
@@ -33,11 +35,13 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
       DataError: a file of the data set is damaged.
     """
     translate_the_readers_functions_alone()
+    leave_alone_what_was_restored(job.model_dir)
     try:
         _Task(job, context).run()
     except tf.errors.DataLossError as error:
         found = find_damaged_file(job.params)
-        message = _("A data file is damaged: {reason}").format(reason=error.message)
+        said, _frames = split_graph_error(error.message)
+        message = _("A data file is damaged: {reason}").format(reason=said)
         raise DataError(found or message) from None
     except (tf.errors.ResourceExhaustedError, tf.errors.PermissionDeniedError) as error:
         # A graph's error is a page; the line with the file says "…; No space left on device".
