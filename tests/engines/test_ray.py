@@ -593,6 +593,6 @@ def two_raylets() -> Iterator[tuple[TwoHosts, str, dict[str, str]]]:
 
 
 def has_started(raylet: subprocess.Popen[str]) -> bool:
-    """Whether it comes up; Ray gives up a node that does not register within 30 s (Node.__init__)."""
+    """Whether it comes up: Ray gives up a node that takes more than 30 s to register."""
     assert raylet.stdout is not None
     return any("Ray runtime started" in line for line in raylet.stdout)
