@@ -201,7 +201,7 @@ def wait_for_the_turn_of_the_reader(tab: Any) -> None:
     """A lesson trains before it comes to its panel, and in it; what stops it is shown at once."""
     errors = tab.locator(".jp-RenderedText").filter(has_text="Traceback (most recent call last)")
     ready = tab.locator(".mwl-run:enabled")
-    b.soon(lambda: ready.count() + errors.count() > 0, "an enabled Run button", 240)
+    b.soon(lambda: ready.count() + errors.count() > 0, "an enabled Run button", 480)
     assert not errors.all_inner_texts()
     assert status(tab) in ("idle", "done"), tab.locator(".mwl-message").inner_text()
 
