@@ -31,9 +31,9 @@ class CheckpointWatch:
         if (changed := self._changed()) == self._seen:
             return
         self._seen = changed
-        path = tf.train.latest_checkpoint(self._model_dir)
-        if path and self._context.config.task == self._context.config.chief:
-            self._context.report(Kind.CHECKPOINT, step=step_of(path))
+        step = newest_step(self._model_dir)
+        if step is not None and self._context.config.task == self._context.config.chief:
+            self._context.report(Kind.CHECKPOINT, step=step)
 
     def _changed(self) -> int:
         try:
