@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from helpers.engines.kubernetes.tfjob import tfjob as tfjob
     from helpers.engines.ray.cluster import RayCluster as RayCluster
     from helpers.messages.job import estimator_job as estimator_job
+    from helpers.outputs import phrase as phrase
+    from helpers.outputs import say as say
     from helpers.system.machine import share_cores as share_cores
     from helpers.system.ports import free_ports as free_ports
     from helpers.tf_config import TFConfig as TFConfig
@@ -36,6 +38,8 @@ _HOME = {  # where each name of this module itself is defined
     "free_ports": "helpers.system.ports",
     "input_fn": "helpers.deferred",
     "model_fn": "helpers.deferred",
+    "phrase": "helpers.outputs",
+    "say": "helpers.outputs",
     "share_cores": "helpers.system.machine",
     "tfjob": "helpers.engines.kubernetes.tfjob",
     "use_cores": "helpers.worker.devices",

@@ -19,7 +19,7 @@ LANGUAGE = "LESSON_LANGUAGE"  # tells a worker the language of its notebook
 
 # How a language writes what Python writes as 1,234.5 or 98.1%.
 _COMMA = str.maketrans({",": "\u00a0", ".": ",", "%": "\u00a0%"})
-_NUMBERS = {"es": _COMMA, "ru": _COMMA}
+WITH_DECIMAL_COMMA = frozenset({"es", "ru"})
 
 _translations: gettext.NullTranslations = gettext.NullTranslations()
 _language = ENGLISH
@@ -76,7 +76,7 @@ def number(value: float, spec: str) -> str:
     Args:
       spec: a format specification of Python.
     """
-    return format(value, spec).translate(_NUMBERS.get(_language, {}))
+    return format(value, spec).translate(_COMMA if _language in WITH_DECIMAL_COMMA else {})
 
 
 def join_sentences(sentences: Iterable[str]) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from helpers.cluster.processes import TaskProcess
 from helpers.system.isolation import Network
-from helpers.system.machine import share_cores
+from helpers.system.machine import share_cores, share_gpus, visible_gpus
 from helpers.system.ports import free_ports
-from helpers.tf_config import EVALUATOR, TFConfig, build
+from helpers.tf_config import EVALUATOR, WORKER, Task, TFConfig, build
 
 
 @dataclass(frozen=True)
@@ -66,4 +66,18 @@ class Launcher:
         return self._process(lost.config, lost.log, [])
 
     def _process(self, config: TFConfig, log: Path, cores: Sequence[int]) -> TaskProcess:
-        return TaskProcess(config, self.payload, log, cores, network=self.network, keras=self.keras)
+        return TaskProcess(
+            config,
+            self.payload,
+            log,
+            cores,
+            gpus=self._gpus(config.task),
+            network=self.network,
+            keras=self.keras,
+        )
+
+    def _gpus(self, task: Task) -> str | None:
+        """Those that a worker computes on; no other task needs one. None if there are none."""
+        if not visible_gpus():
+            return None
+        return share_gpus(self.workers)[task.index] if task.type == WORKER else ""

@@ -15,6 +15,7 @@ from helpers.i18n import LANGUAGE, _, language
 from helpers.messages.events import EVENT_FD, Event, decode
 from helpers.system import keras_choice, orphans
 from helpers.system.isolation import NAMESPACES, Network
+from helpers.system.machine import VISIBLE_GPUS
 from helpers.system.one_dnn import select_one_dnn
 from helpers.system.ports import without_proxies
 from helpers.tf_config import Task, TFConfig
@@ -90,6 +91,7 @@ class TaskProcess:
     Args:
       payload: the file with the job.
       cores: those it is bound to; none for all.
+      gpus: those it sees, as CUDA_VISIBLE_DEVICES names them; None for all.
       network: the workers' own, or None for the machine's.
       keras: the Keras it imports.
     """
@@ -101,6 +103,7 @@ class TaskProcess:
         log: Path,
         cores: Sequence[int],
         *,
+        gpus: str | None = None,
         network: Network | None = None,
         keras: int = 2,
     ) -> None:
@@ -113,7 +116,7 @@ class TaskProcess:
                 start = Start(
                     [str(payload), "--cores", ",".join(map(str, cores))],
                     common_environment(keras),
-                    _own_environment(config, log.parent),
+                    _own_environment(config, log.parent, gpus),
                     output.fileno(),
                     writer,
                     network.descriptors if network else [],
@@ -229,9 +232,10 @@ def common_environment(keras: int = 2) -> dict[str, str]:
     return environ
 
 
-def _own_environment(config: TFConfig, folder: Path) -> dict[str, str]:
+def _own_environment(config: TFConfig, folder: Path, gpus: str | None) -> dict[str, str]:
     """What each worker has for itself."""
     return {
+        **({VISIBLE_GPUS: gpus} if gpus is not None else {}),
         "TF_CONFIG": config.to_json(),
         "TMPDIR": str(folder),  # what a killed process leaves there goes with the run
         LANGUAGE: language(),  # for the errors it sends to the notebook

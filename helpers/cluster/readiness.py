@@ -11,7 +11,11 @@ import os
 from helpers.cluster.fork_client import ForkServer, can_fork
 from helpers.cluster.processes import common_environment
 from helpers.i18n import set_language
+from helpers.system.machine import nvidia_gpus
 from helpers.system.one_dnn import select_one_dnn
+
+# Else TensorFlow takes all memory of all GPUs in the notebook, and leaves the workers none.
+ALLOW_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 
 
 def begin(lang: str = "en") -> None:
@@ -25,6 +29,8 @@ def begin(lang: str = "en") -> None:
     """
     set_language(lang)
     select_one_dnn(os.environ)
+    if nvidia_gpus():
+        os.environ.setdefault(ALLOW_GROWTH, "true")
     get_ready()
 
 

@@ -29,6 +29,8 @@ CGROUP = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 MEMINFO = Path("/proc/meminfo")
 VMSTAT = Path("/proc/vmstat")
+NVIDIA = "/dev/nvidia[0-9]*"
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 # Of version 2 and of version 1: quota and period; limit, use, and how much of that are files.
 CPU_FILES = ("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")
 MEMORY_FILES = (
@@ -73,9 +75,33 @@ def pin(numbers: list[int]) -> None:
         os.sched_setaffinity(0, numbers)
 
 
+def visible_gpus() -> list[str]:
+    """The NVIDIA devices that the driver shows and CUDA_VISIBLE_DEVICES leaves, without TensorFlow.
+
+    Returns: their numbers, or what the variable calls them.
+    """
+    devices = [str(number) for number in range(len(glob.glob(NVIDIA)))]
+    named = os.environ.get(VISIBLE_GPUS)
+    if named is None or not devices:
+        return devices
+    # As CUDA does, which reads no further than a name that is none.
+    names = (name.strip() for name in named.split(","))
+    return [*itertools.takewhile(lambda name: name not in ("", "-1"), names)]
+
+
 def nvidia_gpus() -> int:
-    """How many NVIDIA devices the driver shows, without loading TensorFlow."""
-    return len(glob.glob("/dev/nvidia[0-9]*"))
+    """How many of them there are."""
+    return len(visible_gpus())
+
+
+def share_gpus(workers: int) -> list[str]:
+    """What CUDA_VISIBLE_DEVICES has to say in each worker: a part of the GPUs, each as many.
+
+    Where they do not go round, nobody gets any: workers must train on devices of one kind.
+    """
+    devices = visible_gpus()
+    each = len(devices) // workers
+    return [",".join(devices[i * each : (i + 1) * each]) for i in range(workers)]
 
 
 def needed_memory(processes: int, *, forked: bool) -> int:

@@ -13,7 +13,9 @@ import pytest
 import tensorflow as tf
 
 from helpers import LocalCluster
+from helpers.cluster import processes
 from helpers.errors import ClusterError, ConfigError, UserCodeError
+from helpers.system import machine
 
 
 def test_a_function_runs_in_every_worker_and_its_values_come_back_in_order() -> None:
@@ -36,6 +38,23 @@ def test_a_function_without_an_argument_finds_its_peers_through_tf_config() -> N
 
     with LocalCluster(workers=3) as cluster:
         assert cluster.run(add_up) == [4.5, 4.5, 4.5]
+
+
+def test_every_worker_sees_gpus_of_its_own_and_no_other_task_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        (tmp_path / f"nvidia{number}").touch()
+    monkeypatch.setattr(machine, "NVIDIA", str(tmp_path / "nvidia[0-9]*"))
+    monkeypatch.setattr(processes, "can_fork", lambda: False)  # as with a real driver
+
+    def seen() -> str | None:
+        return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+    with LocalCluster(workers=2) as cluster:
+        assert cluster.run(seen) == ["0", "1"]
+    with LocalCluster(workers=1, ps=1) as cluster:
+        assert cluster.run(seen) == [""]  # of the coordinator
 
 
 def test_a_coordinator_schedules_steps_on_real_workers() -> None:

@@ -102,6 +102,34 @@ def test_each_worker_gets_cores_of_its_own_and_no_more_than_the_container_has(
     assert len({tuple(machine.share_cores(1)[0]) for _again in range(50)}) > 1
 
 
+@pytest.mark.parametrize(
+    ("visible", "workers", "shares"),
+    [
+        (None, 2, ["0,1", "2,3"]),
+        (None, 3, ["0", "1", "2"]),
+        (None, 5, ["", "", "", "", ""]),
+        ("3, 1", 2, ["3", "1"]),
+        ("GPU-a,GPU-b", 1, ["GPU-a,GPU-b"]),
+        ("2,-1,3", 1, ["2"]),
+        ("", 1, [""]),
+    ],
+)
+def test_the_gpus_are_divided_among_the_workers(
+    visible: str | None,
+    workers: int,
+    shares: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for number in range(4):
+        (tmp_path / f"nvidia{number}").touch()
+    monkeypatch.setattr(machine, "NVIDIA", str(tmp_path / "nvidia[0-9]*"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert machine.share_gpus(workers) == shares
+
+
 def test_a_group_gets_more_time_to_start_where_its_container_has_few_cores(
     container: Path,
 ) -> None:

@@ -12,9 +12,6 @@ from tools.lessons import exercises, notebook
 from tools.lessons.notebook import Json
 from tools.lessons.project import HELPERS, SOURCE, LocalisationError, Project
 
-NAMED_LANGUAGE = re.compile(
-    r"""(\b(?:lang|language)\s*=\s*|\bset_language\(\s*)(["'])en\2""", re.IGNORECASE
-)
 LESSON_LINK = re.compile(
     r"""((?:https?://|\]\(<?|\b(?:href|src)=["'])[^\s)"'<>]*/notebooks/)en(?=/)"""
 )
@@ -77,7 +74,7 @@ def solution(project: Project, domain: str, lang: str) -> str:
 
 def in_language(code: str, lang: str) -> str:
     """A code cell with ``lang="en"``, or ``set_language("en")``, naming another language."""
-    return NAMED_LANGUAGE.sub(rf"\g<1>\g<2>{lang}\g<2>", code)
+    return notebook.NAMED_LANGUAGE.sub(rf"\g<1>\g<2>{lang}\g<2>", code)
 
 
 def compiled_helpers(project: Project, lang: str) -> bytes | None:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from babel.messages.catalog import Message
-from babel.messages.extract import extract_from_file
+from babel.messages.extract import extract
 
 from tools.l10n import catalogue, markdown
 from tools.lessons import exercises, notebook
 from tools.lessons.project import HELPERS, Project
 
 KEYWORDS = {"_": None, "gettext_noop": None, "ngettext": (1, 2)}
+IN_CELLS = {"say": None, "phrase": None}  # of helpers.outputs
 COMMENT = "i18n:"  # a comment in the code that is meant for the translator
+
+
+class Found(NamedTuple):
+    """A message of the code: its text or, of a plural, both; the file; notes for the translator."""
+
+    text: str | tuple[str, ...]
+    file: str
+    notes: list[str]
 
 
 def template(project: Project, domain: str) -> catalogue.LessonCatalogue:
@@ -20,7 +33,7 @@ def template(project: Project, domain: str) -> catalogue.LessonCatalogue:
 
 
 def domains(project: Project) -> list[str]:
-    """Every notebook, and the messages of helpers."""
+    """Every notebook's text, and the messages of helpers, with which go those that cells print."""
     return [*project.notebooks, HELPERS]
 
 
@@ -37,17 +50,33 @@ def _lesson(project: Project, domain: str) -> list[Message]:
 
 
 def _helpers(project: Project) -> list[Message]:
+    messages: dict[str, Message] = {}
+    for found in [*_in_code(project), *_in_cells(project)]:
+        name = found.text if isinstance(found.text, str) else found.text[0]
+        message = messages.setdefault(name, Message(found.text))
+        message.locations.append((found.file, 0))
+        for note in found.notes:
+            _note(message, note)
+    return list(messages.values())
+
+
+def _in_code(project: Project) -> Iterator[Found]:
     badges = project.root / "tools" / "l10n" / "badges.py"
-    files = [*sorted((project.root / "helpers").rglob("*.py")), *([badges] * badges.exists())]
-    found: dict[str, Message] = {}
-    for path in files:
-        for _, text, comments, _ in extract_from_file("python", path, KEYWORDS, (COMMENT,)):
-            name = text if isinstance(text, str) else text[0]
-            message = found.setdefault(name, Message(text))
-            message.locations.append((project.short(path), 0))
-            for comment in comments:
-                _note(message, comment.removeprefix(COMMENT).strip())
-    return list(found.values())
+    for path in [*sorted((project.root / "helpers").rglob("*.py")), *([badges] * badges.exists())]:
+        for _, text, comments, _ in extract("python", path.open("rb"), KEYWORDS, (COMMENT,)):
+            notes = [comment.removeprefix(COMMENT).strip() for comment in comments]
+            yield Found(text, project.short(path), notes)
+
+
+def _in_cells(project: Project) -> Iterator[Found]:
+    for domain in project.notebooks:
+        path = project.notebook(domain)
+        for cell in notebook.cells(
+            notebook.parse(exercises.english(project, domain), domain), "code"
+        ):
+            code = io.BytesIO(notebook.source(cell).encode())
+            for _, text, _, _ in extract("python", code, IN_CELLS):
+                yield Found(text, project.short(path), [f"printed, cell {cell['id']}"])
 
 
 def _note(message: Message, comment: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -154,7 +153,8 @@ def _language_problems(project: Project, domain: str, english: Json) -> Iterator
     name = project.short(project.notebook(domain))
     for cell in notebook.cells(english, "code"):
         tagged = notebook.LANGUAGE_TAG in notebook.tags(cell)
-        if tagged and not re.search(build.NAMED_LANGUAGE, notebook.source(cell)):
+        named = notebook.NAMED_LANGUAGE.search(notebook.source(cell))
+        if tagged and not (named and named[3] == SOURCE):
             what = f"the cell is tagged {notebook.LANGUAGE_TAG} and names no language"
             yield Finding(
                 name, what, 'Write lang="en" in it, or remove the tag.', f"cell {cell['id']}"

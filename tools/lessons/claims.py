@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from helpers.i18n import WITH_DECIMAL_COMMA
 from helpers.results.training_result import RESULT_MIME
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
+from tools.lessons.project import SOURCE
 
-NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")  # as Python prints them, in any language
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")  # as Python prints them
+WITH_COMMA = re.compile(r"(?<![\w,])-?\d+(?:\u00a0\d{3})*(?:,\d+)?")  # as Russian and Spanish do
 
 
 def broken(text: str, path: str) -> Iterator[tuple[str, str]]:
@@ -24,26 +27,31 @@ def broken(text: str, path: str) -> Iterator[tuple[str, str]]:
       text: of the notebook's file.
       path: of the file, for errors.
     """
-    for cell in notebook.cells(notebook.parse(text, path), "code"):
+    parsed = notebook.parse(text, path)
+    lang = notebook.language(parsed)
+    for cell in notebook.cells(parsed, "code"):
         for claim in cell["metadata"].get("claims", ()):
-            if not _holds(claim, cell["outputs"]):
+            if not _holds(claim, cell["outputs"], lang):
                 yield cell["id"], claim
 
 
-def numbers(outputs: list[Json]) -> list[float]:
-    """The numbers that a cell printed."""
+def numbers(outputs: list[Json], lang: str = SOURCE) -> list[float]:
+    """The numbers that a cell printed, as its language writes them."""
     printed = "".join(
         "".join(output["text"])
         for output in outputs
         if output["output_type"] == "stream" and output["name"] == "stdout"
     )
+    if lang in WITH_DECIMAL_COMMA:
+        found = WITH_COMMA.findall(printed)
+        return [float(text.replace("\u00a0", "").replace(",", ".")) for text in found]
     return [float(found.replace(",", "")) for found in NUMBER.findall(printed)]
 
 
-def _holds(claim: str, outputs: list[Json]) -> bool:
+def _holds(claim: str, outputs: list[Json], lang: str) -> bool:
     """Whether a claim is true; one about a number that is not there is not."""
     results = [data[RESULT_MIME] for o in outputs if RESULT_MIME in (data := o.get("data", {}))]
-    names = {"n": numbers(outputs), "results": results, "max": max, "min": min}
+    names = {"n": numbers(outputs, lang), "results": results, "max": max, "min": min}
     try:
         return bool(eval(claim, {"__builtins__": {}}, names))  # our own notebooks
     except (IndexError, KeyError):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tools.lessons.project import LocalisationError, read_text
+from tools.lessons.project import SOURCE, LocalisationError, read_text
 
 Json = dict[str, Any]  # a notebook, or one of its cells
 
 LANGUAGE_TAG = "l10n-lang"  # the one code cell that names the notebook's language
+NAMED_LANGUAGE = re.compile(
+    r"""(\b(?:lang|language)\s*=\s*|\bset_language\(\s*)(["'])([a-z]+)\2""", re.IGNORECASE
+)
 BADGES_TAG = "badges"  # the Markdown cell whose links the builder writes
 
 
@@ -107,6 +111,15 @@ def cells(notebook: Json, kind: str) -> Iterator[Json]:
 def prose(notebook: Json) -> Iterator[Json]:
     """The Markdown cells that are translated: all but the badges, which the builder writes."""
     return (cell for cell in cells(notebook, "markdown") if BADGES_TAG not in tags(cell))
+
+
+def language(notebook: Json) -> str:
+    """The code of the language that the tagged cell names; English where there is none."""
+    for cell in cells(notebook, "code"):
+        named = NAMED_LANGUAGE.search(source(cell)) if LANGUAGE_TAG in tags(cell) else None
+        if named:
+            return named[3]
+    return SOURCE
 
 
 def code(notebook: Json) -> list[tuple[str, str]]:
