@@ -16,6 +16,7 @@ from benchmarks import grading, machine, repaint, scale
 from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput import launch, lineup, measure
 from helpers.cluster.fork_client import can_fork
+from tests.support import ROOT
 from tests.support.processes import is_running
 from tools.teaching.course import Course, Mark
 
@@ -118,6 +119,14 @@ def test_both_ways_to_start_a_group_are_measured(tmp_path: Path) -> None:
     ways = [row[2].strip() for row in rows]
     assert ways == ["they are", "---", "forked", "started anew", "anew / forked"]
     assert all(float(value) > 0 for row in rows[2:] for value in row[3:6])
+
+
+def test_the_first_training_of_a_notebook_is_measured_both_ways(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "benchmarks.run_all", "--rounds=1", f"--output={tmp_path}"]
+    subprocess.run(program, cwd=ROOT, timeout=300, check=True)
+    rows = [line.split("|") for line in (tmp_path / "run_all.md").read_text().splitlines()[4:]]
+    assert [row[1].strip() for row in rows[2:]] == ["presses Run All", "reads, and presses Run"]
+    assert all(float(row[2]) > 0 for row in rows[2:])
 
 
 def test_the_costs_of_a_repaint_are_written_as_a_table() -> None:
