@@ -28,6 +28,8 @@ RESTARTABLE = (
 # Their message is a sentence for the reader, who has no use for a traceback beside it.
 TOLD_IN_A_SENTENCE = (ConfigError, DataError)
 
+PREEMPTION = "tensorflow.python.distribute.failure_handling.failure_handling"  # from 2.10 to 2.21
+
 MESSAGE_CHARACTERS = 50_000
 _OURS = str(Path(errors.__file__).parent)
 _STANDARD = sysconfig.get_path("stdlib")
@@ -53,13 +55,26 @@ def describe(error: BaseException) -> dict[str, Any]:
     if checkpoint and checkpoint not in message:
         read = _("{reason} (in the checkpoint {path})")
         message = read.format(reason=message, path=checkpoint)
+    if preempted := is_preempted(error):
+        message = _("it was told to stop; every worker has saved, and waits to be started again")
     return {
         "type": name,
         "message": message,
-        "restartable": name in RESTARTABLE,
+        "restartable": preempted or name in RESTARTABLE,
         "frames": frames,
         "lesson_error": name if isinstance(error, TOLD_IN_A_SENTENCE) else None,
     }
+
+
+def is_preempted(error: BaseException) -> bool:
+    """Whether `tf.distribute.experimental.PreemptionCheckpointHandler` ended the process.
+
+    It does so by `sys.exit`, when a signal has come and all workers have saved.
+    """
+    modules = [
+        frame.f_globals.get("__name__") for frame, _line in traceback.walk_tb(error.__traceback__)
+    ]
+    return isinstance(error, SystemExit) and modules[-1:] == [PREEMPTION]
 
 
 def _text(error: BaseException) -> str:

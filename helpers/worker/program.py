@@ -34,7 +34,7 @@ from typing import Any
 from helpers.i18n import ENGLISH, LANGUAGE, set_language
 from helpers.messages import payload
 from helpers.messages.events import EVENT_FD, EventWriter, Kind
-from helpers.messages.failures import TOLD_IN_A_SENTENCE, describe
+from helpers.messages.failures import TOLD_IN_A_SENTENCE, describe, is_preempted
 from helpers.system import keras_choice, orphans
 from helpers.system.isolation import enter_from_env
 from helpers.system.lifeline import die_with_parent
@@ -48,6 +48,9 @@ from helpers.worker.unsupervised import AGAIN, EventPrinter, StepWatch
 HEARTBEAT_SECONDS = 1.0
 PATIENCE_SECONDS = 10.0  # for the peers, when the own work is done
 LOOK_SECONDS = 0.02
+PREEMPTED_SECONDS = (
+    5.0  # of the 30 or more that a cloud gives; Slurm kills the chief with the first
+)
 STEP_TIMEOUT_SECONDS = 120.0
 
 
@@ -90,7 +93,7 @@ class Worker:
         try:
             context = WorkerContext(_config(), report)
             print(context.config.explain(), flush=True)
-            report(Kind.RESULT, value=self._work(context))
+            report(Kind.RESULT, value=self._work_unless_preempted(context))
             self._wait_for_peers(context.config)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # the reader's too
             described = describe(error)
@@ -101,6 +104,17 @@ class Worker:
                 traceback.print_exc()
             return described
         return None
+
+    def _work_unless_preempted(self, context: WorkerContext) -> Any:
+        """Does the job; who is told to stop leaves when the chief has written its checkpoint."""
+        try:
+            return self._work(context)
+        except SystemExit as error:
+            if is_preempted(error):
+                self._wait_for_peers(context.config)
+                if self.attempt is None and context.config.task != context.config.chief:
+                    time.sleep(PREEMPTED_SECONDS)
+            raise
 
     def _work(self, context: WorkerContext) -> Any:
         """Prepares TensorFlow, before any of its operations runs, and does the job."""

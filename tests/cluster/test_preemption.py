@@ -1,0 +1,68 @@
+"""A machine that is taken away with notice: TensorFlow saves, and the group is started again."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import LocalCluster
+from helpers.messages.events import Event
+from helpers.messages.failures import describe
+
+
+def train_until_told(folder: str, context: Any) -> list[int]:
+    """Adds 1 in each step, in both workers; what an attempt began with, and what it came to."""
+    import time
+
+    import tensorflow as tf
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        total = tf.Variable(0)
+    handler = tf.distribute.experimental.PreemptionCheckpointHandler(
+        tf.distribute.cluster_resolver.TFConfigClusterResolver(),
+        tf.train.Checkpoint(total=total),
+        folder,
+    )
+    step = tf.function(lambda: strategy.run(lambda: total.assign_add(1)))
+    begun = int(total.numpy())
+    while int(total.numpy()) < 150:
+        handler.run(step)
+        time.sleep(0.01)
+        context.report("step", step=int(total.numpy()), loss=0.0, examples_per_second=None)
+    return [begun, int(total.numpy())]
+
+
+@pytest.mark.parametrize("told", ["worker 0", "worker 1"])
+def test_a_worker_that_is_told_to_stop_costs_no_step(told: str, tmp_path: Path) -> None:
+    told_at: list[int] = []
+    reasons: list[str] = []
+
+    def tell(event: Event) -> None:
+        if event["event"] == "restart":
+            reasons.append(event["reason"])
+        if event["event"] == "step" and event["step"] >= 50 and not told_at:
+            told_at.append(event["step"])
+            [process] = [p for p in cluster.processes if str(p.task) == told]
+            process.signal(signal.SIGTERM)
+
+    with LocalCluster(workers=2) as cluster:
+        train = functools.partial(train_until_told, str(tmp_path))
+        [first, second] = cluster.run(train, on_event=tell)
+    assert first == second
+    assert first[0] >= told_at[0]  # nothing was lost: it went on from where it had come to
+    assert first[1] == 150
+    assert len(reasons) == 1
+    assert "told to stop" in reasons[0]
+
+
+def test_a_program_that_ends_itself_is_not_taken_for_one_that_was_told_to() -> None:
+    try:
+        sys.exit(42)
+    except SystemExit as error:
+        assert not describe(error)["restartable"]

@@ -1,0 +1,102 @@
+"""The cells for GPUs, where there are none: logical devices, and a stand-in for the list of GPUs.
+
+What differs on real ones is the devices themselves, NCCL, and when their memory is full.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from tests.support import ROOT
+
+LESSON = ROOT / "notebooks" / "en" / "10_make_it_faster.ipynb"
+CELLS = ("make-step", "gpu-batches", "gpus")
+FULL_AT = 256  # examples of a replica
+STAND_INS = f"""
+import os, sys, time
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import helpers.estimator
+import tensorflow as tf
+from helpers import phrase, say
+from helpers.in_process import in_process_cluster
+from helpers.model import make_network
+
+parts = [tf.config.LogicalDeviceConfiguration() for _ in range(2)]
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], parts)
+gpus = [tf.config.PhysicalDevice(f"GPU:{{n}}", "GPU") for n in range(int(sys.argv[1]))]
+tf.config.list_physical_devices = lambda kind=None: gpus
+two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+tf.distribute.MultiWorkerMirroredStrategy = lambda: two
+
+
+class LocalCluster:
+    def __init__(self, workers, ps=0):
+        print("cluster of", workers, ps)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_error):
+        pass
+
+    def run(self, function):
+        return [function()]
+
+
+def until_memory_is_full(step):
+    def make(strategy, batch, **options):
+        if batch >= {FULL_AT}:
+            raise tf.errors.ResourceExhaustedError(None, None, "the memory is full")
+        return step(strategy, batch=batch, **options)
+
+    return make
+"""
+AFTER_MAKE_STEP = "\nmake_step = until_memory_is_full(make_step)\n"
+AFTER_BATCHES = "\nreplicas_of_a_worker = lambda: 2\n"
+
+
+def source(cell_id: str) -> str:
+    cells = json.loads(LESSON.read_text("utf-8"))["cells"]
+    [found] = [cell for cell in cells if cell["id"] == cell_id]
+    return "".join(found["source"])
+
+
+def printed(gpus: int, program: Sequence[str]) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(program), str(gpus)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def program() -> list[str]:
+    steps, batches, gpus = map(source, CELLS)
+    return [STAND_INS, steps, AFTER_MAKE_STEP, batches, AFTER_BATCHES, gpus]
+
+
+def test_with_gpus_batches_double_for_each_collective_until_the_memory_is_full(
+    program: list[str],
+) -> None:
+    lines = printed(3, program)
+    assert lines[:3] == ["GPUs: GPU:0, GPU:1, GPU:2", "cluster of 2 0", "workers: 2; replicas: 2"]
+    speeds = [line.split(":")[0] for line in lines[3:7]]
+    assert speeds == [f"{name}, batch {size}" for name in ("RING", "NCCL") for size in (64, 128)]
+    assert all(line.endswith(" examples/s") for line in lines[3:7])
+    last = "with parameter servers, a step runs on 2 replicas of one worker"
+    assert lines[7:] == ["cluster of 2 1", last]
+
+
+def test_without_a_gpu_the_cell_says_so(program: list[str]) -> None:
+    nothing = "There is no GPU on this machine, so there is nothing to measure."
+    assert printed(0, program) == ["GPUs: -", nothing]
