@@ -28,7 +28,7 @@ RESTARTABLE = (
 # Their message is a sentence for the reader, who has no use for a traceback beside it.
 TOLD_IN_A_SENTENCE = (ConfigError, DataError)
 
-PREEMPTION = "tensorflow.python.distribute.failure_handling.failure_handling"  # from 2.10 to 2.21
+PREEMPTION = "tensorflow.python.distribute.failure_handling.failure_handling"
 
 MESSAGE_CHARACTERS = 50_000
 _OURS = str(Path(errors.__file__).parent)

@@ -48,9 +48,8 @@ from helpers.worker.unsupervised import AGAIN, EventPrinter, StepWatch
 HEARTBEAT_SECONDS = 1.0
 PATIENCE_SECONDS = 10.0  # for the peers, when the own work is done
 LOOK_SECONDS = 0.02
-PREEMPTED_SECONDS = (
-    5.0  # of the 30 or more that a cloud gives; Slurm kills the chief with the first
-)
+# For the chief to finish its checkpoint, as Slurm kills all with the first that ends.
+PREEMPTED_SECONDS = 5.0
 STEP_TIMEOUT_SECONDS = 120.0
 
 
