@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tools.l10n import badges, catalogue, markdown
+from tools.l10n import badges, catalogue, frame, markdown
 from tools.l10n.catalogue import LessonCatalogue
 from tools.lessons import exercises, notebook
 from tools.lessons.notebook import Json
@@ -41,7 +41,7 @@ def build(
 
     Its code cells and cell ids are those of the English notebook, save the language named
     in the cell tagged ``l10n-lang``. Outputs come from the file that is there, if its code
-    is the same. English is built in place: only its badges can change.
+    is the same. English is built in place: only cells that the builder writes can change.
     """
     text = exercises.english(project, domain)
     result = notebook.parse(text, str(project.notebook(domain)))
@@ -52,8 +52,7 @@ def build(
         _translate(result, lang, messages or catalogue.read(path, lang), built)
         notebook.strip_volatile(result)
         built.outputs = _take_outputs(project, domain, lang, result)
-    if project.repository:
-        _write_badges(project, domain, lang, result)
+    _write_cells(project, domain, lang, result)
     after = notebook.dumps(result)
     if lang != SOURCE or after != before:
         built.text = after
@@ -117,17 +116,44 @@ def _take_outputs(project: Project, domain: str, lang: str, result: Json) -> str
     return "kept"
 
 
-def _write_badges(project: Project, domain: str, lang: str, result: Json) -> None:
+def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None:
+    """Fills the cells that are not translated but written: badges, head and foot."""
+    label = _labels(project, lang)
+    framed = domain in frame.course(project)
+
+    def link(other: str) -> str:
+        title = _title(project, other, lang)
+        return f"[{title}]({other}.ipynb)"
+
+    for cell in notebook.cells(result, "markdown"):
+        tags = notebook.tags(cell)
+        if notebook.BADGES_TAG in tags and project.repository:
+            notebook.set_source(cell, badges.markdown(project, domain, lang, label))
+        if notebook.HEAD_TAG in tags and framed:
+            comma = "、" if lang == "zh" else ", "
+            notebook.set_source(cell, frame.head(project, domain, label, link, comma))
+        if notebook.FOOT_TAG in tags and framed:
+            notebook.set_source(cell, frame.foot(project, domain, label, link))
+
+
+def _labels(project: Project, lang: str) -> Callable[[str], str]:
     labels = catalogue.of([], SOURCE)
     if lang != SOURCE:
         labels = catalogue.read(project.catalogue(HELPERS, lang), lang)
+    return lambda text: _translated(labels, text)
 
-    def label(text: str) -> str:
-        message = labels.get(text)
-        if message is not None and catalogue.usable(message):
-            return catalogue.strings(message)[0]
-        return text
 
-    for cell in notebook.cells(result, "markdown"):
-        if notebook.BADGES_TAG in notebook.tags(cell):
-            notebook.set_source(cell, badges.markdown(project, domain, lang, label))
+def _title(project: Project, domain: str, lang: str) -> str:
+    """The heading of a notebook, in a language."""
+    first = next(notebook.prose(notebook.parse(exercises.english(project, domain), domain)))
+    heading = notebook.source(first).splitlines()[0].lstrip("# ")
+    if lang == SOURCE:
+        return heading
+    return _translated(catalogue.read(project.catalogue(domain, lang), lang), heading)
+
+
+def _translated(messages: LessonCatalogue, text: str) -> str:
+    message = messages.get(text)
+    if message is not None and catalogue.usable(message):
+        return catalogue.strings(message)[0]
+    return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from babel.messages.catalog import Message
@@ -61,8 +62,9 @@ def _helpers(project: Project) -> list[Message]:
 
 
 def _in_code(project: Project) -> Iterator[Found]:
-    badges = project.root / "tools" / "l10n" / "badges.py"
-    for path in [*sorted((project.root / "helpers").rglob("*.py")), *([badges] * badges.exists())]:
+    own = [project.root / "tools" / "l10n" / name for name in ("badges.py", "frame.py")]
+    paths = [*sorted((project.root / "helpers").rglob("*.py")), *filter(Path.exists, own)]
+    for path in paths:
         for _, text, comments, _ in extract("python", path.open("rb"), KEYWORDS, (COMMENT,)):
             notes = [comment.removeprefix(COMMENT).strip() for comment in comments]
             yield Found(text, project.short(path), notes)

@@ -16,7 +16,9 @@ LANGUAGE_TAG = "l10n-lang"  # the one code cell that names the notebook's langua
 NAMED_LANGUAGE = re.compile(
     r"""(\b(?:lang|language)\s*=\s*|\bset_language\(\s*)(["'])([a-z]+)\2""", re.IGNORECASE
 )
-BADGES_TAG = "badges"  # the Markdown cell whose links the builder writes
+# Markdown cells that the builder writes: links to open the notebook, and its head and foot.
+BADGES_TAG, HEAD_TAG, FOOT_TAG = "badges", "head", "foot"
+WRITTEN = frozenset({BADGES_TAG, HEAD_TAG, FOOT_TAG})
 
 
 def parse(text: str, name: str) -> Json:
@@ -109,8 +111,8 @@ def cells(notebook: Json, kind: str) -> Iterator[Json]:
 
 
 def prose(notebook: Json) -> Iterator[Json]:
-    """The Markdown cells that are translated: all but the badges, which the builder writes."""
-    return (cell for cell in cells(notebook, "markdown") if BADGES_TAG not in tags(cell))
+    """The Markdown cells that are translated: all but those that the builder writes."""
+    return (cell for cell in cells(notebook, "markdown") if not WRITTEN & {*tags(cell)})
 
 
 def language(notebook: Json) -> str:

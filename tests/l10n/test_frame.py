@@ -1,0 +1,92 @@
+"""The head and the foot of a lesson, written by the builder from notebooks/course.toml."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support import ROOT
+from tests.support.l10n_project import cell_of, make_project, run, text_cell, translate
+from tools.l10n import frame
+from tools.lessons import notebook
+from tools.lessons.project import LocalisationError, Project
+
+PROJECT = Project.load(ROOT)
+COURSE = frame.course(PROJECT)
+LESSONS = [domain for domain in PROJECT.notebooks if re.match(r"\d\d_", domain)]
+TABLE = """
+[01_first]
+needs = []
+seconds = 61
+references = [["guide", "A guide", "https://example.org/guide"]]
+[02_second]
+needs = ["01_first"]
+seconds = 10
+references = [["paper", "A paper", "https://example.org/paper"]]
+"""
+
+
+def test_every_lesson_has_its_place_in_the_course() -> None:
+    assert list(COURSE) == LESSONS
+    assert len(LESSONS) >= 12
+
+
+@pytest.mark.parametrize("domain", LESSONS)
+def test_a_lesson_stands_on_earlier_ones_and_leads_to_three_to_five_texts(domain: str) -> None:
+    lesson = COURSE[domain]
+    assert all(other in LESSONS and other < domain for other in lesson.needs)
+    assert (lesson.needs == ()) == (domain == LESSONS[0])
+    assert 3 <= len(lesson.references) <= 5
+    for kind, title, address in lesson.references:
+        parts = urlsplit(address)
+        assert (kind in frame.KINDS, title == title.strip(), parts.scheme) == (True, True, "https")
+        assert re.fullmatch(r"[a-z0-9.]+\.[a-z]+", parts.netloc)
+        assert not re.search(r"\s|[?&]hl=", address)  # the reader's own language is chosen there
+
+
+@pytest.mark.parametrize("lang", ["en", *PROJECT.languages])
+@pytest.mark.parametrize("domain", LESSONS)
+def test_each_lesson_begins_with_its_head_and_ends_with_its_foot(domain: str, lang: str) -> None:
+    cells = notebook.read(PROJECT.notebook(domain, lang))["cells"]
+    assert [cells[1]["id"], cells[-1]["id"]] == ["head", "foot"]
+    head, foot = notebook.source(cells[1]), notebook.source(cells[-1])
+    assert all(f"]({other}.ipynb)" in head for other in COURSE[domain].needs)
+    assert f"](exercises/{domain}.ipynb)" in foot
+    assert all(f"[{title}]({address})" in foot for _, title, address in COURSE[domain].references)
+
+
+def test_titles_and_words_are_those_of_the_language(tmp_path: Path) -> None:
+    cells = [text_cell("title", "# First\n"), text_cell("head", "", "head")]
+    project = make_project(tmp_path, *cells, text_cell("foot", "", "foot"))
+    second = project.notebook("01_first").read_text("utf-8").replace("# First", "# Second")
+    project.notebook("02_second").write_text(second, "utf-8")
+    project.notebook("glossary").write_text(second.replace("Second", "Glossary"), "utf-8")
+    exercise = project.notebook("exercises/01_first")
+    exercise.parent.mkdir()
+    for name in ("01_first", "02_second"):
+        exercise.with_name(f"{name}.ipynb").write_text(second.replace("Second", name), "utf-8")
+    (tmp_path / "notebooks" / "course.toml").write_text(TABLE, "utf-8")
+    (tmp_path / "tools" / "l10n").mkdir(parents=True)
+    source = ROOT / "tools" / "l10n" / "frame.py"
+    (tmp_path / "tools" / "l10n" / "frame.py").write_text(source.read_text("utf-8"), "utf-8")
+    run(project, "update", "--langs", "ru")
+    translate(project, "ru", {frame.NEXT: "**Дальше:** {lesson}"}, domain="helpers")
+    translate(project, "ru", {"Second": "Второй"}, domain="02_second")
+    run(project, "build")
+    foot = notebook.source(cell_of(project, "ru", "foot"))
+    assert "**Дальше:** [Второй](02_second.ipynb)" in foot
+    assert "- [A guide](https://example.org/guide) (guide)" in foot
+    head = notebook.source(cell_of(project, "en", "head"))
+    assert frame.BEGINNERS in head
+    assert "2 min" in head
+    assert "[Glossary](glossary.ipynb)" in head
+
+
+def test_an_unknown_kind_of_reference_is_named(tmp_path: Path) -> None:
+    project = make_project(tmp_path, text_cell("title", "# First\n"))
+    (tmp_path / "notebooks" / "course.toml").write_text(TABLE.replace("guide", "book"), "utf-8")
+    with pytest.raises(LocalisationError, match="'book'"):
+        frame.course(project)

@@ -1,0 +1,111 @@
+"""The head and the foot of a lesson: what to know before, how long it runs, where to go on.
+
+What they say comes from notebooks/course.toml. The builder writes them into the cells with these
+tags, in the language of the notebook.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tools.lessons.project import EXERCISES, LocalisationError, Project
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Translate = Callable[[str], str]
+
+GLOSSARY = "glossary"  # the domain of the page with the words of the course
+
+
+def gettext_noop(text: str) -> str:
+    """Marks a text for the catalogue ``helpers``."""
+    return text
+
+
+BEGINNERS = gettext_noop("**You need** Python, and one network that you have trained with Keras.")
+NEEDS = gettext_noop("**Before this lesson:** {lessons}.")
+TIME = gettext_noop("**It runs in** {minutes} min on two cores.")
+WORDS = gettext_noop("**Words:** {glossary}")
+EXERCISE = gettext_noop("**Try it yourself:** {exercises}")
+NEXT = gettext_noop("**Next lesson:** {lesson}")
+READ_ON = gettext_noop("**Read on**")
+KINDS = {
+    "guide": gettext_noop("guide"),
+    "reference": gettext_noop("reference"),
+    "paper": gettext_noop("paper"),
+}
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A table of course.toml.
+
+    Attributes:
+      needs: domains of the lessons on which it stands.
+      seconds: that a run takes on two cores.
+      references: kind, title and address of each.
+    """
+
+    needs: tuple[str, ...]
+    seconds: float
+    references: tuple[tuple[str, str, str], ...]
+
+
+def course(project: Project) -> dict[str, Lesson]:
+    """The lessons by their domains, in their order; none where there is no course.toml."""
+    path = project.root / "notebooks" / "course.toml"
+    return _read(path) if path.exists() else {}
+
+
+@cache
+def _read(path: Path) -> dict[str, Lesson]:
+    tables = tomllib.loads(path.read_text("utf-8"))
+    found = {}
+    for domain, table in tables.items():
+        references = tuple((kind, title, address) for kind, title, address in table["references"])
+        if unknown := [kind for kind, *_ in references if kind not in KINDS]:
+            raise LocalisationError(
+                f"{path}: a reference of {domain} is of the kind {unknown[0]!r}. "
+                f"Choose one of {sorted(KINDS)}."
+            )
+        found[domain] = Lesson(tuple(table["needs"]), table["seconds"], references)
+    return found
+
+
+def head(
+    project: Project, domain: str, _: Translate, link: Callable[[str], str], comma: str
+) -> str:
+    """What stands below the title.
+
+    Args:
+      link: a lesson's title in this language, as a link to it.
+      comma: what this language puts between the items of a list.
+    """
+    lesson = course(project)[domain]
+    before = _(NEEDS).format(lessons=comma.join(map(link, lesson.needs)))
+    minutes = math.ceil(lesson.seconds / 60)
+    words = _(WORDS).format(glossary=link(GLOSSARY))
+    time = _(TIME).format(minutes=minutes)
+    return "\n\n".join([before if lesson.needs else _(BEGINNERS), time, words])
+
+
+def foot(project: Project, domain: str, _: Translate, link: Callable[[str], str]) -> str:
+    """What stands below the summary: the exercise, the next lesson, references."""
+    lessons = course(project)
+    later = [other for other in lessons if other > domain]
+    lines = [_(EXERCISE).format(exercises=link(f"{EXERCISES}/{domain}"))]
+    lines += [_(NEXT).format(lesson=link(later[0]))] if later else []
+    kinds = {kind: _(name) for kind, name in KINDS.items()}
+    entries = [
+        f"- [{title}]({address}) ({kinds[kind]})"
+        for kind, title, address in lessons[domain].references
+    ]
+    return "\n\n".join([*lines, _(READ_ON), "\n".join(entries)])
