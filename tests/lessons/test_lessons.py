@@ -125,7 +125,8 @@ def test_the_lesson_has_a_picture(path: Path) -> None:
 @pytest.mark.parametrize("path", ENGLISH, ids=name)
 def test_the_lesson_opens_and_closes_with_the_same_three_points(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
-    first, last = notebook.cells[0]["source"], notebook.cells[-1]["source"]
+    texts = {cell["id"]: cell["source"] for cell in notebook.cells}
+    first, last = texts["title"], texts["summary"]
     assert "you will" in first
     assert "You have" in last
     assert first.count("\n- ") == last.count("\n- ") == 3

@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from tests.support import ROOT
+from tools.lessons.run import best_result
 
 LANGUAGES = ["ru", "zh", "ko", "es"]
 PAGES = sorted(
@@ -39,6 +40,19 @@ def test_the_readme_lists_every_lesson_with_its_title(language: str) -> None:
     for path in paths:
         title = nbformat.read(path, as_version=4).cells[0]["source"].splitlines()[0].lstrip("# ")
         assert f"[{title}]({path.relative_to(ROOT)})" in readme
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_stored_lesson() -> None:
+    """To a factor of two, since machines are not alike; the accuracy to half a percent."""
+    stored = best_result(nbformat.read(ROOT / "notebooks/en/01_train_on_two_workers.ipynb", 4))
+    readme = (ROOT / "README.md").read_text("utf-8")
+    seconds = [float(value) for value in re.findall(r"([\d.]+) s(?: of|, …)", readme)]
+    speeds = [int(found.replace(",", "")) for found in re.findall(r"([\d,]+) examples/s", readme)]
+    accuracies = [float(found) for found in re.findall(r"accuracy (0\.\d{4})", readme)]
+    assert len(seconds) >= 2 and len(speeds) >= 1 and len(accuracies) >= 2
+    assert all(0.5 < value / stored["seconds"] < 2 for value in seconds)
+    assert all(0.5 < value / stored["examples_per_second"] < 2 for value in speeds)
+    assert all(abs(value - stored["accuracy"]) < 0.005 for value in accuracies)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
