@@ -31,12 +31,12 @@ def train_until_told(folder: str, context: Any) -> list[int]:
     )
     begun = int(total.numpy())
 
-    @tf.function
-    def step() -> None:
+    def add_one() -> None:
         """With an all-reduce: the handler counts on workers that are at the same step."""
         ones = strategy.run(lambda: tf.constant(1.0))
         total.assign_add(strategy.reduce("MEAN", ones, axis=None))
 
+    step = tf.function(add_one)
     while int(total.numpy()) < 150:
         handler.run(step)
         time.sleep(0.01)
