@@ -37,6 +37,7 @@ WORDS = gettext_noop("**Words:** {glossary}")
 EXERCISE = gettext_noop("**Try it yourself:** {exercises}")
 NEXT = gettext_noop("**Next lesson:** {lesson}")
 READ_ON = gettext_noop("**Read on**")
+REFERENCE = gettext_noop("[{title}]({address}) ({kind})")
 KINDS = {
     "guide": gettext_noop("guide"),
     "reference": gettext_noop("reference"),
@@ -103,9 +104,8 @@ def foot(project: Project, domain: str, _: Translate, link: Callable[[str], str]
     later = [other for other in lessons if other > domain]
     lines = [_(EXERCISE).format(exercises=link(f"{EXERCISES}/{domain}"))]
     lines += [_(NEXT).format(lesson=link(later[0]))] if later else []
-    kinds = {kind: _(name) for kind, name in KINDS.items()}
     entries = [
-        f"- [{title}]({address}) ({kinds[kind]})"
+        "- " + _(REFERENCE).format(title=title, address=address, kind=_(KINDS[kind]))
         for kind, title, address in lessons[domain].references
     ]
     return "\n\n".join([*lines, _(READ_ON), "\n".join(entries)])
