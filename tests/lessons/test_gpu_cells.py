@@ -23,7 +23,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import helpers.estimator
 import tensorflow as tf
 from helpers import phrase, say
-from helpers.in_process import in_process_cluster
+from helpers.messages.values import plain, unpacked
 from helpers.model import make_network
 
 parts = [tf.config.LogicalDeviceConfiguration() for _ in range(2)]
@@ -45,7 +45,7 @@ class LocalCluster:
         pass
 
     def run(self, function):
-        return [function()]
+        return [unpacked(plain(function()))]  # as a result comes back from a worker
 
 
 def until_memory_is_full(step):
