@@ -84,9 +84,9 @@ def join_sentences(sentences: Iterable[str]) -> str:
     return ("" if _language == "zh" else " ").join(sentences)
 
 
-def join_items(items: Iterable[str]) -> str:
-    """The items of a list, as the language in use separates them."""
-    return ("、" if _language == "zh" else ", ").join(items)
+def join_items(items: Iterable[str], lang: str | None = None) -> str:
+    """The items of a list, as a language separates them: the one in use, unless one is named."""
+    return ("、" if (lang or _language) == "zh" else ", ").join(items)
 
 
 def join_phrases(phrases: Iterable[str]) -> str:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from helpers.charts.svg import Drawing, rule, text
 from helpers.i18n import _, join_phrases
 from helpers.messages import words
 from helpers.panel.crowd_picture import counts, crowd
 from helpers.panel.run import TaskStatus
-from helpers.panel.svg import Picture, rule, text
 from helpers.tf_config import CHIEF, EVALUATOR, PS
 
 WIDTH = 880
@@ -47,7 +47,7 @@ class _Grid:
         return middle - self.width / 2, MARGIN + row * ROW
 
 
-def cluster_picture(tasks: Sequence[TaskStatus], collective: str) -> Picture:
+def cluster_picture(tasks: Sequence[TaskStatus], collective: str) -> Drawing:
     """The group: who is chief, who listens where, who talks to whom, and how each fares."""
     if len(tasks) > MOST_BOXES:
         return _crowd_picture(tasks, collective)
@@ -64,14 +64,14 @@ def cluster_picture(tasks: Sequence[TaskStatus], collective: str) -> Picture:
     parts += [_link(grid, k) for k in range(len(workers) + len(servers), len(tasks))]
     states = [f"{task.name} {task.shown_status.word}" for task in tasks]
     label = _label(len(workers), collective, states)
-    return Picture(WIDTH, grid.height + 30 * (grid.rows == 1), "".join(parts), label)
+    return Drawing(WIDTH, grid.height + 30 * (grid.rows == 1), "".join(parts), label)
 
 
-def _crowd_picture(tasks: Sequence[TaskStatus], collective: str) -> Picture:
+def _crowd_picture(tasks: Sequence[TaskStatus], collective: str) -> Drawing:
     workers = sum(not task.name.startswith((PS, EVALUATOR)) for task in tasks)
     body, height = crowd(tasks, collective)
     states = [f"{word}: {count}" for word, count in counts(tasks)]
-    return Picture(WIDTH, height, body, _label(workers, collective, states))
+    return Drawing(WIDTH, height, body, _label(workers, collective, states))
 
 
 def _label(workers: int, collective: str, states: Sequence[str]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from helpers.charts.svg import text
 from helpers.panel.run import TaskStatus
 from helpers.panel.status import Status
-from helpers.panel.svg import text
 
 COLUMNS = 16
 PITCH, ROW, CELL_HEIGHT = 55, 34, 26

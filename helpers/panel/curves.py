@@ -11,10 +11,10 @@ from html import escape
 from itertools import pairwise
 from operator import attrgetter
 
+from helpers.charts.svg import CHART, FONT, Axes, Drawing, Line, nice, rule, text
 from helpers.i18n import _, number
 from helpers.panel.cluster_picture import WIDTH, cluster_picture
 from helpers.panel.run import RunRecord, TaskStatus, speed_ups
-from helpers.panel.svg import CHART, FONT, Axes, Line, Picture, nice, rule, text
 from helpers.results.history import Evaluation, Point, attempts
 from helpers.results.training_result import TrainingResult
 
@@ -23,7 +23,7 @@ MARK_WIDTH = 60
 MOST_POINTS = 150  # of a curve: more than it has pixels to show
 
 
-def loss_chart(result: TrainingResult | None) -> Picture:
+def loss_chart(result: TrainingResult | None) -> Drawing:
     """Loss of each worker over the global step; accuracy where it was evaluated.
 
     The workers of a synchronous group report one loss: the later line is the thinner one, so
@@ -39,7 +39,7 @@ def loss_chart(result: TrainingResult | None) -> Picture:
     return axes.picture(lines, "".join(_marks(axes, result.evaluations if result else ())))
 
 
-def speed_chart(result: TrainingResult | None) -> Picture:
+def speed_chart(result: TrainingResult | None) -> Drawing:
     """Examples per second of the whole group over time, as each worker reports it."""
     lines = [
         Line(
@@ -58,7 +58,7 @@ def speed_chart(result: TrainingResult | None) -> Picture:
     return axes.picture(lines, "".join(_gaps(axes, lines[0].pieces if lines else [])))
 
 
-def speed_up_chart(records: Sequence[RunRecord]) -> Picture | None:
+def speed_up_chart(records: Sequence[RunRecord]) -> Drawing | None:
     """Speed-up over one worker against the ideal line; None while no run can be compared."""
     ups = speed_ups(records)
     found = [(record, up) for record, up in zip(records, ups, strict=True) if up is not None]

@@ -10,6 +10,7 @@ from typing import Any
 import ipywidgets as widgets  # type: ignore[import-untyped]
 import pytest
 
+from helpers.charts.svg import AXIS, nice
 from helpers.errors import ConfigError, StoppedError
 from helpers.i18n import number
 from helpers.panel import Panel
@@ -20,7 +21,6 @@ from helpers.panel import state as panel_state
 from helpers.panel.cluster_picture import cluster_picture
 from helpers.panel.run import Run, RunRecord, planned_tasks
 from helpers.panel.status import Status
-from helpers.panel.svg import AXIS, nice
 from helpers.results.history import Evaluation, Point
 from helpers.results.training_result import TrainingResult
 from tests.support.processes import wait_until

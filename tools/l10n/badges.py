@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from helpers.i18n import gettext_noop
 from tools.lessons.project import LocalisationError, Project
 
 GITHUB = re.compile(r"https://github\.com/([^/]+)/([^/]+?)(?:\.git)?/?")
 BRANCH = "main"
-
-
-def gettext_noop(text: str) -> str:
-    """Marks a text for the catalogue ``helpers``."""
-    return text
 
 
 LABELS = (  # i18n: a link at the head of a notebook

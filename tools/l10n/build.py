@@ -118,6 +118,13 @@ def _take_outputs(project: Project, domain: str, lang: str, result: Json) -> str
 
 def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None:
     """Fills the cells that are not translated but written: badges, head and foot."""
+    written = [
+        cell
+        for cell in notebook.cells(result, "markdown")
+        if notebook.WRITTEN & {*notebook.tags(cell)}
+    ]
+    if not written:
+        return
     label = _labels(project, lang)
     framed = domain in frame.course(project)
 
@@ -125,13 +132,12 @@ def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None
         title = _title(project, other, lang)
         return f"[{title}]({other}.ipynb)"
 
-    for cell in notebook.cells(result, "markdown"):
+    for cell in written:
         tags = notebook.tags(cell)
         if notebook.BADGES_TAG in tags and project.repository:
             notebook.set_source(cell, badges.markdown(project, domain, lang, label))
         if notebook.HEAD_TAG in tags and framed:
-            comma = "、" if lang == "zh" else ", "
-            notebook.set_source(cell, frame.head(project, domain, label, link, comma))
+            notebook.set_source(cell, frame.head(project, domain, lang, label, link))
         if notebook.FOOT_TAG in tags and framed:
             notebook.set_source(cell, frame.foot(project, domain, label, link))
 

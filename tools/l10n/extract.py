@@ -65,7 +65,8 @@ def _in_code(project: Project) -> Iterator[Found]:
     own = [project.root / "tools" / "l10n" / name for name in ("badges.py", "frame.py")]
     paths = [*sorted((project.root / "helpers").rglob("*.py")), *filter(Path.exists, own)]
     for path in paths:
-        for _, text, comments, _ in extract("python", path.open("rb"), KEYWORDS, (COMMENT,)):
+        code = io.BytesIO(path.read_bytes())
+        for _, text, comments, _ in extract("python", code, KEYWORDS, (COMMENT,)):
             notes = [comment.removeprefix(COMMENT).strip() for comment in comments]
             yield Found(text, project.short(path), notes)
 
@@ -73,9 +74,8 @@ def _in_code(project: Project) -> Iterator[Found]:
 def _in_cells(project: Project) -> Iterator[Found]:
     for domain in project.notebooks:
         path = project.notebook(domain)
-        for cell in notebook.cells(
-            notebook.parse(exercises.english(project, domain), domain), "code"
-        ):
+        english = notebook.parse(exercises.english(project, domain), domain)
+        for cell in notebook.cells(english, "code"):
             code = io.BytesIO(notebook.source(cell).encode())
             for _, text, _, _ in extract("python", code, IN_CELLS):
                 yield Found(text, project.short(path), [f"printed, cell {cell['id']}"])

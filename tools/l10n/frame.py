@@ -10,9 +10,9 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
+from helpers.i18n import gettext_noop, join_items
 from tools.lessons.project import EXERCISES, LocalisationError, Project
 
 if sys.version_info >= (3, 11):
@@ -23,11 +23,6 @@ else:
 Translate = Callable[[str], str]
 
 GLOSSARY = "glossary"  # the domain of the page with the words of the course
-
-
-def gettext_noop(text: str) -> str:
-    """Marks a text for the catalogue ``helpers``."""
-    return text
 
 
 BEGINNERS = gettext_noop("**You need** Python, and one network that you have trained with Keras.")
@@ -66,7 +61,6 @@ def course(project: Project) -> dict[str, Lesson]:
     return _read(path) if path.exists() else {}
 
 
-@cache
 def _read(path: Path) -> dict[str, Lesson]:
     tables = tomllib.loads(path.read_text("utf-8"))
     found = {}
@@ -81,17 +75,15 @@ def _read(path: Path) -> dict[str, Lesson]:
     return found
 
 
-def head(
-    project: Project, domain: str, _: Translate, link: Callable[[str], str], comma: str
-) -> str:
+def head(project: Project, domain: str, lang: str, _: Translate, link: Callable[[str], str]) -> str:
     """What stands below the title.
 
     Args:
+      lang: the language of the notebook, into which `_` translates.
       link: a lesson's title in this language, as a link to it.
-      comma: what this language puts between the items of a list.
     """
     lesson = course(project)[domain]
-    before = _(NEEDS).format(lessons=comma.join(map(link, lesson.needs)))
+    before = _(NEEDS).format(lessons=join_items(map(link, lesson.needs), lang))
     minutes = math.ceil(lesson.seconds / 60)
     words = _(WORDS).format(glossary=link(GLOSSARY))
     time = _(TIME).format(minutes=minutes)

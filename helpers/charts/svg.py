@@ -1,4 +1,4 @@
-"""The panel's drawing tools: SVG made of strings, and a plot with axes.
+"""Drawings of SVG made of strings, fast enough to be redrawn while a slider moves.
 
 Lines and letters take `currentColor`, so that they suit a light and a dark page; letters come
 from the browser's fonts, so that every script has its glyphs. All text is escaped.
@@ -11,15 +11,23 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
+from helpers.charts.picture import image
 from helpers.i18n import number
 
 CHART = 430, 210
 LETTER = 7.0  # a letter's width, at most
 FONT = 'font-family="system-ui, sans-serif" font-size="12"'
 AXIS = ",.7g"  # the numbers on an axis: 12,500, 468, 1.25
+INK, PAPER, FRAME = "#24292f", "#ffffff", "#d0d7de"
+EDGE = 16  # pixels of paper around a drawing
+# As an image, a drawing cannot take the colours of the page: it follows those of the system.
+IN_THE_DARK = (
+    "<style>@media (prefers-color-scheme: dark) "
+    "{ :root { filter: invert(0.9) hue-rotate(180deg) } }</style>"
+)
 
 
-class Picture(NamedTuple):
+class Drawing(NamedTuple):
     """A drawing: its size in pixels, its SVG elements, and what it shows, in words."""
 
     width: float
@@ -35,6 +43,20 @@ class Picture(NamedTuple):
             f'style="width:100%;max-width:{self.width:g}px;height:auto;display:block">'
             f"{self.body}</svg>"
         )
+
+    def file(self) -> str:
+        """An `<svg>` of its own, on paper; dark where the reader's system is."""
+        width, height = self.width + 2 * EDGE, self.height + 2 * EDGE
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
+            f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(self.label)}" '
+            f'color="{INK}" fill="{INK}" {FONT}>{IN_THE_DARK}'
+            f'<rect width="{width:g}" height="{height:g}" rx="8" fill="{PAPER}" '
+            f'stroke="{FRAME}"/>{self.at(EDGE, EDGE)}</svg>'
+        )
+
+    def _repr_html_(self) -> str:
+        return image(self.file(), self.label)
 
     def at(self, x: float, y: float) -> str:
         """The same as a part of a larger drawing."""
@@ -116,10 +138,10 @@ class Axes:
         place = f'x="{self.width - self.right}" y="{level}" text-anchor="end"'
         return f"<text {place}>{escape(common)} {spans}</text>"
 
-    def picture(self, lines: Sequence[Line], extra: str = "") -> Picture:
+    def picture(self, lines: Sequence[Line], extra: str = "") -> Drawing:
         """The finished drawing."""
         body = self.frame() + self.legend(lines) + extra + "".join(map(self.curve, lines))
-        return Picture(self.width, self.height, body, self.title)
+        return Drawing(self.width, self.height, body, self.title)
 
 
 def text(
