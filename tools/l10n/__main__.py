@@ -4,6 +4,7 @@ python -m tools.l10n extract            templates (.pot) for a translation progr
 python -m tools.l10n update             catalogues brought up to the English notebooks
 python -m tools.l10n build              notebooks/<lang> and the messages of helpers
 python -m tools.l10n build --execute    the same, executed, with outputs
+python -m tools.l10n build --draw       the same, with the figures that the package draws
 python -m tools.l10n check              every check; the exit code is 1 if one finds something
 """
 
@@ -19,6 +20,12 @@ from tools.l10n import build, catalogue, checks, extract, update
 from tools.lessons import execute
 from tools.lessons.project import SOURCE, LocalisationError, Project
 
+MISSING = {  # after a build, of outputs
+    "kept": "",
+    "undrawn": ", with figures that are not drawn: build --draw",
+    "cleared": ", without outputs: its code has changed",
+    "none": ", without outputs: it is new",
+}
 TEMPLATES = Path(".artefacts") / "templates"
 
 
@@ -57,7 +64,7 @@ def run_build(project: Project, args: argparse.Namespace) -> int:
     for lang in _languages(project, args):
         for domain in (d for d in project.notebooks if fnmatch(d, args.only)):
             try:
-                _build_one(project, domain, lang, args.execute)
+                _build_one(project, domain, lang, args)
             except LocalisationError as error:
                 print(error, file=sys.stderr)
                 failures += 1
@@ -78,24 +85,18 @@ def run_check(project: Project, args: argparse.Namespace) -> int:
     return 1 if errors else 0
 
 
-def _build_one(project: Project, domain: str, lang: str, executes: bool) -> None:
+def _build_one(project: Project, domain: str, lang: str, args: argparse.Namespace) -> None:
     path = project.notebook(domain, lang)
     built = build.build(project, domain, lang)
     text = built.text
-    if executes and execute.is_executable(domain):
+    if (args.execute or args.draw) and execute.is_executable(domain):
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = execute.execute(text, path)
+        text = (execute.execute if args.execute else execute.draw)(text, path)
     update.write(path, text)
     done = built.messages - len(built.kept)
     state = f", {done} of {built.messages} messages" if lang != SOURCE else ""
-    if built.outputs != "kept" and not executes:
-        state += (
-            ", without outputs: "
-            + {
-                "cleared": "its code has changed",
-                "none": "it is new",
-            }[built.outputs]
-        )
+    if not args.execute and not (args.draw and built.outputs == "undrawn"):
+        state += MISSING[built.outputs]
     print(f"{project.short(path)}{state}")
     for cell, why, message in built.kept:
         print(f"    English kept in cell {cell}, {why}: {message[:70]!r}")
@@ -132,6 +133,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
             command.add_argument("--langs", nargs="+", metavar="LANG", help="default: all")
         if name == "build":
             command.add_argument("--execute", action="store_true", help="execute the notebooks")
+            command.add_argument("--draw", action="store_true", help="execute only drawn cells")
             command.add_argument("--only", default="*", metavar="NAME", help="as 01_*")
     return parser.parse_args(argv)
 

@@ -25,7 +25,8 @@ class Built:
       text: the notebook file.
       messages: how many messages it has.
       kept: those that stay English: cell id, why, English text.
-      outputs: ``kept``, ``cleared`` because the code changed, or ``none`` to keep.
+      outputs: ``kept``, ``undrawn`` where drawn cells are new, ``cleared`` because the code
+        changed, or ``none`` to keep.
     """
 
     text: str
@@ -113,7 +114,10 @@ def _take_outputs(project: Project, domain: str, lang: str, result: Json) -> str
     if notebook.code(old) != notebook.code(result):
         return "cleared"
     notebook.copy_outputs(old, result)
-    return "kept"
+    drawn = notebook.drawn(result)
+    if drawn:
+        notebook.number(result)
+    return "kept" if all(map(notebook.executed, drawn)) else "undrawn"
 
 
 def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None:

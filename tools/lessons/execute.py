@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,21 +63,57 @@ def execute(text: str, path: Path) -> str:
     )
 
 
+def draw(text: str, path: Path) -> str:
+    """The notebook `text` with the outputs of its drawn cells, which alone are executed.
+
+    Raises:
+      LocalisationError: if a cell fails.
+    """
+    result = notebook.parse(text, str(path))
+    if drawn := notebook.drawn(result):
+        sources = [notebook.source(cell) for cell in drawn]
+        done = drawings(sources, notebook.language(result), path)
+        for cell, outputs in zip(drawn, done, strict=True):
+            cell["outputs"], cell["execution_count"] = outputs, 1
+        notebook.number(result)
+    return notebook.dumps(result)
+
+
+def drawings(sources: Sequence[str], lang: str, path: Path) -> list[list[Json]]:
+    """The outputs of drawn cells, in a language; `path` names their notebook.
+
+    Raises:
+      LocalisationError: if a cell fails.
+    """
+    import nbformat
+
+    speak = f"from helpers.i18n import set_language\nset_language({lang!r});"
+    cells = [nbformat.v4.new_code_cell(code) for code in (speak, *sources)]
+    result = json.loads(nbformat.writes(_run(nbformat.v4.new_notebook(cells=cells), path)))
+    _flatten_widgets(result)
+    return [cell["outputs"] for cell in result["cells"][1:]]
+
+
 def _execute_once(text: str, path: Path) -> str:
     import nbformat
-    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-    try:
-        done = run_cells(nbformat.reads(text, as_version=4), path.parent)
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        raise LocalisationError(
-            f"{path} was not written, a cell of it failed. Mend the English notebook:\n{error}"
-        ) from None
+    done = _run(nbformat.reads(text, as_version=4), path)
     result = notebook.parse(text, str(path))
     notebook.copy_outputs(json.loads(nbformat.writes(done)), result)
     _flatten_widgets(result)
     notebook.strip_volatile(result)
     return notebook.dumps(result)
+
+
+def _run(cells: Any, path: Path) -> Any:
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    try:
+        return run_cells(cells, path.parent)
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        raise LocalisationError(
+            f"{path} was not written, a cell of it failed. Mend the English notebook:\n{error}"
+        ) from None
 
 
 def _flatten_widgets(result: Json) -> None:
