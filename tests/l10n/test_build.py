@@ -189,10 +189,8 @@ def test_drawn_cells_are_executed_alone_and_the_others_keep_their_outputs(
     project = make_project(tmp_path, *lesson(), trained)
     run(project, "update", "--langs", "ko")
     run(project, "build", "--langs", "ko")
-    notebook.copy_outputs(
-        notebook.read(project.notebook(LESSON)),
-        korean := notebook.read(project.notebook(LESSON, "ko")),
-    )
+    korean = notebook.read(project.notebook(LESSON, "ko"))
+    notebook.copy_outputs(notebook.read(project.notebook(LESSON)), korean)
     project.notebook(LESSON, "ko").write_text(notebook.dumps(korean), "utf-8")
     drawn = code_cell(
         "ring", "from helpers.i18n import language\nprint(language())", "drawn", count=None

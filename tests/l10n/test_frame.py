@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.l10n_project import cell_of, make_project, run, text_cell, translate
-from tools.l10n import frame
+from tools.l10n import frame, words
 from tools.lessons import notebook
 from tools.lessons.project import LocalisationError, Project
 
@@ -83,6 +83,32 @@ def test_titles_and_words_are_those_of_the_language(tmp_path: Path) -> None:
     assert frame.BEGINNERS in head
     assert "2 min" in head
     assert "[Glossary](glossary.ipynb)" in head
+
+
+def test_new_words_lead_to_their_definitions() -> None:
+    for lang, batch, section in (
+        ("en", "batch", "A training step"),
+        ("ru", "батч", "Шаг обучения"),
+    ):
+        page = notebook.read(PROJECT.notebook(words.GLOSSARY, lang))
+        assert words.Word(batch, section) in words.entries(page)
+        head = notebook.source(notebook.read(PROJECT.notebook(LESSONS[0], lang))["cells"][1])
+        assert re.search(rf"{batch}[^]]*\]\(glossary\.ipynb#{section.replace(' ', '-')}\)", head)
+    texts = [PROJECT.notebook(domain).read_text("utf-8") for domain in LESSONS]
+    page_text = PROJECT.notebook(words.GLOSSARY).read_text("utf-8")
+    uses = words.first_uses(page_text, tuple(texts))
+    named = [number for new in uses for number in new]
+    assert len(named) == len(set(named)) >= 60
+    assert uses[4] != words.first_uses(page_text, tuple(texts[4:]))[0]  # some were known before
+
+
+@pytest.mark.parametrize("lang", PROJECT.languages)
+def test_the_glossary_has_the_same_words_in_each_language(lang: str) -> None:
+    english, other = (
+        words.entries(notebook.read(PROJECT.notebook(words.GLOSSARY, each)))
+        for each in ("en", lang)
+    )
+    assert len(english) == len(other) >= 80
 
 
 def test_an_unknown_kind_of_reference_is_named(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tools.l10n import badges, catalogue, frame, markdown
+from tools.l10n import badges, catalogue, frame, markdown, words
 from tools.l10n.catalogue import LessonCatalogue
 from tools.lessons import exercises, notebook
 from tools.lessons.notebook import Json
@@ -141,9 +141,25 @@ def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None
         if notebook.BADGES_TAG in tags and project.repository:
             notebook.set_source(cell, badges.markdown(project, domain, lang, label))
         if notebook.HEAD_TAG in tags and framed:
-            notebook.set_source(cell, frame.head(project, domain, lang, label, link))
+            new = _new_words(project, domain, lang)
+            notebook.set_source(cell, frame.head(project, domain, lang, label, link, new))
         if notebook.FOOT_TAG in tags and framed:
             notebook.set_source(cell, frame.foot(project, domain, label, link))
+
+
+def _new_words(project: Project, domain: str, lang: str) -> list[str]:
+    """Links to the definitions of the words that a lesson uses first; none without a glossary."""
+    if words.GLOSSARY not in project.notebooks:
+        return []
+    lessons = list(frame.course(project))
+    page = exercises.english(project, words.GLOSSARY)
+    uses = words.first_uses(page, tuple(exercises.english(project, each) for each in lessons))
+    translated = notebook.parse(page, words.GLOSSARY)
+    if lang != SOURCE:
+        messages = catalogue.read(project.catalogue(words.GLOSSARY, lang), lang)
+        _translate(translated, lang, messages, Built(""))
+    entries = words.entries(translated)
+    return words.links((entries[number] for number in uses[lessons.index(domain)]), lang)
 
 
 def _labels(project: Project, lang: str) -> Callable[[str], str]:

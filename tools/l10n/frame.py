@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.i18n import gettext_noop, join_items
+from tools.l10n.words import GLOSSARY
 from tools.lessons.project import EXERCISES, LocalisationError, Project
 
 if sys.version_info >= (3, 11):
@@ -22,13 +23,12 @@ else:
 
 Translate = Callable[[str], str]
 
-GLOSSARY = "glossary"  # the domain of the page with the words of the course
-
 
 BEGINNERS = gettext_noop("**You need** Python, and one network that you have trained with Keras.")
 NEEDS = gettext_noop("**Before this lesson:** {lessons}.")
 TIME = gettext_noop("**It runs in** {minutes} min on two cores.")
 WORDS = gettext_noop("**Words:** {glossary}")
+NEW_WORDS = gettext_noop("**New words:** {words}")
 EXERCISE = gettext_noop("**Try it yourself:** {exercises}")
 NEXT = gettext_noop("**Next lesson:** {lesson}")
 READ_ON = gettext_noop("**Read on**")
@@ -75,17 +75,27 @@ def _read(path: Path) -> dict[str, Lesson]:
     return found
 
 
-def head(project: Project, domain: str, lang: str, _: Translate, link: Callable[[str], str]) -> str:
+def head(
+    project: Project,
+    domain: str,
+    lang: str,
+    _: Translate,
+    link: Callable[[str], str],
+    new_words: Sequence[str] = (),
+) -> str:
     """What stands below the title.
 
     Args:
       lang: the language of the notebook, into which `_` translates.
       link: a lesson's title in this language, as a link to it.
+      new_words: links to the definitions of the words that the lesson uses first.
     """
     lesson = course(project)[domain]
     before = _(NEEDS).format(lessons=join_items(map(link, lesson.needs), lang))
     minutes = math.ceil(lesson.seconds / 60)
     words = _(WORDS).format(glossary=link(GLOSSARY))
+    if new_words:
+        words = _(NEW_WORDS).format(words=" · ".join([*new_words, link(GLOSSARY)]))
     time = _(TIME).format(minutes=minutes)
     return "\n\n".join([before if lesson.needs else _(BEGINNERS), time, words])
 
