@@ -40,6 +40,7 @@ class Kind(str, Enum):
     | exit         | the process ended (by its watcher)   | code                                   |
     | replaced     | a new process took its place (same)  | reason                                 |
     | restart      | a new attempt begins (same)          | reason                                 |
+    | harm         | it was done harm, on purpose (same)  | deed, how (the options of the deed)    |
     | failure      | an attempt on Ray ended (by Ray's    | lost, raised                           |
     |              | controller)                          |                                        |
     """
@@ -61,7 +62,24 @@ class Kind(str, Enum):
     EXIT = "exit"
     REPLACED = "replaced"
     RESTART = "restart"
+    HARM = "harm"
     FAILURE = "failure"
+
+    __str__ = str.__str__
+
+
+class Deed(str, Enum):
+    """What `LocalCluster.harm` does to a process, and takes back."""
+
+    KILL = "kill"
+    FREEZE = "freeze"
+    THAW = "thaw"
+    SLOW = "slow"
+    CUT_OFF = "cut off"
+    JOIN = "join"
+    FILL_DISK = "fill disk"
+    FREE_DISK = "free disk"
+    DELAY = "delay"
 
     __str__ = str.__str__
 
@@ -188,6 +206,7 @@ WATCHERS_FIELDS: Mapping[Kind, tuple[str, ...]] = {
     Kind.EXIT: ("code",),
     Kind.REPLACED: ("reason",),
     Kind.RESTART: ("reason",),
+    Kind.HARM: ("deed", "how"),
     Kind.FAILURE: ("lost", "raised"),
 }
 

@@ -7,6 +7,7 @@ be limited, to see what a slow network does to a training.
 
 Run as a program, this file is the short-lived child that makes a namespace, or tries one; a
 process that has threads, as a notebook's has, could not enter a user namespace itself.
+`helpers.system.hosts` has networks of several namespaces, and uses what is here.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 CLONE_NEWNET = 0x40000000  # <linux/sched.h>; os.CLONE_NEWNET came with Python 3.12
@@ -27,7 +29,9 @@ SIOCSIFFLAGS = 0x8914  # <linux/sockios.h>
 IFF_UP = 0x1  # <linux/if.h>
 
 # <linux/netlink.h>, <linux/rtnetlink.h>, <linux/pkt_sched.h>
-NEW_QUEUE = 36, 0x1 | 0x4 | 0x100 | 0x400  # RTM_NEWQDISC; REQUEST, ACK, REPLACE, CREATE
+REQUEST = 0x1 | 0x4 | 0x400  # REQUEST, ACK, CREATE
+REPLACE = 0x100
+RTM_NEWQDISC = 36
 TC_H_ROOT = 0xFFFFFFFF
 TCA_KIND, TCA_OPTIONS = 1, 2
 TCA_TBF_PARMS, TCA_TBF_BURST = 1, 6
@@ -37,6 +41,7 @@ QUEUE = 1 << 24  # bytes that may wait: more than TCP keeps under way, so that n
 TICK = 64e-9  # seconds; the unit of time in the kernel's packet scheduler
 SLOWEST, FASTEST = 1e4, 3e10  # bits per second that fit into the fields
 
+OWN_NETWORK = "ns/net"  # in the folder of a process in /proc
 NAMESPACES = "LESSON_NAMESPACES"  # names the descriptors that a worker enters, as "4,5"
 SECONDS = 5.0
 
@@ -122,15 +127,24 @@ def is_permitted() -> bool:
     except (OSError, subprocess.SubprocessError):
         return False
     try:
-        with _child(network.descriptors, "try") as child:
-            try:
-                return child.wait(SECONDS) == 0
-            finally:
-                child.kill()
+        return succeeds(start_child(network.descriptors, "try"))
     except (OSError, subprocess.SubprocessError):
         return False
     finally:
         network.close()
+
+
+def succeeds(child: subprocess.Popen[str]) -> bool:
+    """Whether a child ends well, and soon.
+
+    Raises:
+      subprocess.TimeoutExpired: it did not end soon, and was killed.
+    """
+    with child:
+        try:
+            return child.wait(SECONDS) == 0
+        finally:
+            child.kill()
 
 
 def enter(descriptors: list[int]) -> None:
@@ -140,8 +154,13 @@ def enter(descriptors: list[int]) -> None:
       OSError: the kernel refused.
     """
     for descriptor in descriptors:
-        _check(_libc().setns(descriptor, 0))
+        move_to(descriptor)
         os.close(descriptor)
+
+
+def move_to(namespace: int) -> None:
+    """Moves this process into one namespace, as `enter`, and leaves its descriptor open."""
+    check(libc().setns(namespace, 0))
 
 
 def enter_from_env() -> bool:
@@ -155,20 +174,32 @@ def enter_from_env() -> bool:
 def _create(bandwidth: float | None = None) -> list[int]:
     """Has a child make the namespaces, and opens them before it ends."""
     limit = [] if bandwidth is None else [int(bandwidth)]
-    with _child([], "make", *limit) as child:
+    return opened(start_child([], "make", *limit))
+
+
+def opened(child: subprocess.Popen[str]) -> list[int]:
+    """Opens the namespaces that a child has made and told of, as files of its folder in /proc.
+
+    Raises:
+      OSError: it could make none.
+    """
+    with child:
         assert child.stdin and child.stdout
         names = child.stdout.readline().split()
         if not names:
             raise OSError("no network namespace can be made here")
         try:
-            return [os.open(f"/proc/{child.pid}/ns/{name}", os.O_RDONLY) for name in names]
+            return [os.open(f"/proc/{child.pid}/{name}", os.O_RDONLY) for name in names]
         finally:
             child.stdin.close()
 
 
-def _child(descriptors: list[int], action: str, *numbers: int) -> subprocess.Popen[str]:
+def start_child(
+    descriptors: Sequence[int], action: str, *numbers: int, program: Sequence[str] = (__file__,)
+) -> subprocess.Popen[str]:
+    """Starts the child: this file, or another program, with an action and what it is for."""
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", __file__, action, *map(str, [*descriptors, *numbers])],
+        [sys.executable, "-I", "-S", *program, action, *map(str, [*descriptors, *numbers])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -179,47 +210,74 @@ def _child(descriptors: list[int], action: str, *numbers: int) -> subprocess.Pop
 
 
 def _make(bandwidth: int | None = None) -> None:
-    """In the child: new namespaces, told on standard output, held until standard input ends."""
+    """In the child: new namespaces with loopback up, told of and held."""
+    names = [*unshare(), OWN_NETWORK]
+    set_link("lo", up=True)
+    if bandwidth is not None:
+        limit("lo", bandwidth)
+    tell_and_hold(names)
+
+
+def unshare() -> list[str]:
+    """Moves this process, a child, into a new network namespace.
+
+    Returns: the name of the user namespace that had to be made for that, if one had.
+    """
     user, group = os.getuid(), os.getgid()
     try:
-        _check(_libc().unshare(CLONE_NEWNET))
-        names = "net"
+        check(libc().unshare(CLONE_NEWNET))
     except OSError:  # not privileged: a user namespace, in which we are
-        _check(_libc().unshare(CLONE_NEWUSER | CLONE_NEWNET))
+        check(libc().unshare(CLONE_NEWUSER | CLONE_NEWNET))
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-        names = "user net"
-    with socket.socket() as any_socket:
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
-    if bandwidth is not None:
-        _limit(bandwidth)
-    print(names, flush=True)
+        return ["ns/user"]
+    return []
+
+
+def tell_and_hold(names: Sequence[str]) -> None:
+    """In the child: tells on standard output what `opened` opens, until standard input ends."""
+    print(*names, flush=True)
     sys.stdin.read()
 
 
-def _limit(bandwidth: int) -> None:
-    """Gives loopback a token bucket filter, tc-tbf(8), of so many bits per second.
+def set_link(interface: str, *, up: bool) -> None:
+    """Takes a network interface of this process's namespace up, or down."""
+    flags = struct.pack("16sh14x", interface.encode(), IFF_UP * up)
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, flags)
 
-    By a message to the kernel: the program `tc` may be missing, and an unprivileged user's
-    rights in a namespace would not pass to a program.
-    """
+
+def limit(interface: str, bandwidth: int) -> None:
+    """Gives what leaves by an interface a token bucket filter, tc-tbf(8), of bits per second."""
     rate = bandwidth // 8
     spec = struct.pack("=BBHhHI", 0, ETHERNET, 0, 0, 0, rate)  # struct tc_ratespec
     ticks = int(BURST / rate / TICK)
     parameters = spec + bytes(12) + struct.pack("=III", QUEUE, ticks, 0)  # struct tc_tbf_qopt
-    options = _attribute(TCA_TBF_PARMS, parameters)
-    options += _attribute(TCA_TBF_BURST, struct.pack("=I", BURST))
-    head = struct.pack("=BxxxiIII", 0, socket.if_nametoindex("lo"), 0, TC_H_ROOT, 0)
-    body = head + _attribute(TCA_KIND, b"tbf\0") + _attribute(TCA_OPTIONS, options)
+    options = attribute(TCA_TBF_PARMS, parameters)
+    options += attribute(TCA_TBF_BURST, struct.pack("=I", BURST))
+    head = struct.pack("=BxxxiIII", 0, socket.if_nametoindex(interface), 0, TC_H_ROOT, 0)
+    body = head + attribute(TCA_KIND, b"tbf\0") + attribute(TCA_OPTIONS, options)
+    ask(RTM_NEWQDISC, body, REQUEST | REPLACE)
+
+
+def ask(kind: int, body: bytes, flags: int = REQUEST) -> None:
+    """Sends a message to the kernel's network, rtnetlink(7), and waits for the answer.
+
+    The programs `tc` and `ip` do nothing else, but may be missing, and an unprivileged user's
+    rights in a namespace would not pass to a program.
+
+    Raises:
+      OSError: the kernel refused.
+    """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as kernel:
-        kernel.send(struct.pack("=IHHII", 16 + len(body), *NEW_QUEUE, 1, 0) + body)
+        kernel.send(struct.pack("=IHHII", 16 + len(body), kind, flags, 1, 0) + body)
         (error,) = struct.unpack_from("=i", kernel.recv(4096), 16)  # struct nlmsgerr
     if error:
         raise OSError(-error, os.strerror(-error))
 
 
-def _attribute(kind: int, value: bytes) -> bytes:
+def attribute(kind: int, value: bytes) -> bytes:
     """A netlink attribute: its length, its kind, its value, up to a multiple of four bytes."""
     return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
@@ -232,11 +290,13 @@ def _try(descriptors: list[int]) -> None:
 
 
 @functools.cache
-def _libc() -> ctypes.CDLL:
+def libc() -> ctypes.CDLL:
+    """The C library, which tells of errors by `check`."""
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _check(code: int) -> None:
+def check(code: int) -> None:
+    """Raises OSError if a function of the C library returned this code for a failure."""
     if code != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -182,7 +182,7 @@ def test_executing_stores_the_outputs_of_the_language(tmp_path: Path) -> None:
     assert project.notebook(LESSON, "es").read_bytes() == before
 
 
-def test_drawn_cells_are_executed_alone_and_the_others_keep_their_outputs(
+def test_standalone_cells_are_executed_alone_and_the_others_keep_their_outputs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trained = code_cell("trained", "print(open('nowhere'))", output="98 %\n", count=1)
@@ -192,15 +192,15 @@ def test_drawn_cells_are_executed_alone_and_the_others_keep_their_outputs(
     korean = notebook.read(project.notebook(LESSON, "ko"))
     notebook.copy_outputs(notebook.read(project.notebook(LESSON)), korean)
     project.notebook(LESSON, "ko").write_text(notebook.dumps(korean), "utf-8")
-    drawn = code_cell(
-        "ring", "from helpers.i18n import language\nprint(language())", "drawn", count=None
+    alone = code_cell(
+        "ring", "from helpers.i18n import language\nprint(language())", "standalone", count=None
     )
-    make_project(tmp_path, *lesson(), drawn, trained)
+    make_project(tmp_path, *lesson(), alone, trained)
     capsys.readouterr()
     assert run(project, "build", "--langs", "ko") == 0
-    assert "with figures that are not drawn" in capsys.readouterr().out
-    assert run(project, "build", "--draw", "--langs", "en", "ko") == 0
-    assert "not drawn" not in capsys.readouterr().out
+    assert "with cells without outputs" in capsys.readouterr().out
+    assert run(project, "build", "--refresh", "--langs", "en", "ko") == 0
+    assert "without outputs" not in capsys.readouterr().out
     for lang in ("en", "ko"):
         assert cell_of(project, lang, "ring")["outputs"][0]["text"] == [f"{lang}\n"]
         assert cell_of(project, lang, "trained")["outputs"][0]["text"] == ["98 %\n"]
@@ -209,7 +209,7 @@ def test_drawn_cells_are_executed_alone_and_the_others_keep_their_outputs(
     before = project.notebook(LESSON, "ko").read_bytes()
     run(project, "build")
     assert project.notebook(LESSON, "ko").read_bytes() == before
-    make_project(tmp_path, *lesson(), {**drawn, "source": ["1"]}, trained)
+    make_project(tmp_path, *lesson(), {**alone, "source": ["1"]}, trained)
     run(project, "build", "--langs", "ko")
     assert cell_of(project, "ko", "ring")["outputs"] == []
     assert cell_of(project, "ko", "trained")["outputs"] != []

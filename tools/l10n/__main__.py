@@ -4,7 +4,7 @@ python -m tools.l10n extract            templates (.pot) for a translation progr
 python -m tools.l10n update             catalogues brought up to the English notebooks
 python -m tools.l10n build              notebooks/<lang> and the messages of helpers
 python -m tools.l10n build --execute    the same, executed, with outputs
-python -m tools.l10n build --draw       the same, with the figures that the package draws
+python -m tools.l10n build --refresh    the same, standalone cells alone executed: figures
 python -m tools.l10n check              every check; the exit code is 1 if one finds something
 """
 
@@ -22,7 +22,7 @@ from tools.lessons.project import SOURCE, LocalisationError, Project
 
 MISSING = {  # after a build, of outputs
     "kept": "",
-    "undrawn": ", with figures that are not drawn: build --draw",
+    "stale": ", with cells without outputs: build --refresh",
     "cleared": ", without outputs: its code has changed",
     "none": ", without outputs: it is new",
 }
@@ -89,13 +89,13 @@ def _build_one(project: Project, domain: str, lang: str, args: argparse.Namespac
     path = project.notebook(domain, lang)
     built = build.build(project, domain, lang)
     text = built.text
-    if (args.execute or args.draw) and execute.is_executable(domain):
+    if (args.execute or args.refresh) and execute.is_executable(domain):
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = (execute.execute if args.execute else execute.draw)(text, path)
+        text = (execute.execute if args.execute else execute.refresh)(text, path)
     update.write(path, text)
     done = built.messages - len(built.kept)
     state = f", {done} of {built.messages} messages" if lang != SOURCE else ""
-    if not args.execute and not (args.draw and built.outputs == "undrawn"):
+    if not args.execute and not (args.refresh and built.outputs == "stale"):
         state += MISSING[built.outputs]
     print(f"{project.short(path)}{state}")
     for cell, why, message in built.kept:
@@ -133,7 +133,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
             command.add_argument("--langs", nargs="+", metavar="LANG", help="default: all")
         if name == "build":
             command.add_argument("--execute", action="store_true", help="execute the notebooks")
-            command.add_argument("--draw", action="store_true", help="execute only drawn cells")
+            command.add_argument("--refresh", action="store_true", help="only standalone cells")
             command.add_argument("--only", default="*", metavar="NAME", help="as 01_*")
     return parser.parse_args(argv)
 

@@ -25,7 +25,7 @@ class Built:
       text: the notebook file.
       messages: how many messages it has.
       kept: those that stay English: cell id, why, English text.
-      outputs: ``kept``, ``undrawn`` where drawn cells are new, ``cleared`` because the code
+      outputs: ``kept``, ``stale`` where standalone cells are new, ``cleared`` because the code
         changed, or ``none`` to keep.
     """
 
@@ -114,10 +114,10 @@ def _take_outputs(project: Project, domain: str, lang: str, result: Json) -> str
     if notebook.code(old) != notebook.code(result):
         return "cleared"
     notebook.copy_outputs(old, result)
-    drawn = notebook.drawn(result)
-    if drawn:
+    alone = notebook.standalone(result)
+    if alone:
         notebook.number(result)
-    return "kept" if all(map(notebook.executed, drawn)) else "undrawn"
+    return "kept" if all(map(notebook.executed, alone)) else "stale"
 
 
 def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None:

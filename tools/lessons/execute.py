@@ -63,24 +63,24 @@ def execute(text: str, path: Path) -> str:
     )
 
 
-def draw(text: str, path: Path) -> str:
-    """The notebook `text` with the outputs of its drawn cells, which alone are executed.
+def refresh(text: str, path: Path) -> str:
+    """The notebook `text` with the outputs of its standalone cells, which alone are executed.
 
     Raises:
       LocalisationError: if a cell fails.
     """
     result = notebook.parse(text, str(path))
-    if drawn := notebook.drawn(result):
-        sources = [notebook.source(cell) for cell in drawn]
-        done = drawings(sources, notebook.language(result), path)
-        for cell, outputs in zip(drawn, done, strict=True):
+    if alone := notebook.standalone(result):
+        sources = [notebook.source(cell) for cell in alone]
+        done = standalone_outputs(sources, notebook.language(result), path)
+        for cell, outputs in zip(alone, done, strict=True):
             cell["outputs"], cell["execution_count"] = outputs, 1
         notebook.number(result)
     return notebook.dumps(result)
 
 
-def drawings(sources: Sequence[str], lang: str, path: Path) -> list[list[Json]]:
-    """The outputs of drawn cells, in a language; `path` names their notebook.
+def standalone_outputs(sources: Sequence[str], lang: str, path: Path) -> list[list[Json]]:
+    """The outputs of standalone cells, in a language; `path` names their notebook.
 
     Raises:
       LocalisationError: if a cell fails.

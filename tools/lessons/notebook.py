@@ -16,9 +16,9 @@ LANGUAGE_TAG = "l10n-lang"  # the one code cell that names the notebook's langua
 NAMED_LANGUAGE = re.compile(
     r"""(\b(?:lang|language)\s*=\s*|\bset_language\(\s*)(["'])([a-z]+)\2""", re.IGNORECASE
 )
-# A code cell that shows what the package draws, and depends on the language alone: it imports what
-# it needs, so that it can be drawn anew without training the whole lesson again.
-DRAWN_TAG = "drawn"
+# A code cell that imports all it needs and whose output depends on the language alone, as a figure
+# of the package: it can be executed anew without training the whole lesson again.
+STANDALONE_TAG = "standalone"
 # Markdown cells that the builder writes: links to open the notebook, and its head and foot.
 BADGES_TAG, HEAD_TAG, FOOT_TAG = "badges", "head", "foot"
 WRITTEN = frozenset({BADGES_TAG, HEAD_TAG, FOOT_TAG})
@@ -128,14 +128,14 @@ def language(notebook: Json) -> str:
 
 
 def code(notebook: Json) -> list[tuple[str, str]]:
-    """Id and text of every code cell but the drawn ones: what their outputs depend on."""
-    trained = (cell for cell in cells(notebook, "code") if DRAWN_TAG not in tags(cell))
+    """Id and text of every code cell but the standalone ones: what their outputs depend on."""
+    trained = (cell for cell in cells(notebook, "code") if STANDALONE_TAG not in tags(cell))
     return [(cell["id"], source(cell)) for cell in trained]
 
 
-def drawn(notebook: Json) -> list[Json]:
-    """The code cells that show what the package draws."""
-    return [cell for cell in cells(notebook, "code") if DRAWN_TAG in tags(cell)]
+def standalone(notebook: Json) -> list[Json]:
+    """The code cells that need no other."""
+    return [cell for cell in cells(notebook, "code") if STANDALONE_TAG in tags(cell)]
 
 
 def clear_outputs(notebook: Json) -> None:
@@ -147,12 +147,12 @@ def clear_outputs(notebook: Json) -> None:
 def copy_outputs(giver: Json, taker: Json) -> None:
     """Gives the code cells of `taker` the outputs that the same cells have in `giver`.
 
-    A drawn cell whose code has changed, or that is new, gets none.
+    A standalone cell whose code has changed, or that is new, gets none.
     """
     given = {cell["id"]: cell for cell in cells(giver, "code")}
     for new in cells(taker, "code"):
         old = given.get(new["id"])
-        if old and (DRAWN_TAG not in tags(new) or source(old) == source(new)):
+        if old and (STANDALONE_TAG not in tags(new) or source(old) == source(new)):
             new["outputs"], new["execution_count"] = old["outputs"], old["execution_count"]
 
 
