@@ -54,7 +54,7 @@ HELPERS := $(filter-out tests/l10n/% tests/measurements/% tests/project/% tests/
 
 test-colab:  ## Python 3.12, TensorFlow 2.19 and the widgets of Colab: lessons, panel, rehearsal
 	@PYTHON_VERSIONS=3.12 PIP_CONSTRAINT=tests/lessons/colab.txt VENV=.venv-colab ./environment.sh
-	@.venv-colab/bin/python -m pytest -n 2 -m "$(QUICK)" -k "$(ENGLISH_K) or test_estimator" \
+	@.venv-colab/bin/python -m pytest -n 2 -m "$(QUICK) or english" -k "$(ENGLISH_K) or test_estimator" \
 		$(ENGLISH) tests/estimator
 	@.venv-colab/bin/python -m pytest -m "browser and not long" $(BROWSER)
 	@.venv-colab/bin/python -m pytest -m colab $(REHEARSAL)
@@ -63,7 +63,7 @@ GENUINE_K := en- and not en-12
 GENUINE := tests/estimator/genuine.txt
 test-genuine: environment  ## TensorFlow 2.15, the last with an Estimator of its own: is all the same?
 	@PYTHON_VERSIONS="3.11 3.10" PIP_CONSTRAINT=$(GENUINE) VENV=.venv-genuine ./environment.sh
-	@.venv-genuine/bin/python -m pytest -n 2 -m "$(QUICK)" -k "not en- or ($(GENUINE_K))" $(ENGLISH) $(HELPERS)
+	@.venv-genuine/bin/python -m pytest -n 2 -m "$(QUICK) or english" -k "not en- or ($(GENUINE_K))" $(ENGLISH) $(HELPERS)
 	@$(PY) -m benchmarks.compatibility --python .venv-genuine/bin/python --python $(PY) \
 		--output .venv-genuine/compatibility
 

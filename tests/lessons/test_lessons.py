@@ -24,18 +24,23 @@ LESSONS = sorted(
     if path.parent.name != "solutions"  # tests/exercises has these
 )
 ENGLISH = [path for path in LESSONS if path.parent.name == "en"]
-TRANSLATED = {2: "ru", 4: "es", 5: "ko", 7: "zh"}  # of the lessons, those that take the least time
+TRANSLATED = {2: "ru", 4: "es", 5: "ko", 7: "zh"}  # the lessons that `make test` runs in these
 
 
 def runs_always(path: Path) -> bool:
     """Whether a lesson is executed by every run of the tests, or by the long ones only.
 
     The code is the same in all languages, to which `python -m tools.l10n check` holds it. So each
-    lesson runs in English, and one of them in each other language; the long tests run every lesson
-    in every language.
+    lesson runs in one language, and each language has a lesson; the long tests run every lesson in
+    every language, and those with other versions of TensorFlow all that are in English.
     """
     lesson, language = int(path.stem[:2]), path.parent.name
-    return language in ("en", TRANSLATED.get(lesson))
+    return language == TRANSLATED.get(lesson, "en")
+
+
+def marks(path: Path) -> list[pytest.MarkDecorator]:
+    english = [pytest.mark.english] * (path.parent.name == "en")
+    return english + [pytest.mark.long] * (not runs_always(path))
 
 
 def name(path: Path) -> str:
@@ -46,22 +51,14 @@ def test_the_lessons_are_there() -> None:
     assert [path.stem[:2] for path in ENGLISH] == [f"{k:02}" for k in range(1, len(ENGLISH) + 1)]
     assert len(ENGLISH) >= 11
     assert len(LESSONS) == 5 * len(ENGLISH)
-    assert (
-        {path.parent.name for path in LESSONS if runs_always(path)}
-        == {
-            "en",
-            *TRANSLATED.values(),
-        }
-        == {path.parent.name for path in LESSONS}
-    )
+    always = [path for path in LESSONS if runs_always(path)]
+    assert [path.stem for path in ENGLISH] == sorted(path.stem for path in always)
+    assert {path.parent.name for path in LESSONS} == {path.parent.name for path in always}
 
 
 @pytest.mark.parametrize(
     "path",
-    [
-        pytest.param(path, id=name(path), marks=[] if runs_always(path) else pytest.mark.long)
-        for path in LESSONS
-    ],
+    [pytest.param(path, id=name(path), marks=marks(path)) for path in LESSONS],
 )
 def test_the_lesson_runs_and_prints_what_is_stored(path: Path) -> None:
     for _again in range(TRIES.get(path.stem[:2], 1)):

@@ -17,10 +17,10 @@ KEPT_RANKS = 2  # which only the second moment touches
 
 
 def rank(item: pytest.Item) -> int:
-    """When a test comes, 0 first: units and faults, English lessons, exercises, other languages."""
+    """When a test comes, 0 first: units and faults, lessons, exercises."""
     folder, name = item.path.parent.name, item.name
     if name.startswith(LESSON):
-        return 1 if "[en-" in name else 4
+        return 1
     if folder == "exercises":
         return 2 if name.startswith("test_the_solution") else 3
     return 0
