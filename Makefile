@@ -7,8 +7,8 @@ export IN WORKERS VENV
 
 PY := $(VENV)/bin/python
 DIST ?= worksteal
-QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub
-.PHONY: run test quick catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-image test-hub lab app lint environment \
+QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub and not soak
+.PHONY: run test quick catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-soak test-image test-hub lab app lint environment \
 	update-lock offline extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
@@ -75,6 +75,9 @@ test-python:  ## another Python, make test-python OTHER=3.13: lesson 1 and the h
 test-ray:  ## Ray: one machine, and two hosts of which one is lost (as root)
 	@EXTRAS=test,ray VENV=.venv-ray ./environment.sh
 	@.venv-ray/bin/python -m pytest -m ray $(if $(RAY_K),-k "$(RAY_K)")
+
+test-soak: environment  ## five minutes of trainings, faults and stops: does anything stay?
+	@$(PY) -m pytest -m soak
 
 test-slurm: environment  ## a Slurm of two nodes, from Debian's packages (as root)
 	@$(PY) -m pytest -m slurm

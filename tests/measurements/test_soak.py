@@ -15,7 +15,7 @@ from benchmarks import soak
 from benchmarks.soak import TOLERANCE, Sample, grown
 from tests.support import ROOT
 
-LONG = pytest.mark.long
+LONG, SOAK = pytest.mark.long, pytest.mark.soak
 HELD = dict.fromkeys(TOLERANCE, 7.0)
 
 
@@ -52,7 +52,8 @@ def test_what_a_deed_leaves_behind_is_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "minutes", [pytest.param(5, id="5 minutes"), pytest.param(60, id="an hour", marks=LONG)]
+    "minutes",
+    [pytest.param(5, id="5 minutes", marks=SOAK), pytest.param(60, id="an hour", marks=LONG)],
 )
 def test_nothing_stays(minutes: float, tmp_path: Path) -> None:
     """In a process of its own: the tests' has imported TensorFlow, and holds what others left."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from helpers.errors import ConfigError
+from helpers.messages import values
 from helpers.messages.values import ARRAY, LARGE, plain, unpacked
 
 KINDS = ["?", "i1", "u8", "f2", "f4", "f8", ">i4"]
@@ -49,7 +50,9 @@ def test_what_cannot_travel_is_refused(value: Any) -> None:
         plain(value)
 
 
-@pytest.mark.parametrize("value", ["x" * 400_000_001, [[0.5] * 10_000_001] * 2])
-def test_what_is_too_large_is_refused(value: Any) -> None:
-    with pytest.raises(ConfigError, match="some 400 MB, and at most 400 MB"):
+@pytest.mark.parametrize("value", ["x" * 4_000_001, [[0.5] * 100_001] * 2])
+def test_what_is_too_large_is_refused(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert values.MOST_BYTES == 400_000_000
+    monkeypatch.setattr(values, "MOST_BYTES", 4_000_000)
+    with pytest.raises(ConfigError, match="some 4 MB, and at most 4 MB"):
         plain(value)
