@@ -5,7 +5,7 @@ from __future__ import annotations
 import selectors
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from helpers.cluster.deadlines import Deadlines, WatchClock
@@ -74,6 +74,7 @@ class Group:
       serves: whether a task only serves; the group has ended when all others have.
       deadlines: when a silence counts as a fault.
       replacements: gives lost workers a successor, where that is possible.
+      told: gives what others did to the processes since it was called last.
     """
 
     def __init__(
@@ -82,11 +83,13 @@ class Group:
         serves: Callable[[TFConfig], bool],
         deadlines: Deadlines,
         replacements: Replacements,
+        told: Callable[[], Iterable[Event]] = tuple,
     ) -> None:
         self._processes = list(processes)
         self._serves = serves
         self._deadlines = deadlines
         self._replacements = replacements
+        self._told = told
         self._clock = WatchClock()
         self._checked = 0.0  # when deadlines were looked at last
         self._heard: dict[Task, float] = {}  # a start has a deadline of its own
@@ -128,7 +131,9 @@ class Group:
                 if len(self._processes) > LARGE:
                     time.sleep(GATHER_SECONDS)
                 try:
-                    for key, _mask in selector.select(POLL_SECONDS):
+                    found = selector.select(POLL_SECONDS)
+                    yield from self._told()  # before what came of it
+                    for key, _mask in found:
                         if key.data is None:
                             raise StoppedError(_("The run was stopped."))
                         yield from self._read(key.data)
@@ -138,6 +143,7 @@ class Group:
                     self._clock.tick()
                     self._check_deadlines()
                 except Fault as fault:
+                    yield from self._told()
                     yield self._replaced(fault, selector)
 
     @property

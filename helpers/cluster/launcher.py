@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from helpers.cluster.harm import Harms
 from helpers.cluster.processes import TaskProcess
+from helpers.system.hosts import Hosts
 from helpers.system.isolation import Network
 from helpers.system.machine import share_cores, share_gpus, visible_gpus
 from helpers.system.ports import free_ports
@@ -23,8 +25,9 @@ class Launcher:
       evaluator: whether an evaluator runs beside them.
       payload: the file with the job.
       folder: where each attempt gets a folder for logs and temporary files.
-      network: the workers' own network, or None for the machine's.
+      network: the workers' own network, or None for the machine's; or a host for each task.
       keras: which Keras they import.
+      harms: what is done to them.
     """
 
     workers: int
@@ -32,18 +35,23 @@ class Launcher:
     evaluator: bool
     payload: Path
     folder: Path
-    network: Network | None
+    network: Network | Hosts | None
     keras: int
+    harms: Harms
 
     def launch(self, attempt: int) -> list[TaskProcess]:
         """Starts one process for each task, all or none, on ports that are free now."""
-        coordinator = self.ps > 0
-        ports = free_ports(coordinator + self.workers + self.ps)
-        addresses = [f"127.0.0.1:{port}" for port in ports]
-        configs = build(addresses, chief=coordinator, ps=self.ps, evaluator=self.evaluator)
+        configs = build(self._addresses(), chief=self.ps > 0, ps=self.ps, evaluator=self.evaluator)
         folder = self.folder / f"attempt-{attempt}"
         folder.mkdir()
         return self._start(configs, folder)
+
+    def _addresses(self) -> list[str]:
+        """Where chief, workers and parameter servers will listen."""
+        count = (self.ps > 0) + self.workers + self.ps
+        if isinstance(self.network, Hosts):
+            return self.network.addresses[:count]
+        return [f"127.0.0.1:{port}" for port in free_ports(count)]
 
     def _start(self, configs: Sequence[TFConfig], folder: Path) -> list[TaskProcess]:
         shares = share_cores(self.workers)
@@ -72,9 +80,16 @@ class Launcher:
             log,
             cores,
             gpus=self._gpus(config.task),
-            network=self.network,
+            network=self._network(config),
             keras=self.keras,
+            delay=self.harms.renewed(str(config.task)),
         )
+
+    def _network(self, config: TFConfig) -> Network | None:
+        if isinstance(self.network, Hosts):
+            tasks = config.tasks
+            return self.network.networks[tasks.index(config.task) if config.task in tasks else -1]
+        return self.network
 
     def _gpus(self, task: Task) -> str | None:
         """Those that a worker computes on; no other task needs one. None if there are none."""

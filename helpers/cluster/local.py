@@ -11,6 +11,7 @@ from typing import Any
 from helpers.cluster.base import MAX_RESTARTS, STEP_TIMEOUT_SECONDS, Cluster
 from helpers.cluster.deadlines import Deadlines, default_start_timeout
 from helpers.cluster.fork_client import can_fork
+from helpers.cluster.harm import Harms
 from helpers.cluster.launcher import Launcher
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.readiness import get_ready, is_getting_ready
@@ -26,9 +27,11 @@ from helpers.strategies import (
     check_collective,
     check_strategy,
 )
+from helpers.system.hosts import Hosts, check_hosts
 from helpers.system.isolation import Network, check_bandwidth
 from helpers.system.keras_choice import check_keras_3
 from helpers.system.machine import most_processes
+from helpers.tf_config import CHIEF, EVALUATOR, PS, WORKER
 
 
 class LocalCluster(Cluster):
@@ -55,7 +58,9 @@ class LocalCluster(Cluster):
       isolated: whether the workers get a network of their own, where the machine permits one
         (see SECURITY.md). Say False if your functions need the network.
       bandwidth: bits per second that the workers' own network carries, all of them together;
-        as many as it can by default.
+        as many as it can by default. With hosts, what each one's cable carries, each way.
+      hosts: whether each task gets a network of its own, with an address of its own, joined to
+        the others by a switch, as if each ran on a machine of its own; so that it can be cut off.
 
     From the first one on, where that is safe, a process of this program imports TensorFlow;
     workers are forked from it.
@@ -78,6 +83,7 @@ class LocalCluster(Cluster):
         step_timeout: float = STEP_TIMEOUT_SECONDS,
         isolated: bool = True,
         bandwidth: float | None = None,
+        hosts: bool = False,
     ) -> None:
         check_count("workers", workers)
         if ps:
@@ -87,6 +93,8 @@ class LocalCluster(Cluster):
         check_strategy(strategy, workers, ps)
         check_collective(collective, workers)
         check_bandwidth(bandwidth, isolated=isolated)
+        if hosts:
+            check_hosts(isolated=isolated)
         if strategy not in ONE_PROCESS:
             _check_room(workers)
         if start_timeout is None:
@@ -96,6 +104,8 @@ class LocalCluster(Cluster):
         self.ps = int(strategy == PARAMETER_SERVER) if ps is None else ps
         self.isolated = isolated
         self.bandwidth = bandwidth
+        self.hosts = hosts
+        self._harms = Harms(self._tasks(evaluator=True))
         self._lock = threading.Lock()  # of the two below
         self._running = False
         self._supervisor: Supervisor | None = None
@@ -155,6 +165,10 @@ class LocalCluster(Cluster):
             if self._supervisor and self._running:
                 self._supervisor.stop()
 
+    def harm(self, deed: str, task: str, **how: Any) -> None:
+        """Does to a process what the world does to one; at once, from any thread."""
+        self._harms.do(deed, task, how)
+
     def _state(self) -> str:
         if is_getting_ready() and not self._at_work.locked():
             return _("its workers are being got ready")
@@ -172,14 +186,24 @@ class LocalCluster(Cluster):
     ) -> Generator[Event, None, None]:
         payload = folder / "payload.pkl"
         job.save(payload)
-        network = Network.create(self.bandwidth) if self.isolated else None
-        processes = 1 if self.strategy in ONE_PROCESS else self.workers
+        tasks = self._tasks(evaluator=job.has_evaluator)
+        network = self._network(len(tasks))
         launcher = Launcher(
-            processes, self.ps, job.has_evaluator, payload, folder, network, job.keras
+            self._worker_processes,
+            self.ps,
+            job.has_evaluator,
+            payload,
+            folder,
+            network,
+            job.keras,
+            self._harms,
         )
         supervisor = Supervisor(launcher, job.serves, deadlines, self.max_restarts)
         with self._lock:
             self._supervisor, self._running = supervisor, True
+        self._harms.begin(
+            tasks, lambda: supervisor.processes, network if isinstance(network, Hosts) else None
+        )
         try:
             with closing(supervisor.run()) as events:
                 yield from events
@@ -187,8 +211,24 @@ class LocalCluster(Cluster):
             with self._lock:
                 self._running = False
                 supervisor.close()
+            self._harms.end()
             if network:
                 network.close()
+
+    def _network(self, tasks: int) -> Network | Hosts | None:
+        if self.hosts:
+            return Hosts.create(tasks, self.bandwidth)
+        return Network.create(self.bandwidth) if self.isolated else None
+
+    @property
+    def _worker_processes(self) -> int:
+        return 1 if self.strategy in ONE_PROCESS else self.workers
+
+    def _tasks(self, *, evaluator: bool) -> list[str]:
+        """The names of a run's tasks, in the order of `TFConfig.tasks`, the evaluator last."""
+        counts = {CHIEF: self.ps > 0, WORKER: self._worker_processes, PS: self.ps}
+        counts |= {EVALUATOR: evaluator}
+        return [f"{job} {index}" for job, count in counts.items() for index in range(count)]
 
 
 def _check_room(workers: int) -> None:

@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from helpers.cluster.fork_client import Start, can_fork, fork
+from helpers.cluster.fork_client import ForkedProcess, Start, can_fork, fork
 from helpers.i18n import LANGUAGE, _, language
 from helpers.messages.events import EVENT_FD, Event, decode
 from helpers.system import keras_choice, orphans
@@ -77,6 +79,88 @@ class SpawnedProcess(subprocess.Popen[bytes]):
         self.stdin.close()
 
 
+class LateProcess:
+    """A process that begins some seconds late, unless it is ended before.
+
+    Args:
+      start: what it will be given.
+    """
+
+    def __init__(self, start: Start, seconds: float) -> None:
+        self._start = replace(start, log=os.dup(start.log), events=os.dup(start.events))
+        self._process: ForkedProcess | SpawnedProcess | None = None
+        self._returncode: int | None = None  # of one that never began
+        self._lock = threading.Lock()
+        self._decided = threading.Event()
+        self._timer = threading.Timer(seconds, self._begin)
+        self._timer.daemon = True
+        self._timer.start()
+
+    @property
+    def pid(self) -> int:
+        """As `ForkedProcess.pid`."""
+        self._decided.wait()
+        if self._process is None:
+            raise ProcessLookupError("ended before it began")
+        return self._process.pid
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is yet to begin."""
+        return not self._decided.is_set()
+
+    def poll(self) -> int | None:
+        """As `ForkedProcess.poll`."""
+        return self._process.poll() if self._process else self._returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """As `ForkedProcess.wait`."""
+        if not self._decided.wait(timeout):
+            raise subprocess.TimeoutExpired("helpers.worker", timeout or 0)
+        if self._process:
+            return self._process.wait(timeout)
+        assert self._returncode is not None
+        return self._returncode
+
+    def signal(self, number: int) -> None:
+        """As `ForkedProcess.signal`; one that is yet to begin heeds nothing but SIGKILL."""
+        if number == signal.SIGKILL:
+            self._decide(-number)
+        if self._process:
+            self._process.signal(number)
+
+    def close(self) -> None:
+        """As `ForkedProcess.close`."""
+        self.signal(signal.SIGKILL)
+        if self._process:
+            self._process.close()
+
+    def _begin(self) -> None:
+        self._decide(None)
+
+    def _decide(self, returncode: int | None) -> None:
+        """Has it begin or, with a return code, never begin; whoever comes first decides."""
+        with self._lock:
+            if self._decided.is_set():
+                return
+            self._timer.cancel()
+            self._returncode = returncode
+            try:
+                if returncode is None:
+                    self._process = begin(self._start)
+            except OSError:
+                self._returncode = 1
+            finally:
+                os.close(self._start.log)
+                os.close(self._start.events)
+                self._decided.set()
+
+
+def begin(start: Start) -> ForkedProcess | SpawnedProcess:
+    """Starts a worker, in the way of this machine."""
+    return fork(start) if can_fork() else SpawnedProcess(start)
+
+
 class TaskProcess:
     """A started task: its own session, its own event pipe, its own log file.
 
@@ -94,6 +178,7 @@ class TaskProcess:
       gpus: those it sees, as CUDA_VISIBLE_DEVICES names them; None for all.
       network: the workers' own, or None for the machine's.
       keras: the Keras it imports.
+      delay: seconds by which it begins late.
     """
 
     def __init__(
@@ -106,6 +191,7 @@ class TaskProcess:
         gpus: str | None = None,
         network: Network | None = None,
         keras: int = 2,
+        delay: float = 0.0,
     ) -> None:
         self.config = config
         self.log = log
@@ -121,7 +207,7 @@ class TaskProcess:
                     writer,
                     network.descriptors if network else [],
                 )
-                self._process = fork(start) if can_fork() else SpawnedProcess(start)
+                self._process = LateProcess(start, delay) if delay else begin(start)
         except BaseException:
             os.close(reader)
             raise
@@ -139,6 +225,12 @@ class TaskProcess:
     def pid(self) -> int:
         """The process id, also of its process group."""
         return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has begun, and not ended."""
+        waits = isinstance(self._process, LateProcess) and self._process.waits
+        return not waits and self._process.poll() is None
 
     def fileno(self) -> int:
         """The event pipe, for `select`."""

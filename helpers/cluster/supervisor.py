@@ -75,7 +75,8 @@ class Supervisor:
         for attempt in itertools.count():
             replacements = Replacements(self._launcher.replace, self._max_restarts)
             processes = self._launcher.launch(attempt)
-            group = Group(processes, self._serves, self._deadlines, replacements)
+            told = self._launcher.harms.told
+            group = Group(processes, self._serves, self._deadlines, replacements, told)
             self._group = group
             try:
                 with closing(group):

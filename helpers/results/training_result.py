@@ -12,6 +12,7 @@ from helpers.i18n import _, join_phrases, ngettext, number
 from helpers.messages import words
 from helpers.messages.events import Event, Kind
 from helpers.results.history import Evaluation, Point, attempts
+from helpers.results.story import Story
 from helpers.strategies import MULTI_WORKER, training_tasks, way_of_exchange
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class TrainingResult:
       resumed_at: for each attempt, the global step it began with.
       notices: what the reader should know besides, in sentences.
       strategy: the name of the `tf.distribute` strategy.
+      story: what was done to the processes or befell them, how it was noticed, how it went on.
     """
 
     workers: int
@@ -56,6 +58,7 @@ class TrainingResult:
     resumed_at: dict[int, int] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     strategy: str = MULTI_WORKER
+    story: Story = field(default_factory=Story)
 
     def __post_init__(self) -> None:
         if not self.history:  # in their order, whoever reports first
@@ -71,6 +74,7 @@ class TrainingResult:
     def add(self, event: Event) -> None:
         """Takes in one event of the supervisor."""
         self.seconds = event["time"] - self.started
+        self.story.add(event, self.seconds)
         match event["event"]:
             case Kind.STARTED if not event["isolated"]:
                 self._notice(_("The workers' ports are open to the network; see SECURITY.md."))
