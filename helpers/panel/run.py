@@ -55,6 +55,11 @@ class TaskStatus:
         return Status.LOST if time.monotonic() < self.lost_until else self.status
 
     @property
+    def trains(self) -> bool:
+        """Whether it makes steps: no server, no evaluator."""
+        return not self.name.startswith((PS, EVALUATOR))
+
+    @property
     def address(self) -> str | None:
         """Where it listens, once that is known."""
         return self.config.address if self.config else None

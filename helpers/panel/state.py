@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from traitlets import (
@@ -30,6 +31,7 @@ from helpers.cluster.processes import TaskProcess
 from helpers.errors import ClusterError, ConfigError, StoppedError, unknown_choice
 from helpers.i18n import _, ngettext, number
 from helpers.messages.events import Event
+from helpers.panel import scenarios
 from helpers.panel.code import training_code
 from helpers.panel.interrupts import on_idle_interrupt
 from helpers.panel.run import Run, RunRecord, TaskStatus, planned_tasks
@@ -37,6 +39,7 @@ from helpers.panel.status import Status
 from helpers.params import DEFAULT_PARAMS
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import COLLECTIVES, MULTI_WORKER, ONE_DEVICE, STRATEGIES
+from helpers.system.hosts import are_permitted
 from helpers.system.machine import cores, free_memory, needed_memory, nvidia_gpus
 
 CHOICES = (
@@ -47,7 +50,10 @@ CHOICES = (
     "learning_rate",
     "epochs",
     "evaluator",
+    "scenario",
 )
+# Seconds: nobody watches a frozen group for half a minute; but a first step may take its time.
+SILENCE, STANDSTILL = 4.0, 10.0
 SAVE_STEPS = 100  # a killed worker costs a reader two seconds of training, not five
 END_SECONDS = 10.0  # a stopped group is gone in 0.2 s
 
@@ -65,6 +71,9 @@ class PanelState(HasTraits):
       strategy, workers, collective, batch_size, learning_rate, epochs: as `LocalCluster` and
         its `train` take them; `batch_size` is per worker.
       evaluator: whether a process of its own evaluates beside the training.
+      scenario: of `helpers.panel.scenarios`, what befalls the training by itself.
+      laboratory: whether processes can be harmed: then silence counts as a fault sooner, and each
+        process has a network of its own, where the machine permits it.
       status: IDLE, RUNNING, STOPPING, DONE, STOPPED or FAILED; observers are called in the
         thread that changes it.
       error: what ended a failed or stopped run.
@@ -79,6 +88,7 @@ class PanelState(HasTraits):
     learning_rate = Float(DEFAULT_PARAMS["learning_rate"], min=1e-6, max=1e6)
     epochs = Int(1, min=1, max=2**31 - 1)
     evaluator = Bool(False)
+    scenario = Enum([scenarios.NONE, *scenarios.SCENARIOS], scenarios.NONE)
     status = UseEnum(Status, default_value=Status.IDLE)
     error = Instance(BaseException, allow_none=True)
 
@@ -86,9 +96,12 @@ class PanelState(HasTraits):
         self,
         model_fn: Callable[..., Any] = deferred.model_fn,
         input_fn: Callable[..., Any] = deferred.input_fn,
+        *,
+        laboratory: bool = False,
         **choices: Any,
     ) -> None:
         super().__init__()
+        self.laboratory = laboratory
         self.model_fn = model_fn
         self.input_fn = input_fn
         self.run: Run | None = None
@@ -198,7 +211,7 @@ class PanelState(HasTraits):
                 if reason := self.why_not(name, getattr(self, name)):
                     raise ConfigError(reason)
             self._forget()
-            cluster = LocalCluster(self.workers, strategy=self.strategy, collective=self.collective)
+            cluster = self._new_cluster()
             result = TrainingResult.begun(self.strategy, self.workers, self.collective)
             run = Run(result, self._planned(self.workers), self.batch_size)
             self._cluster, self.run = cluster, run
@@ -215,6 +228,16 @@ class PanelState(HasTraits):
             self.status = Status.STOPPING
             run.stopping = True
             cluster.stop()  # before the first process runs this does nothing: see _on_event
+
+    def harm(self, deed: str, task: str, **how: float) -> None:
+        """Does to a process of the run what `LocalCluster.harm` does.
+
+        Raises:
+          ConfigError, ClusterError: as it does.
+        """
+        if not self._cluster:
+            raise ClusterError(_("No training has been started. Call start() first."))
+        self._cluster.harm(deed, task, **how)
 
     def kill(self, task: str) -> None:
         """Sends SIGKILL to the process of a task, as "worker 1"; the group will restart."""
@@ -279,6 +302,16 @@ class PanelState(HasTraits):
             self._thread.join()
         return self._ended.is_set()
 
+    def _new_cluster(self) -> LocalCluster:
+        hosts = self.laboratory and are_permitted()
+        cluster = LocalCluster(
+            self.workers, strategy=self.strategy, collective=self.collective, hosts=hosts
+        )
+        if self.laboratory:
+            sooner = replace(cluster.deadlines, silence=SILENCE, progress=STANDSTILL)
+            cluster.deadlines = sooner
+        return cluster
+
     def _planned(self, workers: int) -> list[TaskStatus]:
         return planned_tasks(workers, evaluator=self.evaluator, strategy=self.strategy)
 
@@ -299,9 +332,12 @@ class PanelState(HasTraits):
     def _train(self, cluster: LocalCluster, run: Run, options: dict[str, Any]) -> None:
         status = Status.FAILED
         error: Exception | None = None
+        trained = [task.name for task in run.tasks if task.trains]
+        play = scenarios.begin(self.scenario, trained, cluster.harm)
 
         def on_event(event: Event) -> None:
             run.add(event, cluster.processes)
+            play(event)
             if run.stopping:  # it was asked for before there was a process to stop
                 cluster.stop()
 

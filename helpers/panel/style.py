@@ -59,6 +59,16 @@ STYLE = """<style>
 .mwl-error { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 16em; overflow: auto;
   margin: 6px 0 0; padding: 8px 10px; border-left: 3px solid #d64545; font-size: 12px;
   background: var(--mwl-ground); color: inherit; }
+.mwl-laboratory { border-top: 1px solid var(--mwl-line); margin-top: 12px; padding-top: 10px;
+  overflow: visible; }
+.mwl-subtitle { font-weight: 600; font-size: 14px; padding-bottom: 6px; }
+.mwl-deeds { align-items: end; overflow: visible; }
+.mwl-deeds .jupyter-button { height: 30px; line-height: 28px; width: auto; margin: 0;
+  padding: 0 14px; }
+.mwl-asked { padding: 10px 0 4px; max-width: 70em; }
+.mwl-story { padding-top: 10px; }
+.mwl-story ol { margin: 8px 0 0; padding-left: 24px; }
+.mwl-story li { margin: 2px 0; }
 .mwl-many { max-height: 420px; overflow: auto; }
 .mwl-task { align-items: center; overflow: visible; }
 .mwl-task .jupyter-button { width: auto; min-width: 64px; height: 26px; line-height: 24px;

@@ -23,9 +23,11 @@ from helpers.panel import curves
 from helpers.panel import html as texts
 from helpers.panel.cluster_picture import MOST_BOXES, cluster_picture
 from helpers.panel.form import ChoiceForm
-from helpers.panel.run import TaskStatus
+from helpers.panel.laboratory import Laboratory, lines
+from helpers.panel.run import Run, TaskStatus
 from helpers.panel.state import CHOICES, PanelState
 from helpers.panel.status import Status
+from helpers.panel.story_picture import story_picture
 from helpers.panel.style import STYLE
 from helpers.panel.widgets import TaskRow, close_with_parts
 from helpers.results.progress import in_notebook
@@ -45,7 +47,9 @@ class Panel(widgets.VBox):
 
     Args:
       model_fn, input_fn: what to train; by default the package's.
-      choices: of `PanelState`: workers, collective, batch_size, learning_rate, epochs, evaluator.
+      laboratory: whether it has a fault laboratory, in which processes can be harmed.
+      choices: of `PanelState`: workers, collective, batch_size, learning_rate, epochs, evaluator,
+        scenario.
 
     Attributes:
       state: the `PanelState` behind it.
@@ -55,9 +59,11 @@ class Panel(widgets.VBox):
         self,
         model_fn: Callable[..., Any] = deferred.model_fn,
         input_fn: Callable[..., Any] = deferred.input_fn,
+        *,
+        laboratory: bool = False,
         **choices: Any,
     ) -> None:
-        self.state = PanelState(model_fn, input_fn, **choices)
+        self.state = PanelState(model_fn, input_fn, laboratory=laboratory, **choices)
         get_ready()
         self._lock = threading.RLock()
         self._painter: threading.Thread | None = None
@@ -128,6 +134,8 @@ class Panel(widgets.VBox):
             self.form.paint()
             self._paint_actions()
             self._paint_tasks()
+            if self.laboratory:
+                self.laboratory.paint(steerable=self._steerable)
             self._paint_pictures()
 
     def __repr__(self) -> str:
@@ -150,8 +158,15 @@ class Panel(widgets.VBox):
         if run and not self.state.busy:
             lines = texts.headline(run.result, run.batch_size)
             poster = curves.poster(run.result, run.tasks, lines)
-            bundle["text/html"] = image(poster, " · ".join(lines))
+            bundle["text/html"] = image(poster, " · ".join(lines)) + self._told(run)
         return bundle
+
+    def _told(self, run: Run) -> str:
+        """The story of a finished run in the laboratory; nothing without one."""
+        if not self.laboratory:
+            return ""
+        picture = story_picture(run.result, [task.name for task in run.tasks])
+        return picture._repr_html_() + lines(run.result.story)
 
     def _finish(self) -> None:
         """Waits for the last repaint, and leaves the picture of the run in the notebook."""
@@ -163,11 +178,17 @@ class Panel(widgets.VBox):
         elif self.state.run:  # a program, where what was shown cannot change
             print(self)
 
+    @property
+    def _steerable(self) -> bool:
+        """Whether a run is at work, and the kernel hears the buttons meanwhile."""
+        return self.state.status == Status.RUNNING and not self._blocking
+
     def _make_widgets(self) -> None:
         self.form = ChoiceForm(self.state, self.paint)
         self.run_button = widgets.Button(icon="play")
         self.stop_button = widgets.Button(icon="stop")
         self.tasks = widgets.VBox()
+        self.laboratory = Laboratory(self.state) if self.state.laboratory else None
         self.code_button = widgets.ToggleButton(icon="code")
         self.code_button.add_class("mwl-quiet")
         names = "title summary message cluster charts runs code"
@@ -182,7 +203,7 @@ class Panel(widgets.VBox):
         html = self.html
         upper = [widgets.HTML(STYLE), html["title"], self.form, actions, html["message"]]
         lower = [html["cluster"], html["charts"], html["runs"], self.code_button, html["code"]]
-        return [*upper, self.tasks, *lower]
+        return [*upper, self.tasks, *filter(None, [self.laboratory]), *lower]
 
     def _link(self) -> None:
         self.run_button.on_click(lambda _button: self._press_run())
@@ -235,11 +256,10 @@ class Panel(widgets.VBox):
             )
         run = self.state.run
         total = run.result.total_steps if run else None
-        steerable = self.state.status == Status.RUNNING and not self._blocking
         processes = self.state.processes
         for row, task in zip(rows, tasks, strict=True):
             process = processes.get(task.name)
-            alive = steerable and process is not None and not process.at_end
+            alive = self._steerable and process is not None and not process.at_end
             log = process.log_tail(LOG_LINES) if process and row.unfolded else ""
             row.paint(task, total, alive=alive, log=log)
 

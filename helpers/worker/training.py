@@ -26,6 +26,13 @@ from helpers.worker.tensorflow_patches import (
     translated,
 )
 
+CANNOT_WRITE = (
+    tf.errors.ResourceExhaustedError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.OutOfRangeError,  # what TensorFlow makes of EFBIG, "File too large"
+    IndexError,  # and the thread that writes summaries of that
+)
+
 
 def train(job: EstimatorJob, context: WorkerContext) -> None:
     """Trains, or evaluates, as the task of `context` demands.
@@ -43,9 +50,9 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
         said, _frames = split_graph_error(error.message)
         message = _("A data file is damaged: {reason}").format(reason=said)
         raise DataError(found or message) from None
-    except (tf.errors.ResourceExhaustedError, tf.errors.PermissionDeniedError) as error:
+    except CANNOT_WRITE as error:
         # A graph's error is a page; the line with the file says "…; No space left on device".
-        reason = next((line for line in error.message.splitlines() if job.model_dir in line), None)
+        reason = next((line for line in str(error).splitlines() if job.model_dir in line), None)
         if reason is None:
             raise  # out of memory, for instance
         message = _(
