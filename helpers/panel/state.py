@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import threading
 import weakref
@@ -11,67 +10,37 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from traitlets import (
-    Bool,
-    Enum,
-    Float,
-    HasTraits,
-    Instance,
-    Int,
-    TraitError,
-    UseEnum,
-    observe,
-    validate,
-)
+from traitlets import Instance, UseEnum
 
 from helpers import deferred
-from helpers.cluster.fork_client import can_fork
 from helpers.cluster.local import LocalCluster
 from helpers.cluster.processes import TaskProcess
-from helpers.errors import ClusterError, ConfigError, StoppedError, unknown_choice
-from helpers.i18n import _, ngettext, number
+from helpers.errors import ClusterError, ConfigError, StoppedError
+from helpers.i18n import _
 from helpers.messages.events import Event
 from helpers.panel import scenarios
-from helpers.panel.code import training_code
+from helpers.panel.choices import CHOICES, Choices
 from helpers.panel.interrupts import on_idle_interrupt
-from helpers.panel.run import Run, RunRecord, TaskStatus, planned_tasks
+from helpers.panel.run import Run, RunRecord, TaskStatus
 from helpers.panel.status import Status
-from helpers.params import DEFAULT_PARAMS
 from helpers.results.training_result import TrainingResult
-from helpers.strategies import COLLECTIVES, MULTI_WORKER, ONE_DEVICE, STRATEGIES
 from helpers.system.hosts import are_permitted
-from helpers.system.machine import cores, free_memory, needed_memory, nvidia_gpus
 
-CHOICES = (
-    "strategy",
-    "workers",
-    "collective",
-    "batch_size",
-    "learning_rate",
-    "epochs",
-    "evaluator",
-    "scenario",
-)
 # Seconds: nobody watches a frozen group for half a minute; but a first step may take its time.
 SILENCE, STANDSTILL = 4.0, 10.0
-SAVE_STEPS = 100  # a killed worker costs a reader two seconds of training, not five
 END_SECONDS = 10.0  # a stopped group is gone in 0.2 s
 
 _states: weakref.WeakSet[PanelState] = weakref.WeakSet()
 _starting = threading.RLock()
 
 
-class PanelState(HasTraits):
-    """Choices, actions and results of a panel.
+class PanelState(Choices):
+    """What a panel does with its choices, and what comes of it.
 
     One training runs at a time in a process: starting another, here or in a second
     `PanelState`, stops the first.
 
     Attributes:
-      strategy, workers, collective, batch_size, learning_rate, epochs: as `LocalCluster` and
-        its `train` take them; `batch_size` is per worker.
-      evaluator: whether a process of its own evaluates beside the training.
-      scenario: of `helpers.panel.scenarios`, what befalls the training by itself.
       laboratory: whether processes can be harmed: then silence counts as a fault sooner, and each
         process has a network of its own, where the machine permits it.
       status: IDLE, RUNNING, STOPPING, DONE, STOPPED or FAILED; observers are called in the
@@ -81,14 +50,6 @@ class PanelState(HasTraits):
       records: the finished runs of this session.
     """
 
-    strategy = Enum(STRATEGIES, STRATEGIES[0])
-    workers = Int(2, min=1, max=1024)
-    collective = Enum(COLLECTIVES, "AUTO")
-    batch_size = Int(DEFAULT_PARAMS["batch_size"], min=1, max=2**31 - 1)
-    learning_rate = Float(DEFAULT_PARAMS["learning_rate"], min=1e-6, max=1e6)
-    epochs = Int(1, min=1, max=2**31 - 1)
-    evaluator = Bool(False)
-    scenario = Enum([scenarios.NONE, *scenarios.SCENARIOS], scenarios.NONE)
     status = UseEnum(Status, default_value=Status.IDLE)
     error = Instance(BaseException, allow_none=True)
 
@@ -100,10 +61,8 @@ class PanelState(HasTraits):
         laboratory: bool = False,
         **choices: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(model_fn, input_fn)
         self.laboratory = laboratory
-        self.model_fn = model_fn
-        self.input_fn = input_fn
         self.run: Run | None = None
         self.records: list[RunRecord] = []
         self.result: TrainingResult | None = None
@@ -113,21 +72,6 @@ class PanelState(HasTraits):
         self.choose(**choices)
         stop_all()
         _states.add(self)
-
-    @validate("learning_rate")
-    def _check_number(self, proposal: Any) -> float:
-        """Refuses "not a number", which is neither below a bound nor above one."""
-        if math.isnan(proposal["value"]):
-            raise TraitError(_("it is not a number."))
-        return proposal["value"]
-
-    @observe("strategy")
-    def _fit_the_strategy(self, change: Any) -> None:
-        """Takes back what the new strategy cannot have."""
-        if self.why_not("collective", self.collective):
-            self.collective = "AUTO"
-        if self.strategy == ONE_DEVICE:
-            self.workers = 1
 
     @property
     def busy(self) -> bool:
@@ -139,64 +83,7 @@ class PanelState(HasTraits):
         """The tasks of the present or last run, or those that the choices would give."""
         if self.run:
             return self.run.tasks
-        return self._planned(self.workers)
-
-    def choose(self, **choices: Any) -> None:
-        """Sets several choices.
-
-        Raises:
-          ConfigError: a name or a value is unknown.
-        """
-        for name, value in choices.items():
-            if name not in CHOICES:
-                raise unknown_choice("choice", name, CHOICES)
-            try:
-                setattr(self, name, value)
-            except Exception as error:  # traitlets' TraitError and what comparing may raise
-                message = _("{name}={value!r} cannot be: {error}")
-                raise ConfigError(message.format(name=name, value=value, error=error)) from None
-
-    def why_not(self, name: str, value: Any) -> str | None:
-        """Why this machine cannot run a choice; None when it can."""
-        if name == "collective" and value == "NCCL" and (gpus := nvidia_gpus()) < self.workers:
-            return _("NCCL needs an NVIDIA GPU for each worker; GPUs found: {count}.").format(
-                count=gpus
-            )
-        if name == "collective" and value != "AUTO" and self.strategy != MULTI_WORKER:
-            return _("{strategy} has no collective to choose.").format(strategy=self.strategy)
-        if name == "workers" and value > 1:
-            if self.strategy == ONE_DEVICE:
-                return _("OneDeviceStrategy trains on one device.")
-            free = free_memory()
-            need = needed_memory(len(self._planned(value)), forked=can_fork())
-            if free is not None and free < need:
-                return _(
-                    "{value} workers need about {need} GB of memory; {free} GB are free."
-                ).format(
-                    value=value, need=number(need / 1e9, ".1f"), free=number(free / 1e9, ".1f")
-                )
-        return None
-
-    def notes(self) -> list[str]:
-        """What a reader should know before choosing, beyond what is impossible."""
-        if self.workers <= (count := cores()):
-            return []
-        return [
-            ngettext(
-                "This machine has {count} core: its workers share it, and go no faster together.",
-                "This machine has {count} cores: more workers share them, and go no faster.",
-                count,
-            ).format(count=count)
-        ]
-
-    def code(self) -> str:
-        """Python code that trains with the same choices, and runs as it stands."""
-        group: dict[str, Any] = {"workers": self.workers}
-        if self.strategy == MULTI_WORKER:
-            group["collective"] = self.collective
-        else:
-            group["strategy"] = self.strategy
-        return training_code(group, self._train_options(), self.model_fn, self.input_fn)
+        return self.planned(self.workers)
 
     def start(self, **choices: Any) -> None:
         """Begins a training in a thread of its own, and returns; one that runs is stopped first.
@@ -213,11 +100,11 @@ class PanelState(HasTraits):
             self._forget()
             cluster = self._new_cluster()
             result = TrainingResult.begun(self.strategy, self.workers, self.collective)
-            run = Run(result, self._planned(self.workers), self.batch_size)
+            run = Run(result, self.planned(self.workers), self.batch_size)
             self._cluster, self.run = cluster, run
             self.status = Status.RUNNING
             self._ended.clear()
-            arguments = (cluster, run, self._train_options())
+            arguments = (cluster, run, self.train_options())
             self._thread = threading.Thread(target=self._train, args=arguments, daemon=True)
             self._thread.start()
 
@@ -312,22 +199,10 @@ class PanelState(HasTraits):
             cluster.deadlines = sooner
         return cluster
 
-    def _planned(self, workers: int) -> list[TaskStatus]:
-        return planned_tasks(workers, evaluator=self.evaluator, strategy=self.strategy)
-
     def _forget(self) -> None:
         """Deletes what the last run has left on disk."""
         self.close()
         self.result = self.error = None
-
-    def _train_options(self) -> dict[str, Any]:
-        """The choices as keyword arguments of `LocalCluster.train`."""
-        options: dict[str, Any] = {
-            "epochs": self.epochs,
-            "params": {"batch_size": self.batch_size, "learning_rate": self.learning_rate},
-            "save_checkpoints_steps": SAVE_STEPS,
-        }
-        return options | ({"evaluate": "beside"} if self.evaluator else {})
 
     def _train(self, cluster: LocalCluster, run: Run, options: dict[str, Any]) -> None:
         status = Status.FAILED

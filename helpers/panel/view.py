@@ -21,11 +21,12 @@ from helpers.i18n import _
 from helpers.messages import words
 from helpers.panel import curves
 from helpers.panel import html as texts
+from helpers.panel.choices import CHOICES
 from helpers.panel.cluster_picture import MOST_BOXES, cluster_picture
 from helpers.panel.form import ChoiceForm
 from helpers.panel.laboratory import Laboratory, lines
 from helpers.panel.run import Run, TaskStatus
-from helpers.panel.state import CHOICES, PanelState
+from helpers.panel.state import PanelState
 from helpers.panel.status import Status
 from helpers.panel.story_picture import story_picture
 from helpers.panel.style import STYLE

@@ -19,8 +19,9 @@ from helpers.cluster.group import Group, Replacements
 from helpers.errors import ConfigError
 from helpers.messages.events import FIELDS, Event, decode
 from helpers.messages.failures import readers_traceback
+from helpers.panel.choices import CHOICES
 from helpers.panel.run import Run, planned_tasks
-from helpers.panel.state import CHOICES, PanelState
+from helpers.panel.state import PanelState
 from helpers.results.training_result import TrainingResult
 from helpers.tf_config import TFConfig
 from tests.support.l10n_project import LESSON, code_cell, make_project, text_cell

@@ -16,7 +16,7 @@ import pytest
 from traitlets import TraitError
 
 from helpers.errors import ClusterError, ConfigError, StoppedError
-from helpers.panel import state as panel_state
+from helpers.panel import choices as panel_choices
 from helpers.panel.run import Run, RunRecord, planned_tasks, speed_ups
 from helpers.panel.state import PanelState
 from helpers.panel.status import Status
@@ -208,7 +208,7 @@ def test_a_choice_that_cannot_be_is_refused(state: PanelState, name: str, value:
 def test_nccl_without_a_gpu_is_refused_with_the_reason(
     state: PanelState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(panel_state, "nvidia_gpus", lambda: 0)
+    monkeypatch.setattr(panel_choices, "nvidia_gpus", lambda: 0)
     with pytest.raises(ConfigError, match="GPU"):
         state.start(collective="NCCL")
     assert state.why_not("collective", "RING") is None
@@ -217,8 +217,8 @@ def test_nccl_without_a_gpu_is_refused_with_the_reason(
 def test_more_workers_than_memory_are_refused_with_the_reason(
     state: PanelState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(panel_state, "can_fork", lambda: True)
-    monkeypatch.setattr(panel_state, "free_memory", lambda: 1.1e9)
+    monkeypatch.setattr(panel_choices, "can_fork", lambda: True)
+    monkeypatch.setattr(panel_choices, "free_memory", lambda: 1.1e9)
     assert state.why_not("workers", 2) is None
     assert "memory" in (state.why_not("workers", 3) or "")
     state.choose(evaluator=True)

@@ -14,10 +14,10 @@ from helpers.charts.svg import AXIS, nice
 from helpers.errors import ConfigError, StoppedError
 from helpers.i18n import number
 from helpers.panel import Panel
+from helpers.panel import choices as panel_choices
 from helpers.panel import curves as panel_pictures
 from helpers.panel import form as panel_form
 from helpers.panel import html as panel_texts
-from helpers.panel import state as panel_state
 from helpers.panel.cluster_picture import cluster_picture
 from helpers.panel.run import Run, RunRecord, planned_tasks
 from helpers.panel.status import Status
@@ -130,8 +130,8 @@ def test_a_choice_made_in_the_view_is_the_states_and_back(panel: Panel) -> None:
 def test_what_the_machine_cannot_do_is_disabled_with_the_reason(
     panel: Panel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(panel_state, "nvidia_gpus", lambda: 0)
-    monkeypatch.setattr(panel_state, "free_memory", lambda: 1.5e9)
+    monkeypatch.setattr(panel_choices, "nvidia_gpus", lambda: 0)
+    monkeypatch.setattr(panel_choices, "free_memory", lambda: 1.5e9)
     panel.paint()
     nccl = panel.form.options["collective"].buttons["NCCL"]
     four = panel.form.options["workers"].buttons[4]
