@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from helpers.i18n import _
-from helpers.i18n import gettext_noop as _noop
+from helpers.i18n import _, gettext_noop
 from helpers.messages.events import Deed, Event, Kind
 
 NONE = "none"
@@ -33,61 +32,63 @@ class Scenario(NamedTuple):
 
 # By their names, which are translated when they are shown.
 SCENARIOS: Mapping[str, Scenario] = {
-    _noop("a worker dies"): Scenario(
-        _noop(
+    gettext_noop("a worker dies"): Scenario(
+        gettext_noop(
             "At step {step}, {task} is killed. Does the training go on without it, end with an "
             "error, or begin again? If it begins again, at which step?"
         ),
         Deed.KILL,
     ),
-    _noop("a worker freezes"): Scenario(
-        _noop(
+    gettext_noop("a worker freezes"): Scenario(
+        gettext_noop(
             "At step {step}, {task} stops, and its connections stay open. Who notices, and after "
             "how many seconds?"
         ),
         Deed.FREEZE,
     ),
-    _noop("a short freeze"): Scenario(
-        _noop(
+    gettext_noop("a short freeze"): Scenario(
+        gettext_noop(
             "At step {step}, {task} stops for {seconds} seconds. What do the others do in the "
             "meantime, and how many steps are lost?"
         ),
         Deed.FREEZE,
         how={"seconds": 2},
     ),
-    _noop("a straggler"): Scenario(
-        _noop(
+    gettext_noop("a straggler"): Scenario(
+        gettext_noop(
             "From step {step} on, {task} runs at 1/{factor} of its speed. How fast is the group? "
             "Does anybody notice?"
         ),
         Deed.SLOW,
         how={"factor": 4},
     ),
-    _noop("a pulled cable"): Scenario(
-        _noop(
+    gettext_noop("a pulled cable"): Scenario(
+        gettext_noop(
             "At step {step}, the network cable of {task} is pulled. What does {task} see of it, "
             "what do the others see, and who puts an end to the waiting?"
         ),
         Deed.CUT_OFF,
     ),
-    _noop("a loose cable"): Scenario(
-        _noop(
+    gettext_noop("a loose cable"): Scenario(
+        gettext_noop(
             "At step {step}, the network cable of {task} is pulled, and plugged in again after "
             "{seconds} seconds. Is the connection lost? Is a step?"
         ),
         Deed.CUT_OFF,
         how={"seconds": 2},
     ),
-    _noop("a full disk"): Scenario(
-        _noop(
+    gettext_noop("a full disk"): Scenario(
+        gettext_noop(
             "From step {step} on, {task} cannot write to its disk. At which step does that become "
             "a fault? Can a new start help?"
         ),
         Deed.FILL_DISK,
         FIRST,
     ),
-    _noop("a late start"): Scenario(
-        _noop("{task} starts {seconds} seconds later than the others. What do they do until then?"),
+    gettext_noop("a late start"): Scenario(
+        gettext_noop(
+            "{task} starts {seconds} seconds later than the others. What do they do until then?"
+        ),
         Deed.DELAY,
         how={"seconds": 5},
     ),
