@@ -8,7 +8,7 @@ export IN WORKERS VENV
 PY := $(VENV)/bin/python
 DIST ?= worksteal
 QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub and not soak
-.PHONY: run test quick catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-soak test-image test-hub lab app lint environment \
+.PHONY: run test quick pictures catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-soak test-image test-hub lab app lint environment \
 	update-lock offline extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
@@ -90,6 +90,9 @@ test-hub:  ## JupyterHub: students and a teacher in a real Chromium, nbgrader's 
 	@[ -d .venv-hub/proxy ] || PATH="$$PWD/.venv-hub/bin:$$PATH" npm install --silent --no-fund --no-audit \
 		--prefix .venv-hub/proxy configurable-http-proxy@5.3.0
 	@.venv-hub/bin/python -m pytest -m hub $(if $(HUB_K),-k "$(HUB_K)")
+
+pictures: environment  ## every figure, experiment and panel, in five languages, light and dark
+	@$(PY) -m tools.pictures
 
 lab: environment  ## open JupyterLab on the lessons of a language
 	@$(PY) -m jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks/$(IN) \

@@ -1,0 +1,64 @@
+"""Cells that need no other: figures, experiments and questions, stored as the package shows them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+from tools.lessons import execute, notebook
+from tools.lessons.notebook import Json
+from tools.lessons.project import SOURCE, Project
+
+PROJECT = Project.load(ROOT)
+LESSONS = [domain for domain in PROJECT.notebooks if re.match(r"\d\d_", domain)]
+MOST_BYTES = 400_000
+
+
+def lessons(lang: str) -> dict[str, Json]:
+    return {domain: notebook.read(PROJECT.notebook(domain, lang)) for domain in LESSONS}
+
+
+def without_counts(outputs: list[Json]) -> list[Json]:
+    return [{k: v for k, v in output.items() if k != "execution_count"} for output in outputs]
+
+
+def test_each_lesson_has_such_cells_and_they_name_all_that_they_use() -> None:
+    for domain, lesson in lessons(SOURCE).items():
+        alone = notebook.standalone(lesson)
+        assert "questions" in [cell["id"] for cell in alone], domain
+        assert all(re.match(r"(from|import) ", notebook.source(cell)) for cell in alone), domain
+
+
+@pytest.mark.parametrize("lang", [SOURCE, *PROJECT.languages])
+def test_what_is_stored_is_what_the_package_shows(lang: str, tmp_path: Path) -> None:
+    """If this fails, a figure or a translation has changed: python -m tools.l10n build --refresh."""
+    cells = [
+        (f"{domain}: {cell['id']}", cell)
+        for domain, lesson in lessons(lang).items()
+        for cell in notebook.standalone(lesson)
+    ]
+    sources = [notebook.source(cell) for _name, cell in cells]
+    shown = execute.standalone_outputs(sources, lang, tmp_path / "all.ipynb")
+    stale = [
+        name
+        for (name, cell), outputs in zip(cells, shown, strict=True)
+        if without_counts(cell["outputs"]) != without_counts(outputs)
+    ]
+    assert not stale
+
+
+@pytest.mark.parametrize("lang", [SOURCE, *PROJECT.languages])
+def test_pictures_have_words_and_a_lesson_is_small(lang: str) -> None:
+    for domain, lesson in lessons(lang).items():
+        assert len(PROJECT.notebook(domain, lang).read_bytes()) <= MOST_BYTES, domain
+        shown = [
+            "".join(output.get("data", {}).get("text/html", ""))
+            for cell in notebook.cells(lesson, "code")
+            for output in cell["outputs"]
+        ]
+        images = [tag for html in shown for tag in re.findall(r"<img [^>]*>", html)]
+        assert images
+        assert all(re.search(r'alt="[^"]+"', tag) for tag in images), domain
