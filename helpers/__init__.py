@@ -52,6 +52,7 @@ FACE: Mapping[str, tuple[str, ...]] = {
     "helpers.check": ("check",),
     "helpers.cost_model": ("Measurement", "efficiency_chart", "fit"),
     "helpers.data": ("BUNDLED", "load", "scale"),
+    "helpers.errors": ("ClusterError", "ConfigError", "PackageError", "UserCodeError"),
     "helpers.experiments": (
         "checkpoint_interval",
         "learning_rate_and_batch",
@@ -60,7 +61,6 @@ FACE: Mapping[str, tuple[str, ...]] = {
         "staleness",
         "step_cost",
     ),
-    "helpers.errors": ("ClusterError", "ConfigError", "PackageError", "UserCodeError"),
     "helpers.figures": (
         "batch_paths",
         "parameter_servers",

@@ -1,6 +1,6 @@
 """Draws every figure in every language, and finds the texts that do not fit.
 
-    python -m tools.pictures [--output docs/pictures] [--langs en ru zh ko es]
+    python -m tools.pictures [--output .artefacts/pictures] [--langs en ru zh ko es]
 
 A real Chromium draws them with its fonts, for each language on one sheet of white paper and one of
 dark, as figures-ru-dark.png. A text that the edge of its drawing cuts off, that leaves its box, or
@@ -217,7 +217,7 @@ def _sheet(shown: Iterable[tuple[str, str]], mode: str) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.pictures", description=__doc__)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "pictures")
+    parser.add_argument("--output", type=Path, default=ROOT / ".artefacts" / "pictures")
     parser.add_argument("--langs", nargs="+", choices=languages(), default=languages())
     args = parser.parse_args(argv)
     args.output.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ dataset = dataset.shuffle(60_000, seed=worker)
 dataset = dataset.shard(workers, worker)""",
         right=Choice(
             gettext_noop(
-                "About a quarter of the images is read twice, and another quarter not at all."
+                "About a quarter of the images are read twice, and another quarter not at all."
             ),
             gettext_noop(
                 "Each worker takes every second image of an order of its own, and two different "

@@ -56,8 +56,8 @@ dataset = dataset.batch(64).map(scale).prefetch(2)""",
             Choice(
                 gettext_noop("images of two or three classes"),
                 gettext_noop(
-                    "For that the buffer would have to reach into the second class, and it holds "
-                    "the first 1,000 images."
+                    "For that the buffer would have to reach into the second class, and it "
+                    "begins with the first 1,000 images."
                 ),
             ),
             Choice(

@@ -94,7 +94,7 @@ dataset = dataset.cache().shuffle(1_000).batch(64)""",
             Choice(
                 gettext_noop("eight times as much as in a ring of eight"),
                 gettext_noop(
-                    "It would grow like that if each sent its gradients to all the others. In a "
+                    "It would grow about so if each sent its gradients to all the others. In a "
                     "ring it sends parts of them to one neighbour."
                 ),
             ),
