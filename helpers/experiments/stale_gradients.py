@@ -45,10 +45,12 @@ def draw(workers: int, slowness: float, rate: float) -> View:
 
 def _sentence(workers: int, rate: float, training: Training) -> str:
     stale = ngettext(
-        "{workers} worker: no other updates come in between, so no gradient is stale.",
+        "{workers} worker: a gradient is stale by {mean} updates on average, by {most} at most.",
         "{workers} workers: a gradient is stale by {mean} updates on average, by {most} at most.",
         workers,
     )
+    if workers == 1:
+        stale = _("1 worker: no other updates come in between, so no gradient is stale.")
     if training.losses[-1] > 1:
         end = _("At learning rate {rate} the loss grows, and training fails.")
     else:

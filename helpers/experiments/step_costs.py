@@ -100,12 +100,12 @@ def _sentence(workers: int, chosen: StepCost) -> str:
         "{count} workers: a step takes {seconds}, of which {compute} are computation.",
         workers,
     )
-    each = ngettext(
-        "There is nobody to exchange gradients with.",
-        "Each worker does {share} of what it would do alone, and all of them together {times} "
-        "times the work of one.",
-        workers,
-    )
+    each = _("There is nobody to exchange gradients with.")
+    if workers > 1:
+        each = _(
+            "Each worker does {share} of what it would do alone, and all of them together {times} "
+            "times the work of one."
+        )
     return join_sentences([step, each]).format(
         count=workers,
         seconds=duration(chosen.seconds),

@@ -20,7 +20,7 @@ from tools.lessons.project import LocalisationError, read_text
 
 LOCALES = {"zh": "zh_CN"}  # where a folder's name says less than gettext wants to know
 PREVIOUS = "| "  # what Babel leaves of "#| " at the beginning of a comment
-FORMATS = frozenset({"python-format", "python-brace-format"})
+PERCENT, BRACES = "python-format", "python-brace-format"
 
 
 class LessonCatalogue(Catalog):
@@ -126,9 +126,13 @@ def compiled(catalogue: LessonCatalogue) -> bytes:
     return buffer.getvalue()
 
 
-def drop_format_flags(message: Message) -> None:
-    """In prose, "100 % of" is no format; Babel's guess would make msgfmt refuse it."""
-    message.flags -= FORMATS
+def drop_format_flags(message: Message, *, keep_braces: bool = False) -> None:
+    """In prose, "100 % of" is no format; Babel's guess would make msgfmt refuse it.
+
+    Args:
+      keep_braces: whether the message is one of the code, which formats with braces.
+    """
+    message.flags -= {PERCENT} if keep_braces else {PERCENT, BRACES}
 
 
 def _restore_previous(message: Message) -> None:

@@ -19,9 +19,8 @@ def updated(project: Project, domain: str, lang: str, template: LessonCatalogue)
     """The text that a catalogue file should have; a translator's work in it is kept."""
     old = catalogue.read(project.catalogue(domain, lang), lang)
     new = merge(old, template, lang)
-    if domain != HELPERS:
-        for message in new:
-            catalogue.drop_format_flags(message)
+    for message in new:
+        catalogue.drop_format_flags(message, keep_braces=domain == HELPERS)
     return catalogue.dumps(new)
 
 
@@ -88,7 +87,7 @@ def summary(name: str, messages: LessonCatalogue) -> str:
 
 
 def _same(message: Message, old: Message) -> Message:
-    flags = (old.flags - catalogue.FORMATS) | message.flags
+    flags = (old.flags - {catalogue.PERCENT, catalogue.BRACES}) | message.flags
     return Message(
         message.id, old.string, message.locations, flags, message.auto_comments,
         old.user_comments, old.previous_id if old.fuzzy else (),
