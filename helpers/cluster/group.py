@@ -12,7 +12,7 @@ from helpers.cluster.deadlines import Deadlines, WatchClock
 from helpers.cluster.processes import TaskProcess
 from helpers.errors import StoppedError
 from helpers.i18n import _, join_items
-from helpers.messages.events import Event, Kind, watched
+from helpers.messages.events import Deed, Event, Kind, watched
 from helpers.messages.failures import raised
 from helpers.system import machine
 from helpers.tf_config import EVALUATOR, Task, TFConfig
@@ -98,6 +98,7 @@ class Group:
         self._memory_kills = machine.memory_kills()
         self._waiting = {p.task for p in processes if p.task.type != EVALUATOR}
         self._connecting: set[Task] = set()  # those that wait for the others, and cannot speak
+        self._slowed: dict[str, float] = {}  # by which factor, on purpose
         self._errors: dict[str, Event] = {}
 
     @property
@@ -122,6 +123,7 @@ class Group:
           Fault: one task failed, or fell silent.
           StoppedError: `woken` became readable.
         """
+        yield from self._harmed()
         with selectors.DefaultSelector() as selector:
             selector.register(woken, selectors.EVENT_READ)
             for process in self._processes:
@@ -132,7 +134,7 @@ class Group:
                     time.sleep(GATHER_SECONDS)
                 try:
                     found = selector.select(POLL_SECONDS)
-                    yield from self._told()  # before what came of it
+                    yield from self._harmed()  # before what came of it
                     for key, _mask in found:
                         if key.data is None:
                             raise StoppedError(_("The run was stopped."))
@@ -143,8 +145,14 @@ class Group:
                     self._clock.tick()
                     self._check_deadlines()
                 except Fault as fault:
-                    yield from self._told()
+                    yield from self._harmed()
                     yield self._replaced(fault, selector)
+
+    def _harmed(self) -> Iterator[Event]:
+        for event in self._told():
+            if event["deed"] == Deed.SLOW:
+                self._slowed[event["task"]] = event["how"]["factor"]
+            yield event
 
     @property
     def _is_at_work(self) -> bool:
@@ -158,8 +166,9 @@ class Group:
             selector.unregister(lost.fileno())
         lost.close()
         self._processes[index] = new
+        self._slowed.pop(str(new.task), None)
         selector.register(new.fileno(), selectors.EVENT_READ, new)
-        self._heard[new.task] = self._clock.now
+        self._heard[new.task] = self._progress = self._clock.now
         return watched(Kind.REPLACED, new.task, reason=str(fault))
 
     def _read(self, process: TaskProcess) -> Iterator[Event]:
@@ -213,20 +222,20 @@ class Group:
             process.cut_log()
         free = [process for process in running if process.task not in self._connecting]
         for process in free:
-            if now - self._heard.get(process.task, now) > limits.silence:
-                raise self._silence(process)
+            patience = limits.silence * self._slowed.get(str(process.task), 1.0)
+            if now - self._heard.get(process.task, now) > patience:
+                raise self._silence(process, patience)
         waiting = [process for process in running if process.task in self._waiting]
         if waiting and now > limits.start:
             raise self._late(waiting)
         if running and not waiting and now - self._progress > limits.progress:
             raise self._standstill((free or running)[0])
 
-    def _silence(self, process: TaskProcess) -> Fault:
+    def _silence(self, process: TaskProcess, seconds: float) -> Fault:
         message = _(
             "{task} gave no sign of life for {seconds:g} s, at step {step}: it is stopped, or "
             "starved by other programs"
         )
-        seconds = self._deadlines.silence
         return Fault(process, message.format(task=process.task, seconds=seconds, step=self._step))
 
     def _late(self, waiting: Sequence[TaskProcess]) -> Fault:

@@ -118,6 +118,27 @@ def leave_alone_what_was_restored(model_dir: str) -> None:
     hook._save = save_what_is_new
 
 
+def tell_a_file_too_large_from_the_end_of_the_data() -> None:
+    """Keeps a training from ending, as if it were complete, where a checkpoint cannot be written.
+
+    TensorFlow calls EFBIG, "File too large", an OutOfRangeError, which is also what a pipeline
+    raises at its end, and then a session stops without an error.
+
+    Call it once in a process, before the session begins.
+    """
+    hook = tf.compat.v1.train.CheckpointSaverHook
+    save = hook._save
+
+    def save_or_raise(self: Any, session: Any, step: int) -> bool:
+        try:
+            return bool(save(self, session, step))
+        except tf.errors.OutOfRangeError as error:
+            kind = tf.errors.ResourceExhaustedError
+            raise kind(error.node_def, error.op, error.message) from None
+
+    hook._save = save_or_raise
+
+
 def look_every_second_for_the_chief() -> None:
     """Else a worker beside parameter servers that finds the variables not yet there sleeps 30 s."""
     manager = tf.compat.v1.train.SessionManager

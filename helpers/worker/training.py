@@ -22,6 +22,7 @@ from helpers.worker.input import Input, asks_for
 from helpers.worker.tensorflow_patches import (
     leave_alone_what_was_restored,
     look_every_second_for_the_chief,
+    tell_a_file_too_large_from_the_end_of_the_data,
     translate_the_readers_functions_alone,
     translated,
 )
@@ -43,6 +44,7 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
     """
     translate_the_readers_functions_alone()
     leave_alone_what_was_restored(job.model_dir)
+    tell_a_file_too_large_from_the_end_of_the_data()
     try:
         _Task(job, context).run()
     except tf.errors.DataLossError as error:

@@ -1,4 +1,4 @@
-"""Cells that need no other: figures, experiments and questions, stored as the package shows them."""
+"""Cells that need no other: figures, experiments, questions, stored as the package shows them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_each_lesson_has_such_cells_and_they_name_all_that_they_use() -> None:
 
 @pytest.mark.parametrize("lang", [SOURCE, *PROJECT.languages])
 def test_what_is_stored_is_what_the_package_shows(lang: str, tmp_path: Path) -> None:
-    """If this fails, a figure or a translation has changed: python -m tools.l10n build --refresh."""
+    """If it fails, a figure or a translation changed: python -m tools.l10n build --refresh."""
     cells = [
         (f"{domain}: {cell['id']}", cell)
         for domain, lesson in lessons(lang).items()
