@@ -8,12 +8,12 @@ from typing import Any
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
 from helpers.errors import LessonError
-from helpers.i18n import _, number
+from helpers.i18n import _
 from helpers.messages.events import Deed
 from helpers.panel import scenarios
 from helpers.panel.state import PanelState
 from helpers.panel.story_picture import story_picture
-from helpers.results.story import Story
+from helpers.results.story import Story, time_of
 
 
 class Laboratory(widgets.VBox):
@@ -122,7 +122,7 @@ def _deeds() -> dict[str, str]:
 def lines(story: Story) -> str:
     """The lines of a story, numbered as on its time line."""
     rows = "".join(
-        f"<li><b>{number(line.seconds, '.1f')} s, {escape(line.task)}:</b> {escape(line.what)}</li>"
+        f"<li><b>{time_of(line.seconds)} · {escape(line.task)}:</b> {escape(line.what)}</li>"
         for line in story
     )
     return f'<ol aria-live="polite">{rows}</ol>'

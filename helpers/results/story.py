@@ -88,7 +88,7 @@ class Story(list[Line]):
         return join_phrases(phrases)
 
     def __repr__(self) -> str:
-        texts = [(_time(line.seconds), line.task, line.what) for line in self]
+        texts = [(time_of(line.seconds), line.task, line.what) for line in self]
         times = max((len(time) for time, _task, _what in texts), default=0)
         tasks = max((len(task) for _time, task, _what in texts), default=0)
         return "\n".join(f"{time:>{times}}  {task:<{tasks}}  {what}" for time, task, what in texts)
@@ -96,12 +96,13 @@ class Story(list[Line]):
     def _repr_html_(self) -> str:
         rows = (
             "".join(f'<td style="{STYLE}">{html.escape(text)}</td>' for text in texts)
-            for texts in ((_time(line.seconds), line.task, line.what) for line in self)
+            for texts in ((time_of(line.seconds), line.task, line.what) for line in self)
         )
         return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
-def _time(seconds: float) -> str:
+def time_of(seconds: float) -> str:
+    """A time in words, as "2.5 s"."""
     return _("{seconds} s").format(seconds=number(seconds, ".1f"))
 
 

@@ -134,4 +134,4 @@ def test_the_time_line_has_a_bar_for_each_attempt_and_a_number_for_each_line() -
 def test_the_lines_below_it_are_escaped_and_numbered() -> None:
     listed = lines(told().story)
     assert listed.startswith("<ol") and "killed &lt;&amp;" in listed
-    assert re.findall(r"<b>(.*?):</b>", listed) == ["3.0 s, worker 1", "5.0 s, worker 0"]
+    assert re.findall(r"<b>(.*?):</b>", listed) == ["3.0 s · worker 1", "5.0 s · worker 0"]
