@@ -62,15 +62,15 @@ def run_build(project: Project, args: argparse.Namespace) -> int:
     """Writes the notebooks and the compiled messages of helpers."""
     failures = 0
     for lang in _languages(project, args):
+        compiled = build.compiled_helpers(project, lang) if lang != SOURCE else None
+        if compiled is not None:  # first: cells that are executed speak with it
+            update.write(project.compiled_helpers(lang), compiled)
         for domain in (d for d in project.notebooks if fnmatch(d, args.only)):
             try:
                 _build_one(project, domain, lang, args)
             except LocalisationError as error:
                 print(error, file=sys.stderr)
                 failures += 1
-        compiled = build.compiled_helpers(project, lang) if lang != SOURCE else None
-        if compiled is not None:
-            update.write(project.compiled_helpers(lang), compiled)
     return 1 if failures else 0
 
 
