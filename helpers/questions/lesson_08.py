@@ -107,7 +107,7 @@ def step(number):
                 ),
             ),
             Choice(
-                gettext_noop("The lost one is replaced, and joins at step 731."),
+                gettext_noop("Another one replaces it, and joins at step 731."),
                 gettext_noop(
                     "So it is with a worker beside parameter servers. A group with all-reduce "
                     "takes nobody in again."
