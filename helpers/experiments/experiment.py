@@ -18,9 +18,7 @@ from helpers.charts.svg import Drawing
 from helpers.experiments.controls import words
 from helpers.experiments.style import STYLE
 from helpers.i18n import join_clauses
-from helpers.panel.widgets import close_with_parts
-
-WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+from helpers.panel.widgets import bundle_of, close_with_parts
 
 
 class View(NamedTuple):
@@ -76,11 +74,8 @@ class Experiment(widgets.VBox):
         """The widget; and for viewers without widgets, a picture, the settings and the sentence."""
         poster = image(self.view.drawing.file(), self.view.drawing.label)
         lines = [f"<b>{escape(self._title)}</b>", escape(self.settings())]
-        return {
-            "text/plain": repr(self),
-            "text/html": f"<p>{'<br>'.join(lines)}</p>{poster}<p>{escape(self.view.sentence)}</p>",
-            WIDGET_MIME: {"version_major": 2, "version_minor": 0, "model_id": self.model_id},
-        }
+        html = f"<p>{'<br>'.join(lines)}</p>{poster}<p>{escape(self.view.sentence)}</p>"
+        return bundle_of(self, html=html)
 
     def _on_move(self, _change: Any) -> None:
         self.view = self._redraw()

@@ -11,7 +11,7 @@ from html import escape
 from itertools import pairwise
 from operator import attrgetter
 
-from helpers.charts.svg import CHART, FONT, Axes, Drawing, Line, nice, rule, text
+from helpers.charts.svg import CHART, FONT, FRAME, INK, PAPER, Axes, Drawing, Line, nice, rule, text
 from helpers.i18n import _, number
 from helpers.panel.cluster_picture import WIDTH, cluster_picture
 from helpers.panel.run import RunRecord, TaskStatus, speed_ups
@@ -94,8 +94,8 @@ def poster(result: TrainingResult, tasks: Sequence[TaskStatus], headline: Sequen
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:g}" '
         f'viewBox="0 0 {width} {height:g}" role="img" aria-label="{escape(" · ".join(headline))}" '
-        f'color="#24292f" fill="#24292f" {FONT}>',
-        f'<rect width="{width}" height="{height:g}" rx="8" fill="#ffffff" stroke="#d0d7de"/>',
+        f'color="{INK}" fill="{INK}" {FONT}>',
+        f'<rect width="{width}" height="{height:g}" rx="8" fill="{PAPER}" stroke="{FRAME}"/>',
         *(
             text(20, 28 + 20 * k, line, weight=600 - 200 * k, size=14)
             for k, line in enumerate(headline)

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
 from helpers.errors import LessonError
-from helpers.i18n import _
+from helpers.i18n import _, gettext_noop
 from helpers.messages.events import Deed
 from helpers.panel import scenarios
 from helpers.panel.state import PanelState
 from helpers.panel.story_picture import story_picture
 from helpers.results.story import Story, time_of
+
+# What can be done, by its name, which is translated when it is shown.
+DEEDS: Mapping[str, tuple[Deed, Mapping[str, float]]] = {
+    gettext_noop("kill"): (Deed.KILL, {}),
+    gettext_noop("freeze for 2 s"): (Deed.FREEZE, {"seconds": 2}),
+    gettext_noop("freeze"): (Deed.FREEZE, {}),
+    gettext_noop("thaw"): (Deed.THAW, {}),
+    gettext_noop("slow down to 1/4"): (Deed.SLOW, {"factor": 4}),
+    gettext_noop("full speed again"): (Deed.SLOW, {"factor": 1}),
+    gettext_noop("pull its cable for 2 s"): (Deed.CUT_OFF, {"seconds": 2}),
+    gettext_noop("pull its cable"): (Deed.CUT_OFF, {}),
+    gettext_noop("plug its cable in"): (Deed.JOIN, {}),
+    gettext_noop("fill its disk"): (Deed.FILL_DISK, {}),
+    gettext_noop("free its disk"): (Deed.FREE_DISK, {}),
+    gettext_noop("start it 5 s late next time"): (Deed.DELAY, {"seconds": 5}),
+}
 
 
 class Laboratory(widgets.VBox):
@@ -58,7 +75,7 @@ class Laboratory(widgets.VBox):
         self._fill(self.scenario, _("Scenario"), scenarios.names(), state.scenario)
         self.scenario.disabled = state.busy
         self._fill(self.task, _("Process"), {task.name: task.name for task in state.tasks})
-        self._fill(self.deed, _("Deed"), _deeds())
+        self._fill(self.deed, _("Deed"), {name: _(name) for name in DEEDS})
         self.task.disabled = self.deed.disabled = self.button.disabled = not steerable
         self.button.description = _("Do it")
         asked = scenarios.question(state.scenario, trained)
@@ -87,36 +104,12 @@ class Laboratory(widgets.VBox):
             self.state.scenario = change["new"]
 
     def _do(self) -> None:
-        deed, _comma, seconds = self.deed.value.partition(",")
-        how = {"seconds": float(seconds)} if seconds else {}
-        if deed == FULL_SPEED:
-            deed, how = Deed.SLOW.value, {"factor": 1}
+        deed, how = DEEDS[self.deed.value]
         try:
-            self.state.harm(deed, self.task.value, **how)
+            self.state.harm(deed.value, self.task.value, **how)
             self._said = ""
         except LessonError as error:
             self._said = str(error)
-
-
-FULL_SPEED = "full speed"
-
-
-def _deeds() -> dict[str, str]:
-    """What can be done, in words; seconds stand after a comma."""
-    return {
-        Deed.KILL.value: _("kill"),
-        f"{Deed.FREEZE.value},2": _("freeze for 2 s"),
-        Deed.FREEZE.value: _("freeze"),
-        Deed.THAW.value: _("thaw"),
-        Deed.SLOW.value: _("slow down to 1/4"),
-        FULL_SPEED: _("full speed again"),
-        f"{Deed.CUT_OFF.value},2": _("pull its cable for 2 s"),
-        Deed.CUT_OFF.value: _("pull its cable"),
-        Deed.JOIN.value: _("plug its cable in"),
-        Deed.FILL_DISK.value: _("fill its disk"),
-        Deed.FREE_DISK.value: _("free its disk"),
-        Deed.DELAY.value: _("start it 5 s late next time"),
-    }
 
 
 def lines(story: Story) -> str:

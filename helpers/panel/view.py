@@ -30,14 +30,13 @@ from helpers.panel.state import PanelState
 from helpers.panel.status import Status
 from helpers.panel.story_picture import story_picture
 from helpers.panel.style import STYLE
-from helpers.panel.widgets import TaskRow, close_with_parts
+from helpers.panel.widgets import TaskRow, bundle_of, close_with_parts
 from helpers.results.progress import in_notebook
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import way_of_exchange
 
 REPAINT_SECONDS = 0.25
 LOG_LINES = 40
-WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 
 
 class Panel(widgets.VBox):
@@ -153,8 +152,7 @@ class Panel(widgets.VBox):
 
     def _bundle(self) -> dict[str, Any]:
         """The widget; and for viewers without widgets, a picture of the finished run."""
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        bundle = {"text/plain": repr(self), WIDGET_MIME: view}
+        bundle = bundle_of(self)
         run = self.state.run
         if run and not self.state.busy:
             lines = texts.headline(run.result, run.batch_size)

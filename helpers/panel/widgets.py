@@ -11,6 +11,8 @@ from helpers.i18n import _
 from helpers.panel.html import task_details, task_row
 from helpers.panel.run import TaskStatus
 
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+
 
 def close_with_parts(widget: widgets.Widget) -> None:
     """Closes a widget and all that it consists of: ipywidgets keeps what is not closed for ever."""
@@ -22,6 +24,17 @@ def close_with_parts(widget: widgets.Widget) -> None:
     for part in parts:
         if part is not None:
             part.close()
+
+
+def bundle_of(widget: Any, **others: str) -> dict[str, Any]:
+    """What a notebook shows: the widget itself and, for viewers without widgets, `others`.
+
+    Args:
+      others: by the last part of their types, as ``html``.
+    """
+    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    texts = {f"text/{name}": content for name, content in others.items()}
+    return {"text/plain": repr(widget), WIDGET_MIME: view, **texts}
 
 
 class Options(widgets.VBox):

@@ -9,8 +9,7 @@ import ipywidgets as widgets  # type: ignore[import-untyped]
 from IPython.display import display
 
 from helpers.i18n import _
-from helpers.panel.view import WIDGET_MIME
-from helpers.panel.widgets import close_with_parts
+from helpers.panel.widgets import bundle_of, close_with_parts
 from helpers.questions import html
 from helpers.questions.course import questions_of
 from helpers.questions.question import Answers, Choice, Question
@@ -55,9 +54,7 @@ class Questions(widgets.VBox):
         return f"Questions({len(self._questions)})"
 
     def _ipython_display_(self, **unused: Any) -> None:
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        page = html.page(self._questions)
-        display({"text/plain": repr(self), "text/html": page, WIDGET_MIME: view}, raw=True)
+        display(bundle_of(self, html=html.page(self._questions)), raw=True)
 
     def _choose(self, question: Question, choice: Choice) -> bool:
         right = self._answers.choose(question, choice)

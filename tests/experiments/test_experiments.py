@@ -26,9 +26,10 @@ from helpers.experiments import (
     stale_gradients,
     step_costs,
 )
-from helpers.experiments.experiment import WIDGET_MIME, Experiment, View
+from helpers.experiments.experiment import Experiment, View
 from helpers.experiments.sharding import Files, Reading, readings
 from helpers.i18n import set_language
+from helpers.panel.widgets import WIDGET_MIME
 from tests.panel.test_view import NEW_IN_8, open_widgets
 
 FACE: dict[str, Callable[[], Experiment]] = {

@@ -13,7 +13,7 @@ import ipywidgets as widgets  # type: ignore[import-untyped]
 import pytest
 
 from helpers.errors import ConfigError
-from helpers.panel.view import WIDGET_MIME
+from helpers.panel.widgets import WIDGET_MIME
 from helpers.questions import ask, html, view
 from helpers.questions.course import COURSE
 from helpers.questions.question import Choice, Question
