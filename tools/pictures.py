@@ -11,6 +11,7 @@ names figure, language and text.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from tools.lessons.project import Project
 ROOT = Path(__file__).resolve().parents[1]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 PAPER = {"light": "#ffffff", "dark": "#111418"}  # by the colour scheme of the system
+IMAGE = re.compile(r'<img [^>]*src="data:image/svg[^>]*>')
 WIDTH = 1580  # of a sheet, in pixels: two figures side by side
 
 # What `helpers.figures.parts` calls a room is a frame and its texts, and a way a line that must not
@@ -57,11 +59,14 @@ MEASURE = """() => {
       if (!text || parent.closest('style, script, title')) continue;
       const range = document.createRange();
       range.selectNodeContents(node);
-      const scale = parent.getScreenCTM ? Math.abs(parent.getScreenCTM().d) : 1;
-      const size = parseFloat(getComputedStyle(parent).fontSize) * scale;
+      const turn = parent.getScreenCTM?.() ?? {b: 0, c: 0, d: 1};
+      const size = parseFloat(getComputedStyle(parent).fontSize) * Math.hypot(turn.c, turn.d);
       for (const rect of range.getClientRects()) {
-        const spare = Math.max(0, (rect.height - size) / 2), r = boxed(rect);
-        all.push({text, parent, ...r, top: r.top + spare, bottom: r.bottom - spare});
+        const lies = Math.abs(turn.b) < Math.abs(turn.d), r = boxed(rect);
+        const spare = Math.max(0, ((lies ? rect.height : rect.width) - size) / 2);
+        const [x, y] = lies ? [0, spare] : [spare, 0];
+        all.push({text, parent, left: r.left + x, right: r.right - x,
+          top: r.top + y, bottom: r.bottom - y});
       }
     }
     return all;
@@ -121,7 +126,18 @@ def figures() -> Shown:
     yield "lesson_map(a chain)", f.lesson_map({next(iter(lessons)): [], **chain})._repr_html_()
 
 
-SOURCES: Mapping[str, Callable[[], Shown]] = {"figures": figures}
+def stored() -> Shown:
+    """The pictures that the lessons have in them, as they were recorded."""
+    project = Project.load(ROOT)
+    for domain in project.notebooks:
+        for cell in notebook.cells(notebook.read(project.notebook(domain, language())), "code"):
+            for output in cell["outputs"]:
+                html = "".join(output.get("data", {}).get("text/html", ""))
+                for number, image in enumerate(IMAGE.findall(html)):
+                    yield f"{domain}: {cell['id']}, {number}", image
+
+
+SOURCES: Mapping[str, Callable[[], Shown]] = {"figures": figures, "stored": stored}
 """What there are sheets of, by the beginning of their names."""
 
 

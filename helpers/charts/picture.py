@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 import warnings
 from html import escape
 
 import matplotlib
 from matplotlib.figure import Figure
 
+# As an image, a drawing cannot take the colours of the page: it follows those of the system.
+IN_THE_DARK = (
+    "<style>@media (prefers-color-scheme: dark) "
+    "{ :root { filter: invert(0.9) hue-rotate(180deg) } }</style>"
+)
+BEGINNING = re.compile(r"<svg\b[^>]*>")
 METADATA = ("Creator", "Date", "Format", "Type")  # left out: a picture is the same every time
 
 
 def image(svg: str, label: str) -> str:
-    """A drawing as an HTML image, in which the browser's fonts draw the text.
+    """A drawing as an HTML image, in which the browser's fonts draw the text; dark where the
+    reader's system is.
 
     JupyterLab shows no SVG output of a notebook that it does not trust, as of one just cloned,
     and some viewers strip SVG of its styles and text
@@ -24,6 +32,7 @@ def image(svg: str, label: str) -> str:
       svg: of a size of its own.
       label: what it shows, in words.
     """
+    svg = BEGINNING.sub(lambda tag: tag[0] + IN_THE_DARK, svg, count=1)
     data = base64.b64encode(svg.encode()).decode()
     return f'<img alt="{escape(label)}" src="data:image/svg+xml;base64,{data}">'
 

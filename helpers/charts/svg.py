@@ -20,11 +20,6 @@ FONT = 'font-family="system-ui, sans-serif" font-size="12"'
 AXIS = ",.7g"  # the numbers on an axis: 12,500, 468, 1.25
 INK, PAPER, FRAME = "#24292f", "#ffffff", "#d0d7de"
 EDGE = 16  # pixels of paper around a drawing
-# As an image, a drawing cannot take the colours of the page: it follows those of the system.
-IN_THE_DARK = (
-    "<style>@media (prefers-color-scheme: dark) "
-    "{ :root { filter: invert(0.9) hue-rotate(180deg) } }</style>"
-)
 
 
 class Drawing(NamedTuple):
@@ -45,12 +40,12 @@ class Drawing(NamedTuple):
         )
 
     def file(self) -> str:
-        """An `<svg>` of its own, on paper; dark where the reader's system is."""
+        """An `<svg>` of its own, on paper."""
         width, height = self.width + 2 * EDGE, self.height + 2 * EDGE
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
             f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(self.label)}" '
-            f'color="{INK}" fill="{INK}" {FONT}>{IN_THE_DARK}'
+            f'color="{INK}" fill="{INK}" {FONT}>'
             f'<rect width="{width:g}" height="{height:g}" rx="8" fill="{PAPER}" '
             f'stroke="{FRAME}"/>{self.at(EDGE, EDGE)}</svg>'
         )

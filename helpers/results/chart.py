@@ -42,7 +42,7 @@ def training_chart(
         axis.set_major_formatter(lambda value, _position: number(value, ",.7g"))
     _mark_evaluations(losses, evaluations, last_step)
     if history:
-        losses.legend(loc="upper center")
+        speeds.legend(loc="lower center")  # above the losses stand the accuracies
     return Picture(figure, label)
 
 

@@ -190,7 +190,7 @@ def translate_badly_by_glossary(project: Project) -> None:
         (edit_built_code, "the notebook is not what a build gives"),
         (clear_outputs, "cell code: the cell has not been executed"),
         (leave_a_notebook, "00_old.ipynb: no English notebook has this name"),
-        (leave_a_catalogue, "00_old.po: no English notebook has this name"),
+        (leave_a_catalogue, "00_old.po: no English notebook or page has its name"),
         (rename_a_heading, "the link #Конец leads nowhere"),
         (lose_a_link, "link to # is missing or does not render"),
         (write_a_slip, "quotes that are not Russian"),

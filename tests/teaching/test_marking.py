@@ -307,7 +307,7 @@ def test_floods_of_memory_processes_and_words_end_with_their_kernel() -> None:
     for flood in (bomb, greedy):
         answers = {"third_worker": f"{third}{talk}", "shard": flood}
         notebook = exercise("01_train_on_two_workers", answers)
-        earned = marks(notebook, memory=3 * 10**9, processes=500, seconds=45.0)
+        earned = marks(notebook, memory=3 * 10**9, processes=500, seconds=25.0)
         assert earned["third_worker_check"] == 2 and sum(earned.values()) == 2, earned
         [cell] = [cell for cell in notebook.cells if cell["id"] == "third-worker"]
         assert sum(len(output["text"]) for output in cell.outputs) <= MOST_CHARACTERS

@@ -2,7 +2,7 @@
 
 python -m tools.l10n extract            templates (.pot) for a translation program
 python -m tools.l10n update             catalogues brought up to the English notebooks
-python -m tools.l10n build              notebooks/<lang> and the messages of helpers
+python -m tools.l10n build              notebooks/<lang>, docs/<lang>, the messages of helpers
 python -m tools.l10n build --execute    the same, executed, with outputs
 python -m tools.l10n build --refresh    the same, standalone cells alone executed: figures
 python -m tools.l10n check              every check; the exit code is 1 if one finds something
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tools.l10n import build, catalogue, checks, extract, update
+from tools.l10n import build, catalogue, checks, documents, extract, update
 from tools.lessons import execute
 from tools.lessons.project import SOURCE, LocalisationError, Project
 
@@ -59,7 +59,7 @@ def run_update(project: Project, args: argparse.Namespace) -> int:
 
 
 def run_build(project: Project, args: argparse.Namespace) -> int:
-    """Writes the notebooks and the compiled messages of helpers."""
+    """Writes the notebooks, the documents and the compiled messages of helpers."""
     failures = 0
     for lang in _languages(project, args):
         compiled = build.compiled_helpers(project, lang) if lang != SOURCE else None
@@ -71,6 +71,9 @@ def run_build(project: Project, args: argparse.Namespace) -> int:
             except LocalisationError as error:
                 print(error, file=sys.stderr)
                 failures += 1
+        for domain in (d for d in project.documents if fnmatch(d, args.only)):
+            if lang != SOURCE:
+                _build_document(project, domain, lang)
     return 1 if failures else 0
 
 
@@ -100,6 +103,15 @@ def _build_one(project: Project, domain: str, lang: str, args: argparse.Namespac
     print(f"{project.short(path)}{state}")
     for cell, why, message in built.kept:
         print(f"    English kept in cell {cell}, {why}: {message[:70]!r}")
+
+
+def _build_document(project: Project, domain: str, lang: str) -> None:
+    kept: list[tuple[str, str, str]] = []
+    path = project.document(domain, lang)
+    update.write(path, documents.build(project, domain, lang, kept))
+    print(project.short(path))
+    for _place, why, message in kept:
+        print(f"    English kept, {why}: {message[:70]!r}")
 
 
 def _languages(project: Project, args: argparse.Namespace) -> list[str]:

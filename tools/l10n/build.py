@@ -15,6 +15,7 @@ from tools.lessons.project import HELPERS, SOURCE, LocalisationError, Project
 LESSON_LINK = re.compile(
     r"""((?:https?://|\]\(<?|\b(?:href|src)=["'])[^\s)"'<>]*/notebooks/)en(?=/)"""
 )
+PAGE_LINK = re.compile(r"(\]\((?:\.\./)+docs/)(?=\w+\.md)")
 
 
 @dataclass
@@ -86,7 +87,8 @@ def compiled_helpers(project: Project, lang: str) -> bytes | None:
 def _translate(result: Json, lang: str, messages: LessonCatalogue, built: Built) -> None:
     for cell in notebook.prose(result):
         source = markdown.translate(notebook.source(cell), _lookup(messages, cell["id"], built))
-        notebook.set_source(cell, LESSON_LINK.sub(rf"\g<1>{lang}", source))
+        source = PAGE_LINK.sub(rf"\g<1>{lang}/", LESSON_LINK.sub(rf"\g<1>{lang}", source))
+        notebook.set_source(cell, source)
     for cell in notebook.cells(result, "code"):
         if notebook.LANGUAGE_TAG in notebook.tags(cell):
             notebook.set_source(cell, in_language(notebook.source(cell), lang))
@@ -98,8 +100,7 @@ def _lookup(messages: LessonCatalogue, cell: str, built: Built) -> Callable[[str
         message = messages.get(text)
         if message is not None and catalogue.usable(message):
             return catalogue.strings(message)[0]
-        why = "changed in English" if message is not None and message.fuzzy else "not translated"
-        built.kept.append((cell, why, text))
+        built.kept.append((cell, catalogue.why_not(message), text))
         return None
 
     return look

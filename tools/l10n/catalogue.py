@@ -79,6 +79,11 @@ def usable(message: Message | None) -> bool:
     return message is not None and not message.fuzzy and translated(message)
 
 
+def why_not(message: Message | None) -> str:
+    """Why a message that is not usable is not."""
+    return "changed in English" if message is not None and message.fuzzy else "not translated"
+
+
 def of(messages: Iterable[Message], lang: str | None) -> LessonCatalogue:
     """A catalogue of these messages, the header aside."""
     catalogue = LessonCatalogue(locale=locale_of(lang) if lang else None, charset="utf-8")

@@ -21,7 +21,7 @@ from tools.l10n.text_checks import (
     check_placeholders,
     check_toolkit,
 )
-from tools.lessons.project import HELPERS, LocalisationError, Project
+from tools.lessons.project import DOCUMENTS, HELPERS, LocalisationError, Project
 
 TEXT_CHECKS: tuple[Check, ...] = (
     check_placeholders,
@@ -96,11 +96,14 @@ def text_problems(
 
 def strays(project: Project, lang: str) -> Iterator[Finding]:
     """Catalogues and notebooks whose English notebook is gone."""
-    known = set(project.notebooks)
+    known, pages = set(project.notebooks), project.documents
     todo = "Delete it, or rename it as the English notebook was renamed."
     for path in project.catalogues_in(lang):
-        if path not in {project.catalogue(domain, lang) for domain in [*known, HELPERS]}:
-            yield Finding(project.short(path), "no English notebook has this name", todo)
+        if path not in {project.catalogue(domain, lang) for domain in [*known, *pages, HELPERS]}:
+            yield Finding(project.short(path), "no English notebook or page has its name", todo)
+    for path in (project.root / DOCUMENTS / lang).glob("*.md"):
+        if f"{DOCUMENTS}/{path.stem}" not in pages:
+            yield Finding(project.short(path), "no English page has this name", todo)
     for domain in project.notebooks_in(lang):
         if domain not in known:
             name = project.short(project.notebook(domain, lang))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tools.l10n import catalogue_checks, extract
+from tools.l10n.document_checks import document_problems
 from tools.l10n.lesson_checks import lesson_problems
 from tools.l10n.report import Finding
 from tools.lessons.project import SOURCE, Project
@@ -16,6 +17,8 @@ def check(project: Project, langs: Iterable[str]) -> Iterator[Finding]:
     for lang in langs:
         for domain in project.notebooks:
             yield from lesson_problems(project, domain, lang)
+        for domain in project.documents:
+            yield from document_problems(project, domain, lang)
         if lang == SOURCE:
             continue
         for domain, template in templates.items():

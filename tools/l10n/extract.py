@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from babel.messages.catalog import Message
 from babel.messages.extract import extract
 
-from tools.l10n import catalogue, markdown
+from tools.l10n import catalogue, documents, markdown
 from tools.lessons import exercises, notebook
 from tools.lessons.project import HELPERS, Project
 
@@ -29,24 +29,42 @@ class Found(NamedTuple):
 
 def template(project: Project, domain: str) -> catalogue.LessonCatalogue:
     """A domain's messages without translations."""
-    messages = _helpers(project) if domain == HELPERS else _lesson(project, domain)
-    return catalogue.of(messages, None)
+    if domain == HELPERS:
+        return catalogue.of(_helpers(project), None)
+    prose = _document if domain in project.documents else _lesson
+    return catalogue.of(prose(project, domain), None)
 
 
 def domains(project: Project) -> list[str]:
-    """Every notebook's text, and the messages of helpers, with which go those that cells print."""
-    return [*project.notebooks, HELPERS]
+    """Every notebook's and document's text, and the messages of helpers, with which go those that
+    cells print.
+    """
+    return [*project.notebooks, *project.documents, HELPERS]
 
 
 def _lesson(project: Project, domain: str) -> list[Message]:
-    path = project.notebook(domain)
+    english = notebook.parse(exercises.english(project, domain), domain)
+    notes = (
+        (part.text, f"{part.kind}, cell {cell['id']}")
+        for cell in notebook.prose(english)
+        for part in markdown.split(notebook.source(cell))
+    )
+    return _prose(project.short(project.notebook(domain)), notes)
+
+
+def _document(project: Project, domain: str) -> list[Message]:
+    notes = ((part.text, part.kind) for part in documents.messages(project, domain))
+    return _prose(project.short(project.document(domain)), notes)
+
+
+def _prose(file: str, notes: Iterable[tuple[str, str]]) -> list[Message]:
+    """The messages of a file, from each text and the note for its translator."""
     found: dict[str, Message] = {}
-    for cell in notebook.prose(notebook.parse(exercises.english(project, domain), domain)):
-        for part in markdown.split(notebook.source(cell)):
-            message = found.setdefault(part.text, Message(part.text))
-            catalogue.drop_format_flags(message)
-            message.locations = [(project.short(path), 0)]
-            _note(message, f"{part.kind}, cell {cell['id']}")
+    for text, note in notes:
+        message = found.setdefault(text, Message(text))
+        catalogue.drop_format_flags(message)
+        message.locations = [(file, 0)]
+        _note(message, note)
     return list(found.values())
 
 

@@ -65,6 +65,20 @@ def anchors(source: str) -> set[str]:
     return found | set(HTML_ANCHOR.findall(source))
 
 
+def slugs(source: str) -> set[str]:
+    """The targets that a link can name in a document, as GitHub makes them of its headings."""
+    tokens = PARSER.parse(source)
+    found: Counter[str] = Counter()
+    named = set()
+    for before, token in pairwise(tokens):
+        if before.type == "heading_open":
+            kept = re.sub(r"[^\w\- ]", "", _plain(token.children or []).lower())
+            slug = kept.replace(" ", "-")
+            named.add(f"{slug}-{found[slug]}" if found[slug] else slug)
+            found[slug] += 1
+    return named
+
+
 def links(source: str) -> list[str]:
     """Where the links and pictures of a cell point to, in plain characters."""
     found = []
@@ -81,7 +95,7 @@ def links(source: str) -> list[str]:
 def same_in_every_language(address: str) -> str:
     """An address without what may differ: the anchor, and the language of the lessons."""
     page, mark, _ = unquote(address).partition("#")
-    return re.sub(r"(/notebooks/)[A-Za-z_-]+(?=/)", r"\1*", page) + mark
+    return re.sub(r"(/notebooks/)[A-Za-z_-]+(?=/)|(/docs/)\w+/(?=\w+\.md)", r"\1\2", page) + mark
 
 
 def _plain(children: list[Token]) -> str:

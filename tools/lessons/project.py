@@ -15,6 +15,8 @@ else:
 SOURCE = "en"
 HELPERS = "helpers"  # the domain of the messages in helpers
 EXERCISES = "exercises"  # the folder of notebooks that wait for their reader
+DOCUMENTS = "docs"  # the folder of the pages, and of their catalogues
+AT_THE_TOP = ("README", "CONTRIBUTING", "SECURITY")  # where people look for them
 
 
 class LocalisationError(Exception):
@@ -41,7 +43,8 @@ class Project:
     """A repository of lessons.
 
     A domain is a catalogue's name: ``helpers``, or a notebook's path under notebooks/en
-    without its suffix, as ``01_train_on_two_workers`` or ``exercises/01_sharding``.
+    without its suffix, as ``01_train_on_two_workers`` or ``exercises/01_sharding``, or a
+    document's, as ``docs/README``.
 
     Attributes:
       root: its folder.
@@ -99,6 +102,20 @@ class Project:
         if folder != EXERCISES:
             return None
         return self.root / "notebooks" / "solutions" / f"{name}.ipynb"
+
+    @property
+    def documents(self) -> list[str]:
+        """The domains of the documents, the README first."""
+        top = [name for name in AT_THE_TOP if (self.root / f"{name}.md").is_file()]
+        pages = sorted(path.stem for path in (self.root / DOCUMENTS).glob("*.md"))
+        return [f"{DOCUMENTS}/{name}" for name in [*top, *pages]]
+
+    def document(self, domain: str, lang: str = SOURCE) -> Path:
+        """Where a document stands in one language."""
+        name = domain.removeprefix(f"{DOCUMENTS}/")
+        if lang != SOURCE:
+            return self.root / DOCUMENTS / lang / f"{name}.md"
+        return self.root / ("" if name in AT_THE_TOP else DOCUMENTS) / f"{name}.md"
 
     def catalogue(self, domain: str, lang: str) -> Path:
         """Where the translation of a domain stands."""

@@ -1,0 +1,37 @@
+"""Checks of the translated documents: fresh, structured as in English, no dead links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tools.l10n import catalogue, documents
+from tools.l10n.lesson_checks import compare
+from tools.l10n.report import Finding
+from tools.lessons.project import SOURCE, Project
+
+
+def document_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
+    """Every finding about one document in one language."""
+    path = project.document(domain, lang)
+    kept: list[tuple[str, str, str]] = []
+    text = documents.build(project, domain, lang, kept)
+    if not path.exists() or path.read_text("utf-8") != text:
+        what = "is not what a build gives" if path.exists() else "has not been built"
+        todo = f"Run: python -m tools.l10n build --langs {lang} --only {domain}"
+        yield Finding(project.short(path), f"the document {what}", todo)
+    if lang != SOURCE:
+        yield from _structure_problems(project, domain, lang)
+    if not kept:  # a link cannot lead to a heading that is not translated yet
+        name = project.short(path if lang == SOURCE else project.catalogue(domain, lang))
+        for link, why in documents.dead_ends(project, domain, lang):
+            yield Finding(name, f"the link {link} leads nowhere: {why}", "Mend it.")
+
+
+def _structure_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
+    path = project.catalogue(domain, lang)
+    messages = catalogue.read(path, lang)
+    for part in documents.messages(project, domain):
+        message = messages.get(part.text)
+        if message is not None and catalogue.usable(message):
+            for problem, text in compare(part.text, catalogue.strings(message)[0]):
+                yield Finding(project.short(path), problem.what, problem.todo, "", text)

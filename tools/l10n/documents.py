@@ -1,0 +1,103 @@
+"""The README and the pages of docs in other languages: their text translated, their links led to
+the same places from where the translation stands, and there to pages of its own language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from os.path import normpath, relpath
+from urllib.parse import urlsplit
+
+from tools.l10n import catalogue, markdown, structure
+from tools.lessons.project import SOURCE, Project, read_text
+
+LINK = re.compile(r"(?<=\]\()[^)\s]+")
+# A cell of the README's table that leads to a page in one language is in that language already.
+NAMED = re.compile(r"\[[^\]]+\]\([^)\s]*(?:\.ipynb|README\.md)\)")
+
+
+def messages(project: Project, domain: str) -> Iterator[markdown.Message]:
+    """What is to be translated of a document."""
+    for part in markdown.split(read_text(project.document(domain))):
+        if not NAMED.fullmatch(part.text):
+            yield part
+
+
+def build(
+    project: Project, domain: str, lang: str, kept: list[tuple[str, str, str]] | None = None
+) -> str:
+    """The text of a document in a language.
+
+    Args:
+      kept: what stays English is added to it, as to `tools.l10n.build.Built`.
+    """
+    source = read_text(project.document(domain))
+    if lang == SOURCE:
+        return source
+    translations = catalogue.read(project.catalogue(domain, lang), lang)
+
+    def look(text: str) -> str:
+        if NAMED.fullmatch(text):
+            return LINK.sub(partial(_moved, project, domain, lang, None), text)
+        message = translations.get(text)
+        if message is not None and catalogue.usable(message):
+            text = catalogue.strings(message)[0]
+        elif kept is not None:
+            kept.append(("", catalogue.why_not(message), text))
+        return LINK.sub(partial(_moved, project, domain, lang, lang), text)
+
+    return markdown.translate(source, look)
+
+
+def dead_ends(project: Project, domain: str, lang: str) -> Iterator[tuple[str, str]]:
+    """Each link within the repository that leads nowhere from a built document, and why."""
+    path = project.document(domain, lang)
+    pages = {
+        project.document(page, other): (page, other)
+        for page in project.documents
+        for other in [SOURCE, *project.languages]
+    }
+    for link in structure.links(build(project, domain, lang)):
+        parts = urlsplit(link)
+        if parts.scheme or parts.netloc:
+            continue
+        target = (path.parent / parts.path).resolve() if parts.path else path
+        if target not in pages and not target.exists():
+            yield link, f"there is no {parts.path}"
+            continue
+        known = structure.slugs(build(project, *pages[target])) if target in pages else set()
+        if parts.fragment and target in pages and parts.fragment not in known:
+            yield link, f"{target.name} has no heading #{parts.fragment}"
+
+
+def _moved(
+    project: Project, domain: str, lang: str, wanted: str | None, match: re.Match[str]
+) -> str:
+    """A link of the English document as the one in `lang` has it.
+
+    Args:
+      wanted: the language of the pages that it leads to, where they have it; None for any.
+    """
+    parts = urlsplit(match[0])
+    if parts.scheme or parts.netloc or not parts.path:
+        return match[0]
+    target = project.document(domain).parent / parts.path
+    path = normpath(target.relative_to(project.root))
+    if wanted:
+        path = in_language(project, path, wanted)
+    start = project.document(domain, lang).parent.relative_to(project.root)
+    return relpath(path, start) + (f"#{parts.fragment}" if parts.fragment else "")
+
+
+def in_language(project: Project, path: str, lang: str) -> str:
+    """The path of a document or a notebook in a language; any other path as it is.
+
+    Args:
+      path: that of the English one, from the root of the repository.
+    """
+    for domain in project.documents:
+        if path == project.short(project.document(domain)):
+            return project.short(project.document(domain, lang))
+    return re.sub(rf"^notebooks/{SOURCE}(?=/|$)", f"notebooks/{lang}", path)

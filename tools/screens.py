@@ -1,0 +1,123 @@
+"""Takes the README's pictures, in JupyterLab in a real Chromium: `docs/pictures`.
+
+    python -m tools.screens [panel laboratory lesson]
+
+The panel at work, the laboratory after a freeze, and lesson 1 in three scripts. What they show was
+just trained; so they differ from one time to the next.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support import browser as b
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "docs" / "pictures"
+LESSON = "01_train_on_two_workers.ipynb"
+SCRIPTS = ("ru", "zh", "ko")
+EDGE = 12  # pixels around a panel
+SECONDS = 180
+CELL = """
+from helpers.panel import Panel
+panel = Panel({choices})
+panel
+"""
+
+
+def panel(browser: Any, path: Path) -> None:
+    """Two workers in the midst of their second epoch."""
+    with _panel(browser, 'collective="RING", epochs=2') as tab:
+        tab.locator(".mwl-run").click()
+        b.soon(lambda: _step(tab) > 600, "a step of the second epoch", SECONDS)
+        _shot(tab.locator(".mwl-panel"), path)
+
+
+def laboratory(browser: Any, path: Path) -> None:
+    """A worker that stood still, and the story of it."""
+    with _panel(browser, 'laboratory=True, collective="RING", scenario="a worker freezes"') as tab:
+        tab.locator(".mwl-run").click()
+        story = tab.locator(".mwl-story li")
+        b.soon(lambda: "next step" in " ".join(story.all_inner_texts()), "the story", SECONDS)
+        tab.wait_for_timeout(1500)
+        _shot(tab.locator(".mwl-laboratory"), path)
+
+
+def lesson(browser: Any, path: Path) -> None:
+    """The first figure of lesson 1 in three scripts, side by side, as it is stored."""
+    shots = []
+    for lang in SCRIPTS:
+        folder = ROOT / "notebooks" / lang
+        with tempfile.TemporaryDirectory() as place:
+            (Path(place) / LESSON).write_bytes((folder / LESSON).read_bytes())
+            with b.jupyterlab(Path(place)) as lab, b.page(browser, []) as tab:
+                tab.set_viewport_size({"width": 900, "height": 1100})
+                b.open_notebook(tab, lab, LESSON)
+                tab.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
+                figure = tab.locator(".jp-OutputArea img").first
+                figure.evaluate("image => image.scrollIntoView({block: 'center'})")
+                tab.wait_for_timeout(1000)
+                shots.append(tab.locator(".jp-NotebookPanel-notebook").screenshot())
+    with b.page(browser, []) as tab:
+        tab.set_viewport_size({"width": 1560, "height": 700})
+        images = "".join(
+            f'<img width="500" src="data:image/png;base64,{base64.b64encode(shot).decode()}">'
+            for shot in shots
+        )
+        tab.set_content(f'<div style="display:flex;gap:16px;padding:8px">{images}</div>')
+        tab.locator("div").screenshot(path=path)
+
+
+SHOTS: Mapping[str, Callable[[Any, Path], None]] = {
+    "panel": panel,
+    "laboratory": laboratory,
+    "lesson": lesson,
+}
+
+
+def _step(tab: Any) -> int:
+    """The step that the first worker has reached."""
+    bar = tab.locator(".mwl-bar").first
+    return int(bar.get_attribute("aria-valuenow") or 0)
+
+
+@contextmanager
+def _panel(browser: Any, choices: str) -> Iterator[Any]:
+    """A page with a panel whose Run button can be pressed."""
+    with tempfile.TemporaryDirectory() as place:
+        b.write_notebook(Path(place) / "panel.ipynb", CELL.format(choices=choices))
+        with b.jupyterlab(Path(place)) as lab, b.page(browser, []) as tab:
+            b.open_and_run(tab, lab, "panel.ipynb")
+            b.soon(lambda: tab.locator(".mwl-run").is_enabled(), "an enabled Run button")
+            yield tab
+
+
+def _shot(element: Any, path: Path) -> None:
+    """A picture of an element, with some paper around it."""
+    element.scroll_into_view_if_needed()
+    element.evaluate(f"element => element.style.padding = '{EDGE}px'")
+    element.screenshot(path=path)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tools.screens", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*SHOTS, []], help="which; all by default")
+    args = parser.parse_args(argv)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with b.running_chromium() as browser:
+        for name in args.names or SHOTS:
+            SHOTS[name](browser, PICTURES / f"{name}.png")
+            print(PICTURES / f"{name}.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
