@@ -7,14 +7,14 @@ export IN WORKERS VENV
 
 PY := $(VENV)/bin/python
 DIST ?= worksteal
-QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub and not soak
+QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub and not soak and not release
 .PHONY: run test quick pictures catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-soak test-image test-hub lab app lint environment \
 	update-lock offline extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
 	@$(PY) -m tools.lessons.run --lesson $(LESSON) --language $(IN)
 
-.PHONY: assignments grade
+.PHONY: assignments grade release newest test-release
 FROM ?= submissions
 assignments: environment  ## exercises for a class: make assignments IN=es; see docs/TEACHING.md
 	@$(PY) -m tools.teaching.course release --language $(IN)
@@ -91,6 +91,10 @@ test-hub:  ## JupyterHub: students and a teacher in a real Chromium, nbgrader's 
 		--prefix .venv-hub/proxy configurable-http-proxy@5.3.0
 	@.venv-hub/bin/python -m pytest -m hub $(if $(HUB_K),-k "$(HUB_K)")
 
+test-release:  ## workflows, forms and files for a public repository, by their own checkers
+	@EXTRAS=test,release VENV=.venv-release ./environment.sh
+	@.venv-release/bin/python -m pytest -m release
+
 pictures: environment  ## every figure, experiment and panel, in five languages, light and dark
 	@$(PY) -m tools.pictures
 
@@ -123,6 +127,14 @@ offline: environment  ## every package into offline/, for a room without interne
 		$(PY) -m pip download --quiet --no-deps --no-build-isolation --require-hashes \
 			--dest offline/$$version -r locks/$$version.txt && \
 		du -sh offline/$$version
+
+release: environment  ## wheel, sdist, site, offline bundle and checksums into .artefacts/release
+	@$(PY) -m tools.release build
+
+LESSONS ?=
+ROWS ?=
+newest: environment  ## what breaks with the newest packages: make newest LESSONS=01 ROWS=none
+	@$(PY) -m tools.versions $(if $(LESSONS),--lessons $(LESSONS)) $(if $(ROWS),--rows $(ROWS))
 
 extract update build check: environment  ## translations; see locales/TRANSLATING.md
 	@$(PY) -m tools.l10n $@

@@ -271,7 +271,7 @@ def test_what_ray_cannot_do_is_refused_in_a_sentence(cluster: RayCluster) -> Non
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is installed")
 def test_without_ray_the_error_says_how_to_install_it() -> None:
-    with pytest.raises(PackageError, match=r'pip install "multiworker-lessons\[ray\]"'):
+    with pytest.raises(PackageError, match=r'pip install "ray\[train\]=='):
         RayCluster(workers=2)
 
 

@@ -18,15 +18,17 @@ from tests.support.l10n_project import (
     cell_of,
     code_cell,
     make_project,
+    move,
     run,
     text_cell,
     translate,
+    whats,
 )
-from tools.l10n import build, catalogue
+from tools.l10n import build, catalogue, checks
 from tools.lessons import notebook
 from tools.lessons.project import Project
 
-NOTEBOOKS = Project(ROOT).notebooks
+NOTEBOOKS = Project.load(ROOT).notebooks
 LINK = "https://github.com/a/b/blob/main/notebooks/en/02_x.ipynb"
 
 
@@ -40,7 +42,7 @@ def lesson() -> list[Cell]:
 
 @pytest.mark.parametrize("domain", NOTEBOOKS)
 def test_english_built_from_an_empty_catalogue_is_its_source_byte_for_byte(domain: str) -> None:
-    project = Project(ROOT)
+    project = Project.load(ROOT)
     source = project.notebook(domain).read_bytes()
     built = build.build(project, domain, "en", catalogue.of([], "en"))
     assert built.text.encode() == source
@@ -216,33 +218,49 @@ def test_standalone_cells_are_executed_alone_and_the_others_keep_their_outputs(
 
 
 def test_badges_lead_to_the_notebook_in_its_language(tmp_path: Path) -> None:
-    cells = [text_cell("badges", "", "badges"), *lesson()]
-    project = make_project(tmp_path, *cells, repository="https://github.com/a/b")
+    project = make_project(tmp_path, *lesson(), repository="https://github.com/a/b.git/")
     (tmp_path / "tools" / "l10n").mkdir(parents=True)
     shutil.copy(ROOT / "tools" / "l10n" / "badges.py", tmp_path / "tools" / "l10n")
     run(project, "update", "--langs", "ru")
     translate(project, "ru", {"Download": "Скачать"}, domain="helpers")
     run(project, "build")
-    base = "https://colab.research.google.com/github/a/b/blob/main/notebooks"
+    base = "https://colab.research.google.com/github/a/b/blob/v1.2/notebooks"
     for lang in ("en", "ru"):
         text = notebook.source(cell_of(project, lang, "badges"))
         assert f"[Open in Colab]({base}/{lang}/01_first.ipynb)" in text
-    assert "[Скачать](https://raw.githubusercontent.com/a/b/main/notebooks/ru/" in text
+        path = f"notebooks/{lang}/01_first.ipynb"
+        assert f"(https://mybinder.org/v2/gh/a/b/v1.2?labpath={path})" in text
+        assert f"(https://github.com/a/b/blob/v1.2/{path})" in text
+        assert [cell["id"] for cell in notebook.read(tmp_path / path)["cells"]][:2] == [
+            "title",
+            "badges",
+        ]
+    assert "[Скачать](https://raw.githubusercontent.com/a/b/v1.2/notebooks/ru/" in text
+    assert 'msgid "[Open' not in project.catalogue(LESSON, "ru").read_text("utf-8")
+    assert not whats(list(checks.check(project, ["en"])))
 
 
-def test_without_a_repository_the_badges_cell_is_left_as_it_is(tmp_path: Path) -> None:
-    project = make_project(tmp_path, text_cell("badges", "Kept.", "badges"), *lesson())
-    run(project, "update", "--langs", "ru")
+def test_a_page_has_the_badges_of_the_course_below_its_title_once(tmp_path: Path) -> None:
+    page = "# The course\n\nText.\n"
+    homeless = make_project(tmp_path, *lesson())
+    (tmp_path / "README.md").write_text(page, "utf-8")
+    project = make_project(tmp_path, *lesson(), repository="https://github.com/a/b")
+    assert "its address or version is not" in whats(list(checks.check(project, ["en"])))
     run(project, "build")
-    assert notebook.source(cell_of(project, "ru", "badges")) == "Kept."
-    assert 'msgid "Kept."' not in project.catalogue(LESSON, "ru").read_text("utf-8")
+    first = (tmp_path / "README.md").read_text("utf-8")
+    title, line, rest = first.split("\n\n")
+    assert (title, rest) == ("# The course", "Text.\n")
+    assert "(https://codespaces.new/a/b?quickstart=1)" in line
+    assert "(https://github.com/a/b/archive/refs/tags/v1.2.zip)" in line
+    assert build.page(project, first, "en") == first
+    assert build.page(homeless, first, "en") == page
 
 
 def test_a_repository_that_colab_cannot_open_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cells = [text_cell("badges", "", "badges"), *lesson()]
-    project = make_project(tmp_path, *cells, repository="https://example.org/x")
+    project = make_project(tmp_path, *lesson())
+    move(tmp_path, "https://example.org/x")
     assert run(project, "build") == 1
     assert "'https://example.org/x'" in capsys.readouterr().err
 

@@ -12,6 +12,7 @@ from tests.support import ROOT
 from tests.support.l10n_project import cell_of, make_project, run, text_cell, translate
 from tools.l10n import frame, words
 from tools.lessons import notebook
+from tools.lessons.notebook import Json
 from tools.lessons.project import LocalisationError, Project
 
 PROJECT = Project.load(ROOT)
@@ -47,12 +48,18 @@ def test_a_lesson_stands_on_earlier_ones_and_leads_to_three_to_five_texts(domain
         assert not re.search(r"\s|[?&]hl=", address)  # the reader's own language is chosen there
 
 
+def cells_below_the_title(domain: str, lang: str) -> list[Json]:
+    """All but the title and, once the course has an address, the badges."""
+    cells = notebook.read(PROJECT.notebook(domain, lang))["cells"]
+    return [cell for cell in cells[1:] if notebook.BADGES_TAG not in notebook.tags(cell)]
+
+
 @pytest.mark.parametrize("lang", ["en", *PROJECT.languages])
 @pytest.mark.parametrize("domain", LESSONS)
 def test_each_lesson_begins_with_its_head_and_ends_with_its_foot(domain: str, lang: str) -> None:
-    cells = notebook.read(PROJECT.notebook(domain, lang))["cells"]
-    assert [cells[1]["id"], cells[-1]["id"]] == ["head", "foot"]
-    head, foot = notebook.source(cells[1]), notebook.source(cells[-1])
+    cells = cells_below_the_title(domain, lang)
+    assert [cells[0]["id"], cells[-1]["id"]] == ["head", "foot"]
+    head, foot = notebook.source(cells[0]), notebook.source(cells[-1])
     assert all(f"]({other}.ipynb)" in head for other in COURSE[domain].needs)
     assert f"](exercises/{domain}.ipynb)" in foot
     assert all(f"[{title}]({address})" in foot for _, title, address in COURSE[domain].references)
@@ -92,7 +99,7 @@ def test_new_words_lead_to_their_definitions() -> None:
     ):
         page = notebook.read(PROJECT.notebook(words.GLOSSARY, lang))
         assert words.Word(batch, section) in words.entries(page)
-        head = notebook.source(notebook.read(PROJECT.notebook(LESSONS[0], lang))["cells"][1])
+        head = notebook.source(cells_below_the_title(LESSONS[0], lang)[0])
         assert re.search(rf"{batch}[^]]*\]\(glossary\.ipynb#{section.replace(' ', '-')}\)", head)
     texts = [PROJECT.notebook(domain).read_text("utf-8") for domain in LESSONS]
     page_text = PROJECT.notebook(words.GLOSSARY).read_text("utf-8")

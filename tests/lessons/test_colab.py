@@ -1,6 +1,7 @@
 """A rehearsal of Colab: its Python and packages, a lesson alone in an empty folder, nothing else.
 
-`make test-colab` runs it. What Colab fetches from the package index comes from a wheel built here.
+`make test-colab` runs it. What Colab fetches from the course's address comes from a server here,
+beside which an index offers a package of our name by somebody else.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,9 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.support import ROOT
+from tests.support import ROOT, published
+from tools.lessons.project import Project
+from tools.lessons.run import best_result
 
 pytestmark = pytest.mark.colab
 
@@ -43,39 +47,59 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if sys.version_info[:2] != (3, 12):
         pytest.skip("Colab has Python 3.12; run make test-colab")
     folder = tmp_path_factory.mktemp("colab")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    python = folder / "bin/python"
-    pip(python, "install", "--upgrade", "pip")
-    pip(python, "install", *(f"{name}=={version}" for name, version in RUNTIME.items()))
-    return python
+    return make_environment(folder, *(f"{name}=={version}" for name, version in RUNTIME.items()))
 
 
 @pytest.fixture(scope="module")
-def kernel(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Jupyter folder with one kernel, "colab", whose pip finds our wheel."""
-    wheels = tmp_path_factory.mktemp("wheels")
-    source = wheels / "source"
-    ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
-    shutil.copytree(ROOT, source, ignore=ignored)
-    pip(Path(sys.executable), "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, source)
-    shutil.rmtree(source)
-    links = f"{wheels} {os.environ.get('PIP_FIND_LINKS', '')}"
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The course with an address."""
+    folder = published.copy_of_course(tmp_path_factory.mktemp("course"))
+    published.give_address(folder, published.ADDRESS, "en")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Who answers for that address, and for an index."""
+    folder = tmp_path_factory.mktemp("server")
+    published.publish(course, folder)
+    published.offer_forgery(folder)
+    with published.served(folder) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def kernel(python: Path, server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Jupyter folder with one kernel, "colab", whose pip and git ask our server."""
+    return make_kernel(tmp_path_factory.mktemp("share"), python, server)
+
+
+def make_environment(folder: Path, *packages: str) -> Path:
+    """The interpreter of a new environment with these packages."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = folder / "bin/python"
+    pip(python, "install", "--upgrade", "pip")
+    pip(python, "install", *packages)
+    return python
+
+
+def make_kernel(share: Path, python: Path, server: str) -> Path:
+    """Writes the kernel "colab" of an interpreter into a Jupyter folder."""
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     spec = {
         "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         "display_name": "Colab",
         "language": "python",
-        "env": {"PIP_FIND_LINKS": links, "PIP_CONSTRAINT": "", "PATH": path},
+        "env": {**published.environment(server), "PATH": path},
     }
-    share = tmp_path_factory.mktemp("share")
     (share / "kernels/colab").mkdir(parents=True)
     (share / "kernels/colab/kernel.json").write_text(json.dumps(spec))
     return share
 
 
-def pip(python: Path, *arguments: object) -> str:
+def pip(python: Path, *arguments: object, **environ: str) -> str:
     command = [str(python), "-m", "pip", "--disable-pip-version-check", *map(str, arguments)]
-    environ = {**os.environ, "PIP_CONSTRAINT": ""}
+    environ = {**os.environ, "PIP_CONSTRAINT": "", **environ}
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
@@ -109,24 +133,68 @@ def seconds(cell: Any) -> float:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
+def assert_is_ours(python: Path, course: Path) -> None:
+    """The package came from the address, at the tag of the release; it is not the forgery."""
+    code = (
+        "from importlib.metadata import distribution as find; "
+        "found = find('multiworker-lessons'); "
+        "print(found.version, found.read_text('direct_url.json'))"
+    )
+    told = subprocess.check_output([python, "-I", "-c", code], text=True)
+    version, _space, origin = told.partition(" ")
+    project = Project.load(course)
+    assert version == project.version
+    assert json.loads(origin)["url"] == published.ADDRESS
+    assert json.loads(origin)["vcs_info"]["requested_revision"] == project.tag
+
+
+def test_the_forgery_is_what_the_name_alone_would_give(
+    python: Path, server: str, tmp_path: Path
+) -> None:
+    command = ["download", "--no-deps", "--dest", tmp_path, "multiworker-lessons"]
+    pip(python, *command, **published.environment(server))
+    assert [path.name for path in tmp_path.iterdir()] == [
+        f"multiworker_lessons-{published.FORGED}-py3-none-any.whl"
+    ]
+
+
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem[:2])
 def test_a_lesson_alone_installs_what_it_needs_and_runs(
-    path: Path, tmp_path: Path, python: Path, kernel: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path,
+    *,
+    tmp_path: Path,
+    python: Path,
+    kernel: Path,
+    course: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = versions(python)
     fresh = "multiworker-lessons" not in before
     assert {name: before[name] for name in RUNTIME} == RUNTIME
 
-    notebook = execute(path, tmp_path, kernel, monkeypatch)  # a cell that fails raises
+    own = course / path.relative_to(ROOT)
+    notebook = execute(own, tmp_path, kernel, monkeypatch)  # a cell that fails raises
 
     after = versions(python)
-    assert "multiworker-lessons" in after
+    assert_is_ours(python, course)
     assert {name: after[name] for name in before} == before, "a package was replaced"
     install = next(cell for cell in notebook.cells if cell["id"] == "install")
     print(f"{path.name}: install cell {seconds(install):.1f} s, installed before: {not fresh}")
     assert seconds(install) < INSTALL_SECONDS
     if not fresh:
         assert not install["outputs"]
+
+
+def test_a_kernel_with_nothing_at_all_gets_the_release_and_trains(
+    tmp_path: Path, server: str, course: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = make_environment(tmp_path / "clean", "ipykernel")
+    kernel = make_kernel(tmp_path / "share", python, server)
+    (tmp_path / "alone").mkdir()
+    lesson = course / LESSONS[0].relative_to(ROOT)
+    notebook = execute(lesson, tmp_path / "alone", kernel, monkeypatch)
+    assert_is_ours(python, course)
+    assert best_result(notebook)["accuracy"] >= 0.97
 
 
 def test_where_widgets_do_not_appear_the_panel_leaves_a_picture(

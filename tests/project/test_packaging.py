@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from helpers.engines.ray.cluster import REQUIREMENT
 from helpers.system.keras_choice import ESTIMATOR_VERSION, LAST_TESTED
 from tests.support import ROOT
 
@@ -50,6 +51,21 @@ def test_environment_yml_gives_the_pins_of_pyproject() -> None:
     ours = PROJECT["dependencies"] + extras["notebooks"] + nbval
     assert pinned([line for line in pip if line != "-e ."], "3.12") == pinned(ours, "3.12")
     assert environment["dependencies"][0] == "python=3.12"
+
+
+def test_ray_is_asked_for_as_the_extra_does() -> None:
+    assert PROJECT["optional-dependencies"]["ray"] == [REQUIREMENT]
+
+
+def test_nobody_is_told_to_install_the_package_by_its_name_alone() -> None:
+    """It is on no index: whoever registers the name there could give our readers anything."""
+    by_name = re.compile(r"pip install [^\n`]*?(?<![\w/.-])" + PROJECT["name"] + r"(?! @)")
+    kinds = ("*.md", "docs/*.md", "docs/*/*.md", "locales/*/*.md", "helpers/**/*.py")
+    paths = [path for kind in kinds for path in ROOT.glob(kind)]
+    paths += [*ROOT.glob("notebooks/en/**/*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")]
+    assert len(paths) > 150
+    assert by_name.search(f'pip install -q "{PROJECT["name"]}[ray]"')
+    assert not [path for path in paths if by_name.search(path.read_text("utf-8"))]
 
 
 def test_the_installed_packages_meet_every_range() -> None:

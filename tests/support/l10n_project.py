@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from tools.lessons.project import Project
 LESSON = "01_first"
 FOUR = ("ru", "zh", "ko", "es")
 PYPROJECT = """\
+[project]
+version = "1.2"
 [tool.lessons]
 released = ["ru", "zh", "ko", "es"]
 repository = "{repository}"
@@ -73,6 +76,16 @@ def make_project(root: Path, *cells: Cell, repository: str = "", messages: bool 
         (root / "helpers").mkdir()
         (root / "helpers" / "words.py").write_text(MESSAGES_MODULE, "utf-8")
     return Project.load(root)
+
+
+def move(root: Path, address: str) -> None:
+    """Says in a repository's pyproject.toml where the course lives; nowhere, if that is empty."""
+    path = root / "pyproject.toml"
+    text, count = re.subn(
+        r'^repository = "[^"]*"', f'repository = "{address}"', path.read_text("utf-8"), flags=re.M
+    )
+    assert count == 1
+    path.write_text(text, "utf-8")
 
 
 def run(project: Project, *command: str) -> int:

@@ -62,6 +62,8 @@ def run_build(project: Project, args: argparse.Namespace) -> int:
     """Writes the notebooks, the documents and the compiled messages of helpers."""
     failures = 0
     for lang in _languages(project, args):
+        for path, text in build.pages(project).items() if lang == SOURCE else ():
+            update.write(path, text)
         compiled = build.compiled_helpers(project, lang) if lang != SOURCE else None
         if compiled is not None:  # first: cells that are executed speak with it
             update.write(project.compiled_helpers(lang), compiled)
@@ -90,6 +92,9 @@ def run_check(project: Project, args: argparse.Namespace) -> int:
 
 def _build_one(project: Project, domain: str, lang: str, args: argparse.Namespace) -> None:
     path = project.notebook(domain, lang)
+    solution = project.solution(domain) if lang == SOURCE else None
+    if solution and solution.exists():
+        update.write(solution, build.solution(project, domain, lang))
     built = build.build(project, domain, lang)
     text = built.text
     if (args.execute or args.refresh) and execute.is_executable(domain):

@@ -1,40 +1,80 @@
-"""The links at the head of a notebook: open it in Colab, view its source, download it."""
+"""The links below a notebook's or a page's title: open it in Colab, view its source, download it.
+
+There are none while `[tool.lessons] repository` in pyproject.toml is empty, and no trace of them.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from helpers.i18n import gettext_noop
-from tools.lessons.project import LocalisationError, Project
+from tools.lessons import notebook
+from tools.lessons.notebook import Json
+from tools.lessons.project import HOST, Project
 
-GITHUB = re.compile(r"https://github\.com/([^/]+)/([^/]+?)(?:\.git)?/?")
-BRANCH = "main"
+Translate = Callable[[str], str]
+
+# i18n: a link at the head of a notebook
+COLAB = gettext_noop("Open in Colab")
+# i18n: a link at the head of a notebook
+BINDER = gettext_noop("Open in Binder")
+# i18n: a link at the head of a notebook
+CODESPACES = gettext_noop("Open in Codespaces")
+# i18n: a link at the head of a notebook
+SOURCE_CODE = gettext_noop("View source")
+# i18n: a link at the head of a notebook
+DOWNLOAD = gettext_noop("Download")
+MARK = "<!-- badges -->"  # ends the line of badges on a page
 
 
-LABELS = (  # i18n: a link at the head of a notebook
-    gettext_noop("Open in Colab"),
-    gettext_noop("View source"),
-    gettext_noop("Download"),
-)
+def markdown(project: Project, domain: str, lang: str, _: Translate) -> str:
+    """The Markdown of a notebook's badges; `_` translates their labels."""
+    path = f"notebooks/{lang}/{domain}.ipynb"
+    name = project.repository.removeprefix(HOST)
+    raw = f"https://raw.githubusercontent.com/{name}/{project.tag}/{path}"
+    view = f"{project.repository}/blob/{project.tag}/{path}"
+    return _links(project, path, [(SOURCE_CODE, view), (DOWNLOAD, raw)], _)
 
 
-def markdown(project: Project, domain: str, lang: str, _: Callable[[str], str]) -> str:
-    """The Markdown of a notebook's badges; `_` translates their labels.
+def of_course(project: Project, lang: str, _: Translate) -> str:
+    """The badges of the whole course in a language, for its pages; empty without an address."""
+    lessons = [domain for domain in project.notebooks_in(lang) if "/" not in domain]
+    if not (project.repository and lessons):
+        return ""
+    view = f"{project.repository}/tree/{project.tag}/notebooks/{lang}"
+    archive = f"{project.repository}/archive/refs/tags/{project.tag}.zip"
+    others = [(SOURCE_CODE, view), (DOWNLOAD, archive)]
+    return _links(project, f"notebooks/{lang}/{lessons[0]}.ipynb", others, _)
 
-    Raises:
-      LocalisationError: if the repository is not on GitHub, where Colab finds notebooks.
+
+def on_page(text: str, project: Project, lang: str, _: Translate) -> str:
+    """A page in Markdown with the course's badges below its title; without, where there are none.
+
+    Put on again, they replace those that are there.
     """
-    match = GITHUB.fullmatch(project.repository)
-    if match is None:
-        raise LocalisationError(
-            f"repository = {project.repository!r} in pyproject.toml is no address that Colab can "
-            'open. Write "https://github.com/OWNER/NAME", or "" for notebooks without badges.'
-        )
-    path = f"{match[1]}/{match[2]}/blob/{BRANCH}/notebooks/{lang}/{domain}.ipynb"
-    addresses = (
-        f"https://colab.research.google.com/github/{path}",
-        f"https://github.com/{path}",
-        f"https://raw.githubusercontent.com/{path.replace('/blob/', '/')}",
-    )
-    return " · ".join(f"[{_(label)}]({url})" for label, url in zip(LABELS, addresses, strict=True))
+    blocks = [block for block in text.split("\n\n") if not block.endswith(MARK)]
+    if badges := of_course(project, lang, _):
+        blocks.insert(1, f"{badges} {MARK}")
+    return "\n\n".join(blocks)
+
+
+def place(project: Project, result: Json) -> None:
+    """Gives a notebook a cell for badges below its title, or takes it away."""
+    cells = result["cells"]
+    if not project.repository:
+        cells[:] = [cell for cell in cells if notebook.BADGES_TAG not in notebook.tags(cell)]
+    elif not any(notebook.BADGES_TAG in notebook.tags(cell) for cell in cells):
+        metadata = {"tags": [notebook.BADGES_TAG]}
+        cell = {"cell_type": "markdown", "id": "badges", "metadata": metadata, "source": []}
+        cells.insert(1, cell)
+
+
+def _links(project: Project, path: str, others: Sequence[tuple[str, str]], _: Translate) -> str:
+    """Links that open the notebook at `path`, then `others`: labels and addresses."""
+    name = project.repository.removeprefix(HOST)
+    opened = [
+        (COLAB, f"https://colab.research.google.com/github/{name}/blob/{project.tag}/{path}"),
+        (BINDER, f"https://mybinder.org/v2/gh/{name}/{project.tag}?labpath={path}"),
+        (CODESPACES, f"https://codespaces.new/{name}?quickstart=1"),
+    ]
+    return " · ".join(f"[{_(label)}]({address})" for label, address in [*opened, *others])

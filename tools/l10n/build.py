@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from tools.l10n import badges, catalogue, frame, markdown, words
+from tools.l10n import badges, catalogue, citation, frame, install, markdown, words
 from tools.l10n.catalogue import LessonCatalogue
 from tools.lessons import exercises, notebook
 from tools.lessons.notebook import Json
-from tools.lessons.project import HELPERS, SOURCE, LocalisationError, Project
+from tools.lessons.project import HELPERS, SOURCE, LocalisationError, Project, read_text
 
 LESSON_LINK = re.compile(
     r"""((?:https?://|\]\(<?|\b(?:href|src)=["'])[^\s)"'<>]*/notebooks/)en(?=/)"""
@@ -42,8 +43,9 @@ def build(
     """Builds one notebook in memory.
 
     Its code cells and cell ids are those of the English notebook, save the language named
-    in the cell tagged ``l10n-lang``. Outputs come from the file that is there, if its code
-    is the same. English is built in place: only cells that the builder writes can change.
+    in the cell tagged ``l10n-lang``, and the one tagged ``install``. Outputs come from the file
+    that is there, if its code is the same. English is built in place: only cells that the builder
+    writes can change.
     """
     text = exercises.english(project, domain)
     result = notebook.parse(text, str(project.notebook(domain)))
@@ -70,7 +72,24 @@ def solution(project: Project, domain: str, lang: str) -> str:
     if lang != SOURCE:
         messages = catalogue.read(project.catalogue(domain, lang), lang)
         _translate(result, lang, messages, Built(""))
+    _write_install(project, result, _labels(project, lang))
     return notebook.dumps(result)
+
+
+def page(project: Project, text: str, lang: str) -> str:
+    """A page in Markdown with the course's badges below its title, while there are any."""
+    return badges.on_page(text, project, lang, _labels(project, lang))
+
+
+def pages(project: Project) -> dict[Path, str]:
+    """The files besides notebooks that carry the course's address, and what they have to say."""
+    found = {}
+    readme, cited = project.root / "README.md", project.root / "CITATION.cff"
+    if readme.exists():
+        found[readme] = page(project, read_text(readme), SOURCE)
+    if cited.exists():
+        found[cited] = citation.written(read_text(cited), project)
+    return found
 
 
 def in_language(code: str, lang: str) -> str:
@@ -122,30 +141,34 @@ def _take_outputs(project: Project, domain: str, lang: str, result: Json) -> str
 
 
 def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None:
-    """Fills the cells that are not translated but written: badges, head and foot."""
-    written = [
-        cell
-        for cell in notebook.cells(result, "markdown")
-        if notebook.WRITTEN & {*notebook.tags(cell)}
-    ]
+    """Fills the cells that are not translated but written: badges, head, foot, install."""
+    badges.place(project, result)
+    written = [cell for cell in result["cells"] if notebook.WRITTEN & {*notebook.tags(cell)}]
     if not written:
         return
     label = _labels(project, lang)
+    _write_install(project, result, label)
     framed = domain in frame.course(project)
 
     def link(other: str) -> str:
         title = _title(project, other, lang)
         return f"[{title}]({other}.ipynb)"
 
-    for cell in written:
+    for cell in (cell for cell in written if cell["cell_type"] == "markdown"):
         tags = notebook.tags(cell)
-        if notebook.BADGES_TAG in tags and project.repository:
+        if notebook.BADGES_TAG in tags:
             notebook.set_source(cell, badges.markdown(project, domain, lang, label))
         if notebook.HEAD_TAG in tags and framed:
             new = _new_words(project, domain, lang)
             notebook.set_source(cell, frame.head(project, domain, lang, label, link, new))
         if notebook.FOOT_TAG in tags and framed:
             notebook.set_source(cell, frame.foot(project, domain, label, link))
+
+
+def _write_install(project: Project, result: Json, label: Callable[[str], str]) -> None:
+    for cell in notebook.cells(result, "code"):
+        if notebook.INSTALL_TAG in notebook.tags(cell):
+            notebook.set_source(cell, install.cell(project, label))
 
 
 def _new_words(project: Project, domain: str, lang: str) -> list[str]:
@@ -164,10 +187,11 @@ def _new_words(project: Project, domain: str, lang: str) -> list[str]:
 
 
 def _labels(project: Project, lang: str) -> Callable[[str], str]:
-    labels = catalogue.of([], SOURCE)
+    """What translates a message of helpers, or of a cell that the builder writes."""
+    messages = catalogue.of([], SOURCE)
     if lang != SOURCE:
-        labels = catalogue.read(project.catalogue(HELPERS, lang), lang)
-    return lambda text: _translated(labels, text)
+        messages = catalogue.read(project.catalogue(HELPERS, lang), lang)
+    return lambda text: _translated(messages, text)
 
 
 def _title(project: Project, domain: str, lang: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from tools.l10n import catalogue_checks, extract
 from tools.l10n.document_checks import document_problems
-from tools.l10n.lesson_checks import lesson_problems
+from tools.l10n.lesson_checks import lesson_problems, page_problems
 from tools.l10n.report import Finding
 from tools.lessons.project import SOURCE, Project
 
@@ -20,6 +20,7 @@ def check(project: Project, langs: Iterable[str]) -> Iterator[Finding]:
         for domain in project.documents:
             yield from document_problems(project, domain, lang)
         if lang == SOURCE:
+            yield from page_problems(project)
             continue
         for domain, template in templates.items():
             if len(template) or project.catalogue(domain, lang).exists():

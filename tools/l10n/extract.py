@@ -80,7 +80,8 @@ def _helpers(project: Project) -> list[Message]:
 
 
 def _in_code(project: Project) -> Iterator[Found]:
-    own = [project.root / "tools" / "l10n" / name for name in ("badges.py", "frame.py")]
+    written = ("badges.py", "frame.py", "install.py")
+    own = [project.root / "tools" / "l10n" / name for name in written]
     paths = [*sorted((project.root / "helpers").rglob("*.py")), *filter(Path.exists, own)]
     for path in paths:
         code = io.BytesIO(path.read_bytes())

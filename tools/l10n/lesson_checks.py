@@ -11,7 +11,7 @@ from tools.l10n.report import Finding
 from tools.l10n.text_checks import Problem
 from tools.lessons import claims, execute, exercises, notebook
 from tools.lessons.notebook import Json
-from tools.lessons.project import SOURCE, Project
+from tools.lessons.project import SOURCE, Project, read_text
 
 
 def lesson_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
@@ -22,6 +22,7 @@ def lesson_problems(project: Project, domain: str, lang: str) -> Iterator[Findin
     yield from freshness_problems(project, domain, lang, built)
     if lang == SOURCE:
         yield from _language_problems(project, domain, english)
+        yield from _solution_problems(project, domain)
     else:
         yield from _structure_problems(project, domain, lang, english, result)
     if not built.kept:  # a link cannot lead to a heading that is not translated yet
@@ -47,6 +48,22 @@ def freshness_problems(
         for cell_id, claim in claims.broken(path.read_text("utf-8"), str(path)):
             what = f"the stored output contradicts the claim {claim!r} of the text"
             yield Finding(project.short(path), what, f"{command} --execute", f"cell {cell_id}")
+
+
+def page_problems(project: Project) -> Iterator[Finding]:
+    """Whether the other files that carry the course's address have the right one."""
+    for path, text in build.pages(project).items():
+        if read_text(path) != text:
+            what = "its address or version is not that of pyproject.toml"
+            todo = f"Run: python -m tools.l10n build --langs {SOURCE}"
+            yield Finding(project.short(path), what, todo)
+
+
+def _solution_problems(project: Project, domain: str) -> Iterator[Finding]:
+    path = project.solution(domain)
+    if path and path.exists() and read_text(path) != build.solution(project, domain, SOURCE):
+        todo = f"Run: python -m tools.l10n build --langs {SOURCE} --only {domain}"
+        yield Finding(project.short(path), "its install cell is not what a build gives", todo)
 
 
 def compare(english: str, text: str) -> Iterator[tuple[Problem, str]]:

@@ -21,7 +21,10 @@ NAMED_LANGUAGE = re.compile(
 STANDALONE_TAG = "standalone"
 # Markdown cells that the builder writes: links to open the notebook, and its head and foot.
 BADGES_TAG, HEAD_TAG, FOOT_TAG = "badges", "head", "foot"
-WRITTEN = frozenset({BADGES_TAG, HEAD_TAG, FOOT_TAG})
+# A code cell that the builder writes: it finds the course's package, or installs it.
+INSTALL_TAG = "install"
+WRITTEN = frozenset({BADGES_TAG, HEAD_TAG, FOOT_TAG, INSTALL_TAG})
+NO_OUTPUT_DEPENDS = frozenset({STANDALONE_TAG, INSTALL_TAG})  # none of another cell
 
 
 def parse(text: str, name: str) -> Json:
@@ -128,8 +131,8 @@ def language(notebook: Json) -> str:
 
 
 def code(notebook: Json) -> list[tuple[str, str]]:
-    """Id and text of every code cell but the standalone ones: what their outputs depend on."""
-    trained = (cell for cell in cells(notebook, "code") if STANDALONE_TAG not in tags(cell))
+    """Id and text of every code cell on which an output of another one may depend."""
+    trained = (cell for cell in cells(notebook, "code") if not NO_OUTPUT_DEPENDS & {*tags(cell)})
     return [(cell["id"], source(cell)) for cell in trained]
 
 

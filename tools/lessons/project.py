@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ HELPERS = "helpers"  # the domain of the messages in helpers
 EXERCISES = "exercises"  # the folder of notebooks that wait for their reader
 DOCUMENTS = "docs"  # the folder of the pages, and of their catalogues
 AT_THE_TOP = ("README", "CONTRIBUTING", "SECURITY")  # where people look for them
+HOST = "https://github.com/"  # whose notebooks Colab can open
+GITHUB = re.compile(rf"({re.escape(HOST)}[A-Za-z0-9-]+/[A-Za-z0-9._-]+?)(?:\.git)?/?")
 
 
 class LocalisationError(Exception):
@@ -49,24 +52,38 @@ class Project:
     Attributes:
       root: its folder.
       released: languages that must be complete.
-      repository: the URL that the notebooks' badges point to; empty for no badges.
+      repository: where the course lives, as "https://github.com/OWNER/NAME"; empty for nowhere yet.
+        Badges lead there, and notebooks install the package from there.
+      version: of the package; a release has the tag "v" and this.
     """
 
     root: Path
     released: tuple[str, ...] = ()
     repository: str = ""
+    version: str = ""
 
     @classmethod
     def load(cls, root: Path) -> Project:
-        """Reads [tool.lessons] of `root`/pyproject.toml."""
+        """Reads [tool.lessons] of `root`/pyproject.toml, and the version there.
+
+        Raises:
+          LocalisationError: if there is no such file, or the repository is not on GitHub.
+        """
         path = root / "pyproject.toml"
         if not path.is_file():
             raise LocalisationError(
                 f"{path} does not exist. Run this from the root of the repository."
             )
-        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8")).get("tool", {})
-        lessons = table.get("lessons", {})
-        return cls(root, tuple(lessons.get("released", ())), lessons.get("repository", ""))
+        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        lessons = table.get("tool", {}).get("lessons", {})
+        repository = _address(lessons.get("repository", ""))
+        version = table.get("project", {}).get("version", "")
+        return cls(root, tuple(lessons.get("released", ())), repository, version)
+
+    @property
+    def tag(self) -> str:
+        """The tag of the release: what badges open and what notebooks install is of one release."""
+        return f"v{self.version}"
 
     @property
     def languages(self) -> list[str]:
@@ -132,3 +149,14 @@ class Project:
     def short(self, path: Path) -> str:
         """A path as people type it, from the root of the repository."""
         return path.relative_to(self.root).as_posix()
+
+
+def _address(repository: str) -> str:
+    """A repository's address as all links begin; empty for an empty one."""
+    match = GITHUB.fullmatch(repository)
+    if repository and match is None:
+        raise LocalisationError(
+            f"repository = {repository!r} in pyproject.toml is no address that Colab can open. "
+            'Write "https://github.com/OWNER/NAME", or "" while the course lives nowhere.'
+        )
+    return match[1] if match else ""

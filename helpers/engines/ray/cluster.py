@@ -24,6 +24,7 @@ from helpers.messages.job import EstimatorJob, FunctionJob
 from helpers.strategies import COLLECTIVES, check_collective
 from helpers.system.machine import cores, most_processes
 
+REQUIREMENT = "ray[train]==2.60.0"  # of the extra `ray` in pyproject.toml
 ANSWER_SECONDS = 10.0
 END_SECONDS = 10.0
 OBJECT_STORE_BYTES = 100 * 2**20  # of our own Ray: through it go events, and what is returned
@@ -213,7 +214,7 @@ class RayCluster(Cluster):
 def _check_installed() -> None:
     if importlib.util.find_spec("ray") is None:
         message = _("Ray is not installed. Install it: {command}")
-        command = 'pip install "multiworker-lessons[ray]"'
+        command = f'pip install "{REQUIREMENT}"'
         raise PackageError(message.format(command=command))
 
 

@@ -1,0 +1,70 @@
+"""The whole course with an address, and without again: one setting, right everywhere, no trace."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from tests.support import ROOT, published
+from tools.l10n import install
+from tools.lessons import notebook
+from tools.lessons.project import Project
+
+PROJECT = Project.load(ROOT)
+LINK = re.compile(r"\]\((https://[^)]+)\)")
+PLACES = ["colab.research.google.com", "mybinder.org", "codespaces.new", "github.com"]
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return published.copy_of_course(tmp_path_factory.mktemp("course"))
+
+
+def contents(course: Path) -> dict[Path, bytes]:
+    paths = [*course.rglob("*.ipynb"), *course.rglob("*.md"), course / "CITATION.cff"]
+    return {path.relative_to(course): path.read_bytes() for path in sorted(paths)}
+
+
+def check_badges(text: str, path: str) -> None:
+    """They lead to a notebook, or for a page to one of the course, in a release."""
+    links = LINK.findall(text)
+    places = [*PLACES, "raw.githubusercontent.com" if path.endswith(".ipynb") else "github.com"]
+    assert [urlsplit(link).hostname for link in links] == places
+    assert all(published.NAME in link for link in links)
+    assert all(PROJECT.tag in link for link in links if "codespaces" not in link)
+    assert all(path in link for link in (links[0], links[1], links[3]))
+
+
+def check_notebook(course: Path, domain: str, lang: str) -> None:
+    path = Project(course).notebook(domain, lang)
+    cells = notebook.read(path)["cells"]
+    assert notebook.tags(cells[1]) == [notebook.BADGES_TAG]
+    check_badges(notebook.source(cells[1]), path.relative_to(course).as_posix())
+    code = [notebook.source(cell) for cell in cells if notebook.INSTALL_TAG in notebook.tags(cell)]
+    wanted = f'{install.DISTRIBUTION} @ git+{published.ADDRESS}@{PROJECT.tag}"'
+    assert [wanted in text for text in code] == [True] * (domain != "glossary")
+
+
+def test_an_address_is_right_everywhere_and_leaves_no_trace(course: Path) -> None:
+    published.give_address(course, "")
+    before = contents(course)
+    published.give_address(course, published.ADDRESS)
+    for lang in ["en", *PROJECT.languages]:
+        assert len(PROJECT.notebooks) >= 25
+        for domain in PROJECT.notebooks:
+            check_notebook(course, domain, lang)
+    for domain in PROJECT.exercises:
+        solution = Project(course).solution(domain)
+        assert solution and f"git+{published.ADDRESS}@" in solution.read_text("utf-8")
+    line = (course / "README.md").read_text("utf-8").split("\n\n")[1]
+    check_badges(line, "notebooks/en")
+    cited = yaml.safe_load((course / "CITATION.cff").read_text("utf-8"))
+    assert cited["repository-code"] == published.ADDRESS
+    told = [path for path, text in contents(course).items() if published.NAME.encode() in text]
+    assert len(told) == 5 * len(PROJECT.notebooks) + len(PROJECT.exercises) + 2
+    published.give_address(course, "")
+    assert contents(course) == before

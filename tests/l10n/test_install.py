@@ -1,0 +1,148 @@
+"""The cell that finds the course's package: whom it takes for ours, and what it does else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+from tests.support.l10n_project import (
+    LESSON,
+    Cell,
+    cell_of,
+    code_cell,
+    make_project,
+    move,
+    notebook_text,
+    run,
+    text_cell,
+    translate,
+)
+from tools.l10n import install
+from tools.lessons import notebook
+from tools.lessons.project import Project
+
+PROJECT = Project.load(ROOT)
+ADDRESS = "https://github.com/a/b"
+CODED = [
+    PROJECT.notebook(domain, lang)
+    for lang in ["en", *PROJECT.languages]
+    for domain in PROJECT.notebooks
+    if domain != "glossary"
+]
+SOLUTIONS = [path for domain in PROJECT.exercises if (path := PROJECT.solution(domain))]
+
+
+def lesson() -> list[Cell]:
+    return [
+        text_cell("title", "# A title\n"),
+        code_cell("install", "", "install"),
+        code_cell("code", "print(2)", output="2\n", count=2),
+    ]
+
+
+def execute(code: str, folder: Path, *paths: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a cell in a kernel's place: without the packages of ours, with `paths` on the path."""
+    return subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_an_empty_kernel_is_told_what_to_do_in_a_sentence(tmp_path: Path) -> None:
+    done = execute(install.cell(Project(ROOT), str), tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"ModuleNotFoundError: {install.MISSING}"
+
+
+@pytest.mark.parametrize("name", ["helpers.py", "helpers/__init__.py", "helpers/notes.txt"])
+def test_helpers_of_somebody_else_are_not_taken_for_ours(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("raise SystemExit('executed')" * name.endswith(".py"))
+    done = execute(install.cell(Project(ROOT), str), tmp_path, tmp_path)
+    assert "ModuleNotFoundError: " in done.stderr
+
+
+def test_a_checkout_on_the_path_is_ours_and_so_is_an_installed_package(tmp_path: Path) -> None:
+    code = install.cell(Project(ROOT), str)
+    assert execute(code, tmp_path, ROOT).returncode == 0
+    record = tmp_path / "packages" / "multiworker_lessons-0.1.0.dist-info" / "METADATA"
+    record.parent.mkdir(parents=True)
+    record.write_text(f"Name: {install.DISTRIBUTION}\nVersion: 0.1.0\n")
+    assert execute(code, tmp_path, record.parents[1]).returncode == 0
+    assert execute(code, tmp_path).returncode == 1
+
+
+def test_with_an_address_the_release_is_installed_from_there_and_never_by_its_name() -> None:
+    code = install.cell(Project(ROOT, repository=ADDRESS, version="1.2"), str)
+    assert f'"{install.DISTRIBUTION} @ git+{ADDRESS}@v1.2"\n' in f"{code}\n"
+    assert code.count("%pip install") == 1
+    assert len(code.splitlines()) <= 8
+
+
+@pytest.mark.parametrize("path", [*CODED, *SOLUTIONS], ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_every_lesson_exercise_and_solution_has_the_cell(path: Path) -> None:
+    [cell] = [
+        cell
+        for cell in notebook.cells(notebook.read(path), "code")
+        if notebook.INSTALL_TAG in notebook.tags(cell)
+    ]
+    assert notebook.source(cell).startswith(install.FIND)
+    first = next(notebook.cells(notebook.read(path), "code"))
+    assert first["id"] == cell["id"] == "install"
+
+
+def test_another_address_leaves_every_output(tmp_path: Path) -> None:
+    project = make_project(tmp_path, *lesson())
+    run(project, "update", "--langs", "ru")
+    run(project, "build")
+    path = project.notebook(LESSON, "ru")
+    stored = notebook.read(path)
+    notebook.copy_outputs(notebook.read(project.notebook(LESSON)), stored)
+    path.write_text(notebook.dumps(stored), "utf-8")
+    move(tmp_path, ADDRESS)
+    run(project, "build")
+    for lang in ("en", "ru"):
+        assert f"git+{ADDRESS}@v1.2" in notebook.source(cell_of(project, lang, "install"))
+        assert cell_of(project, lang, "code")["outputs"][0]["text"] == ["2\n"]
+
+
+def test_what_it_says_is_in_the_language_of_the_notebook(tmp_path: Path) -> None:
+    project = make_project(tmp_path, *lesson())
+    (tmp_path / "tools" / "l10n").mkdir(parents=True)
+    shutil.copy(ROOT / "tools" / "l10n" / "install.py", tmp_path / "tools" / "l10n")
+    run(project, "update", "--langs", "ru")
+    sentence = 'Нет пакета "курса": наберите make lab.'
+    translate(project, "ru", {install.MISSING: sentence}, domain="helpers")
+    run(project, "build")
+    code = notebook.source(cell_of(project, "ru", "install"))
+    assert sentence in execute(code, tmp_path).stderr
+
+
+def test_an_address_that_goes_leaves_no_trace(tmp_path: Path) -> None:
+    project = make_project(tmp_path, *lesson())
+    solution = tmp_path / "notebooks" / "solutions" / f"{LESSON}.ipynb"
+    solution.parent.mkdir()
+    solution.write_text(notebook_text(*lesson()), "utf-8")
+    (tmp_path / "README.md").write_text("# Title\n\nText.\n", "utf-8")
+    run(project, "update", "--langs", "ru")
+    run(project, "build")
+    files = [*tmp_path.rglob("*.ipynb"), tmp_path / "README.md"]
+    assert len(files) == 6
+    before = {path: path.read_bytes() for path in files}
+    move(tmp_path, ADDRESS)
+    run(project, "build")
+    changed = [path for path in files if ADDRESS.encode() in path.read_bytes()]
+    assert changed == files
+    move(tmp_path, "")
+    run(project, "build")
+    assert {path: path.read_bytes() for path in files} == before

@@ -1,0 +1,156 @@
+"""A release: its parts, who may make it, what the newest packages would break, and a run of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from helpers.system.isolation import is_permitted
+from tests.support import ROOT, published
+from tools import release, versions
+from tools.lessons.project import Project
+from tools.release import ReleaseError
+
+PROJECT = Project.load(ROOT)
+ALONE = [
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--net",
+    "sh",
+    "-c",
+    'ip link set lo up; exec "$@"',
+]
+
+
+def test_the_changelog_begins_with_the_version() -> None:
+    version, _date = release.newest_change(ROOT)
+    assert version == PROJECT.version
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 0.2.0 (2026-12-01)\n\n- More.\n")
+    return Project(tmp_path, repository="https://github.com/a/b", version="0.2.0")
+
+
+def test_a_tag_that_agrees_with_all_becomes_a_release(project: Project) -> None:
+    release.check(project, "v0.2.0", "a/b")
+    release.check(project, "v0.2.0")
+
+
+@pytest.mark.parametrize(
+    ("tag", "repository", "head", "message"),
+    [
+        ("v0.2.1", "a/b", "0.2.0 (2026-12-01)", "The tag is 'v0.2.1'"),
+        ("v0.2.0", "a/c", "0.2.0 (2026-12-01)", "the notebooks lead to 'https://github.com/a/b'"),
+        ("v0.2.0", "a/b", "0.2.0 (not yet released)", "YEAR-MONTH-DAY"),
+        ("v0.2.0", "a/b", "0.1.0 (2026-11-01)", 'begins with "0.1.0'),
+        ("v0.2.0", "a/b", "0.2.0", "has no line as"),
+    ],
+)
+def test_a_tag_that_does_not_agree_is_refused(
+    tag: str, repository: str, head: str, message: str, project: Project
+) -> None:
+    (project.root / "CHANGELOG.md").write_text(f"# Changelog\n\n## {head}\n")
+    with pytest.raises(ReleaseError, match=message.replace("(", r"\(")):
+        release.check(project, tag, repository)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The packages of a release of the repository as it stands."""
+    folder = published.copy_of_course(tmp_path_factory.mktemp("course"))
+    published.commit(folder)
+    return release.build(folder, ["packages"])
+
+
+def test_a_release_has_both_packages_and_their_checksums(built: list[Path]) -> None:
+    stem = f"{release.DISTRIBUTION}-{PROJECT.version}"
+    *files, sums = built
+    assert [path.name for path in files] == [f"{stem}-py3-none-any.whl", f"{stem}.tar.gz"]
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    assert [line.split() for line in sums.read_text().splitlines()] == [
+        [digest, path.name] for digest, path in zip(digests, files, strict=True)
+    ]
+
+
+TRAINING = """
+import socket
+
+import helpers
+from helpers import LocalCluster, input_fn, model_fn
+
+try:
+    socket.create_connection(("192.0.2.1", 80), 2)
+except OSError as error:
+    print(type(error).__name__, error.errno)
+with LocalCluster(workers=2, collective="RING") as cluster:
+    result = cluster.train(model_fn, input_fn, steps=6, evaluate=None, progress=False)
+print(helpers.__file__, result.workers, result.steps)
+"""
+
+
+@pytest.mark.skipif(not is_permitted(), reason="namespaces are forbidden here")
+def test_the_wheel_trains_on_two_workers_without_a_network(
+    built: list[Path], tmp_path: Path
+) -> None:
+    """In an environment of its own, which is lent the packages that ours has, but not `helpers`."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "new"], check=True)
+    [packages] = (tmp_path / "new" / "lib").glob("python*/site-packages")
+    (packages / "lent.pth").write_text(sysconfig.get_path("purelib"))  # whose own .pth do not count
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target"]
+    subprocess.run([*install, str(packages), str(built[0])], check=True)
+    python = str(tmp_path / "new" / "bin" / "python")
+    done = subprocess.run(
+        [*ALONE, "sh", python, "-c", TRAINING],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    refused, told = done.stdout.splitlines()
+    assert refused.startswith("OSError 101")  # the network is unreachable
+    assert told.split() == [str(packages / "helpers" / "__init__.py"), "2", "6"]
+
+
+@pytest.mark.parametrize(
+    ("line", "without"),
+    [
+        ("keras>=3,<4", "keras>=3"),
+        ("tensorflow-metadata<1.18", "tensorflow-metadata"),
+        ("ray[train]==2.60.0", "ray[train]>=2.60.0"),
+        ("tomli~=2.1; python_version < '3.11'", 'tomli>=2.1; python_version < "3.11"'),
+        ("tensorflow-estimator==2.15.0", "tensorflow-estimator==2.15.0"),
+        ("psutil", "psutil"),
+    ],
+)
+def test_what_keeps_newer_versions_out_is_lifted(line: str, without: str) -> None:
+    assert versions.lifted(line) == without
+
+
+def test_no_requirement_of_ours_keeps_its_upper_bound() -> None:
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert '"tensorflow>=2.15.1"' in versions.lift_all(text)
+    changed = [
+        line for line in versions.lift_all(text).splitlines() if line not in text.splitlines()
+    ]
+    assert len(changed) >= 20
+    assert not [line for line in changed if ",<" in line]
+
+
+def test_the_table_of_versions_says_what_broke() -> None:
+    outcomes = [versions.Outcome("lesson 01", ""), versions.Outcome("ray", "broke: a | b")]
+    table = versions.table({"tensorflow": "2.21.0"}, {"tensorflow": "2.22.0"}, outcomes)
+    assert "| tensorflow | 2.21.0 | 2.22.0 |\n" in table
+    assert "| lesson 01 | runs |\n| ray | broke: a / b |\n" in table
+    assert {"tensorflow", "keras", "ray", "jupyterlab"} <= set(versions.locked())

@@ -1,0 +1,184 @@
+"""What a release consists of, made in .artefacts/release.
+
+    python -m tools.release build                   wheel, sdist, site, offline bundle, checksums
+    python -m tools.release build --only packages   some of these
+    python -m tools.release check v0.1.0 --repository OWNER/NAME
+
+`build` takes the last commit; the bundle is that and every package, for a room without internet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.lessons.project import HOST, LocalisationError, Project
+
+ROOT = Path(__file__).resolve().parents[1]
+OUTPUT = Path(".artefacts") / "release"
+SITE = Path(".artefacts") / "site"
+DISTRIBUTION = "multiworker_lessons"
+PARTS = ("packages", "site", "offline")
+HEAD = re.compile(r"^## (\S+) \((.+)\)$", re.MULTILINE)
+HOOK = "import sys; from setuptools import build_meta; build_meta.{}(sys.argv[1])"
+
+
+class ReleaseError(Exception):
+    """A release that cannot be made; the message says why, and what to do."""
+
+
+def check(project: Project, tag: str, repository: str = "") -> None:
+    """Whether a tag may become a release.
+
+    Args:
+      repository: "OWNER/NAME" of where it is released; not looked at if empty.
+
+    Raises:
+      ReleaseError: the tag, the version, the changelog and the address do not agree.
+    """
+    if tag != project.tag:
+        raise ReleaseError(
+            f"The tag is {tag!r}, and the version in pyproject.toml is {project.version!r}. Tag "
+            f"the commit {project.tag!r}, or change the version and run make update build."
+        )
+    version, date = newest_change(project.root)
+    if version != project.version or not re.fullmatch(r"\d{4}-\d\d-\d\d", date):
+        raise ReleaseError(
+            f'CHANGELOG.md begins with "{version} ({date})". Write "## {project.version} '
+            '(YEAR-MONTH-DAY)" above what has changed.'
+        )
+    if repository and project.repository != f"{HOST}{repository}":
+        raise ReleaseError(
+            f"This is released from {HOST}{repository}, and the notebooks lead to "
+            f'{project.repository or "no address"!r}. Write repository = "{HOST}{repository}" into '
+            "[tool.lessons] of pyproject.toml, and run make build."
+        )
+
+
+def newest_change(root: Path) -> tuple[str, str]:
+    """The version at the head of CHANGELOG.md, and what stands in brackets behind it."""
+    match = HEAD.search((root / "CHANGELOG.md").read_text("utf-8"))
+    if match is None:
+        raise ReleaseError('CHANGELOG.md has no line as "## 0.1.0 (2026-01-31)". Add one.')
+    return match[1], match[2]
+
+
+def build(root: Path, parts: Sequence[str] = PARTS) -> list[Path]:
+    """Makes the files of a release; returns them.
+
+    Raises:
+      ReleaseError: a step failed; the message has its command.
+    """
+    folder = root / OUTPUT
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    stem = f"{DISTRIBUTION}-{Project.load(root).version}"
+    with tempfile.TemporaryDirectory(prefix="release-") as scratch:
+        source = Path(scratch) / stem
+        _export(root, source)
+        if "packages" in parts:
+            _packages(root, source, folder)
+        if "site" in parts:
+            _site(root, folder / f"{stem}-site.tar.gz")
+        if "offline" in parts:
+            _bundle(root, source, folder, stem)
+    files = sorted(folder.iterdir())
+    sums = "".join(f"{_sha256(path)}  {path.name}\n" for path in files)
+    (folder / "SHA256SUMS").write_text(sums, "utf-8")
+    return [*files, folder / "SHA256SUMS"]
+
+
+def _export(root: Path, source: Path) -> None:
+    source.mkdir()
+    archive = source.with_suffix(".tar")
+    _run(root, "git", "archive", "--output", str(archive), "HEAD")
+    _run(source, "tar", "--extract", "--file", str(archive))
+    archive.unlink()
+
+
+def _packages(root: Path, source: Path, folder: Path) -> None:
+    """Wheel and sdist, each from a source of its own; the same commit gives the same wheel."""
+    committed = _run(root, "git", "log", "-1", "--format=%ct").strip()
+    for hook in ("build_sdist", "build_wheel"):
+        clean = source.with_name(hook)
+        shutil.copytree(source, clean)
+        command = [sys.executable, "-c", HOOK.format(hook), str(folder)]
+        _run(clean, *command, SOURCE_DATE_EPOCH=committed)
+
+
+def _site(root: Path, path: Path) -> None:
+    known = subprocess.run(["make", "-n", "site"], cwd=root, capture_output=True, check=False)
+    if known.returncode:
+        print("The Makefile has no target `site`: there is no archive of it.")
+        return
+    _run(root, "make", "site")
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(root / SITE, arcname="site")
+
+
+def _bundle(root: Path, source: Path, folder: Path, stem: str) -> None:
+    """The course with the folder `offline`: unpacked, `make run` needs no internet."""
+    _run(root, "make", "offline")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    with tarfile.open(folder / f"{stem}-offline-python{version}.tar", "w") as archive:
+        archive.add(source, arcname=stem)
+        archive.add(root / "offline" / version, arcname=f"{stem}/offline/{version}")
+
+
+def _run(folder: Path, *command: str, **environ: str) -> str:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environ},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ReleaseError(f"This failed, see above: {' '.join(command)}")
+    return done.stdout
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    building = commands.add_parser("build")
+    building.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    checking = commands.add_parser("check")
+    checking.add_argument("tag")
+    checking.add_argument("--repository", default="", metavar="OWNER/NAME")
+    args = parser.parse_args(argv)
+    try:
+        if args.command == "check":
+            check(Project.load(ROOT), args.tag, args.repository)
+        else:
+            for path in build(ROOT, args.only):
+                print(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.1f} MB")
+    except (ReleaseError, LocalisationError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
