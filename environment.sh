@@ -67,7 +67,7 @@ if [ -d offline ] && [ ! -d "$wheels" ]; then
 fi
 
 say "Making $VENV with $("$python" --version) (a few minutes the first time) ..."
-log=$(mktemp)
+log=$(mktemp "${TMPDIR:-/tmp}/environment.XXXXXX")
 if ! "$python" -m venv "$VENV" >"$log" 2>&1; then
     say "Python could not make $VENV: $(tail -n 1 "$log") (all of it: $log)"
     exit 1
