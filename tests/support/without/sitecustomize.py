@@ -17,6 +17,7 @@ import resource
 import signal
 import struct
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -75,7 +76,12 @@ def setsig() -> None:
 
 
 def proc() -> None:
-    """No process is a folder. psutil sees them still: elsewhere it has other ways."""
+    """No process is a folder. psutil sees each still, by other ways elsewhere; but elsewhere only
+    root may ask for the connections of all of them at once.
+    """
+    import psutil  # which no other ability needs
+
+    psutil.net_connections = _denied
     for name in OPENERS:
         setattr(os, name, _blind(getattr(os, name)))
     builtins.open = io.open = _blind(io.open)
@@ -97,9 +103,20 @@ def _blind(function: Any) -> Any:
 
 def _unless_hidden(function: Any, path: Any = ".", *arguments: Any, **options: Any) -> Any:
     hidden = isinstance(path, (str, os.PathLike)) and str(os.fspath(path)).startswith(PROC)
-    if hidden and sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] != "psutil":
+    caller = sys._getframe(1)
+    if hidden and not _is_psutil(caller) and not _is_psutil(caller.f_back):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
     return function(path, *arguments, **options)
+
+
+def _denied(*_arguments: Any) -> Any:
+    import psutil
+
+    raise psutil.AccessDenied
+
+
+def _is_psutil(caller: types.FrameType | None) -> bool:
+    return caller is not None and caller.f_globals.get("__name__", "").startswith("psutil")
 
 
 TAKE_AWAY: dict[str, Callable[[], None]] = {
