@@ -7,8 +7,8 @@ export IN WORKERS VENV
 
 PY := $(VENV)/bin/python
 DIST ?= worksteal
-QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub and not soak and not release
-.PHONY: run test quick pictures catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-soak test-image test-hub lab app lint environment \
+QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub and not soak and not release and not systems
+.PHONY: run test quick pictures catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-soak test-systems test-image test-hub lab app lint environment \
 	update-lock offline extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
@@ -31,8 +31,10 @@ UNITS := tests/charts tests/messages/test_events.py tests/messages/test_failures
 	tests/project/test_time_limit.py tests/engines/test_tfjob.py tests/l10n/test_catalogue.py \
 	tests/l10n/test_markdown.py tests/l10n/test_text_checks.py
 
+# macOS has make 3.81, which prints what three jobs say as it comes.
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 quick: environment  ## for someone who changed a line: style, types, arrows, catalogues, units
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync lint catalogues units
+	@$(MAKE) --no-print-directory --jobs=3 $(SYNC) lint catalogues units
 
 catalogues: environment
 	@$(PY) -m tools.l10n check
@@ -78,6 +80,9 @@ test-ray:  ## Ray: one machine, and two hosts of which one is lost (as root)
 
 test-soak: environment  ## five minutes of trainings, faults and stops: does anything stay?
 	@$(PY) -m pytest -m soak
+
+test-systems: environment  ## what macOS and containers lack, switched off: lessons 1, 5, 8 (half an hour)
+	@$(PY) -m pytest -m systems $(if $(SYSTEMS_K),-k "$(SYSTEMS_K)")
 
 test-slurm: environment  ## a Slurm of two nodes, from Debian's packages (as root)
 	@$(PY) -m pytest -m slurm

@@ -60,14 +60,16 @@ if [ "$free" -lt "${NEEDED_MB:=3500}" ]; then
 fi
 wheels=offline/$version
 if [ -d offline ] && [ ! -d "$wheels" ]; then
-    say "The folder offline holds no packages for Python $version, only for $(ls offline | tr '\n' ' ')." \
+    there=
+    for folder in offline/*; do there="$there ${folder#offline/}"; done
+    say "The folder offline holds no packages for Python $version, only for$there." \
         "Take one of these Pythons (PYTHON=/path/to/it), or run make offline with this one where there is" \
         "internet; or remove the folder, to install from the internet."
     exit 1
 fi
 
 say "Making $VENV with $("$python" --version) (a few minutes the first time) ..."
-log=$(mktemp)
+log=$(mktemp "${TMPDIR:-/tmp}/environment.XXXXXX")
 if ! "$python" -m venv "$VENV" >"$log" 2>&1; then
     say "Python could not make $VENV: $(tail -n 1 "$log") (all of it: $log)"
     exit 1

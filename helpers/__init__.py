@@ -7,8 +7,14 @@ another module may change from one release to the next.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":  # before a module that only Unix has is imported
+    from helpers.system.windows import refuse
+
+    refuse()
 
 if TYPE_CHECKING:
     from helpers.cluster.local import LocalCluster as LocalCluster

@@ -2,7 +2,8 @@
 
     LessonError
     ├── ConfigError        a TF_CONFIG, a parameter or a choice that cannot work
-    │   └── PackageError       the installed packages do not fit together; an ImportError too
+    │   ├── PackageError       the installed packages do not fit together; an ImportError too
+    │   └── PlatformError      the operating system is none that lessons run on; likewise
     ├── DataError          a data set that is missing, damaged or of the wrong shape
     └── ClusterError       a group of processes that did not finish its work
         ├── UserCodeError      the reader's own function raised; nothing is restarted
@@ -28,6 +29,10 @@ class ConfigError(LessonError, ValueError):
 
 class PackageError(ConfigError, ImportError):
     """The installed packages do not fit together, or were imported in the wrong order."""
+
+
+class PlatformError(ConfigError, ImportError):
+    """The operating system is none that the lessons run on."""
 
 
 class DataError(LessonError):

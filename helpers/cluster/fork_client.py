@@ -18,8 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from helpers.cluster.fork_server import READY, Request, claim
-from helpers.system import keras_choice
+from helpers.cluster.fork_server import READY, Request, claim, new_ticket
+from helpers.system import abilities, keras_choice
 from helpers.system.machine import nvidia_gpus
 
 POLL_SECONDS = 0.1
@@ -31,16 +31,15 @@ STATUS_BYTES = 100  # more than a number and a code take
 def can_fork() -> bool:
     """Whether workers are forked here. Else each is started, and imports TensorFlow for itself.
 
-    Not with a GPU, whose driver a fork cannot share, nor where the system is none that can tell
-    of the end of a process by a descriptor (Linux 5.3).
+    Not with a GPU, whose driver a fork cannot share; nor on macOS; nor where the system does not
+    tell of the end of a process by a descriptor, and of the end of a pipe by a signal.
     """
-    if sys.platform != "linux" or nvidia_gpus():
-        return False
-    try:
-        os.close(os.pidfd_open(os.getpid()))
-    except OSError:
-        return False
-    return True
+    return (
+        abilities.forks_are_safe()
+        and abilities.tells_of_ends()
+        and abilities.signals_on_close()
+        and not nvidia_gpus()
+    )
 
 
 @dataclass(frozen=True)
@@ -256,7 +255,7 @@ def fork(start: Start) -> ForkedProcess:
     request = Request(list(start.arguments), dict(start.own), os.getcwd())
     stdin, lifeline = os.pipe()
     status_pipe, status = os.pipe()
-    ticket = os.eventfd(1, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+    ticket = new_ticket()
     descriptors = [stdin, start.log, start.events, status, ticket, *start.namespaces]
     try:
         server = ForkServer.get(start.environment)

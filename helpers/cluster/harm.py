@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,8 @@ from helpers.cluster.processes import TaskProcess
 from helpers.errors import ClusterError, ConfigError, check_seconds, unknown_choice
 from helpers.i18n import _, join_items
 from helpers.messages.events import Deed, Event, Kind, watched
-from helpers.system.hosts import Hosts
+from helpers.system import abilities
+from helpers.system.hosts import Hosts, check_hosts
 
 # What each deed may be told besides, and what it takes where it is told nothing.
 OPTIONS: Mapping[Deed, Mapping[str, float | None]] = {
@@ -195,6 +195,7 @@ class Harms:
 
     def _plug(self, task: str, *, joined: bool) -> None:
         if self._hosts is None:
+            check_hosts()  # where none can be had, that is what there is to say
             message = _(
                 "All tasks of this cluster share one network, so that none can be cut off. Give "
                 "each a network of its own: LocalCluster(…, hosts=True)."
@@ -279,7 +280,7 @@ def _let_write(pid: int, *, allowed: bool) -> None:
 
     Python ignores the signal, SIGXFSZ, that would end it else (setrlimit(2), RLIMIT_FSIZE).
     """
-    if sys.platform != "linux":
+    if not abilities.limits_others():
         raise ConfigError(_("Only on Linux can a process be kept from writing. Use another deed."))
     import resource
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from helpers.cluster.fork_client import ForkedProcess, Start, can_fork, fork
 from helpers.i18n import LANGUAGE, _, language
 from helpers.messages.events import EVENT_FD, Event, decode
-from helpers.system import keras_choice, orphans
+from helpers.system import keras_choice, lifeline, orphans
 from helpers.system.isolation import NAMESPACES, Network
 from helpers.system.machine import VISIBLE_GPUS
 from helpers.system.one_dnn import select_one_dnn
@@ -59,7 +59,8 @@ class SpawnedProcess(subprocess.Popen[bytes]):
         """As `ForkedProcess.signal`."""
         if self.poll() is None:
             left_its_session = orphans.descendants(self.pid) if number == signal.SIGKILL else []
-            os.killpg(self.pid, number)
+            with suppress(ProcessLookupError, PermissionError):  # it has just ended (macOS says so)
+                os.killpg(self.pid, number)
             for pid in left_its_session:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
@@ -76,7 +77,9 @@ class SpawnedProcess(subprocess.Popen[bytes]):
         self.signal(signal.SIGKILL)
         self.wait()
         assert self.stdin is not None
-        self.stdin.close()
+        if not self.stdin.closed:
+            lifeline.dismiss_guard(self.stdin.fileno())
+            self.stdin.close()
 
 
 class LateProcess:
@@ -164,9 +167,9 @@ def begin(start: Start) -> ForkedProcess | SpawnedProcess:
 class TaskProcess:
     """A started task: its own session, its own event pipe, its own log file.
 
-    It dies with this process: the kernel kills it when the pipe to its standard input,
-    whose other end only we hold, closes. Where that is safe it is forked from a process which has
-    imported TensorFlow (`helpers.cluster.fork_server`).
+    It dies with this process: it is killed when the pipe to its standard input, whose other end
+    only we hold, closes (`helpers.system.lifeline`). Where that is safe it is forked from a process
+    which has imported TensorFlow (`helpers.cluster.fork_server`).
 
     Attributes:
       config: its `TF_CONFIG`.

@@ -96,6 +96,8 @@ class Choices(HasTraits):
             )
         if name == "collective" and value != "AUTO" and self.strategy != MULTI_WORKER:
             return _("{strategy} has no collective to choose.").format(strategy=self.strategy)
+        if name == "scenario":
+            return scenarios.why_not(value)
         if name == "workers" and value > 1:
             if self.strategy == ONE_DEVICE:
                 return _("OneDeviceStrategy trains on one device.")

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from helpers.i18n import _, gettext_noop
 from helpers.messages.events import Deed, Event, Kind
+from helpers.system import abilities
+from helpers.system.hosts import are_permitted
 
 NONE = "none"
 AT_STEP = 150  # between two checkpoints, so that there are steps to lose
@@ -98,6 +100,24 @@ SCENARIOS: Mapping[str, Scenario] = {
 def names() -> dict[str, str]:
     """Each scenario, and none, in words."""
     return {NONE: _("none"), **{name: _(name) for name in SCENARIOS}}
+
+
+def why_not(key: str) -> str | None:
+    """Why this machine cannot play a scenario; None when it can."""
+    deed = None if key == NONE else SCENARIOS[key].deed
+    if deed == Deed.CUT_OFF and not are_permitted():
+        message = _(
+            "The scenario {scenario!r} needs virtual network cables, which this machine forbids or "
+            "does not have. Choose another scenario."
+        )
+    elif deed == Deed.FILL_DISK and not abilities.limits_others():
+        message = _(
+            "The scenario {scenario!r} sets a limit for another process, which only Linux has. "
+            "Choose another scenario."
+        )
+    else:
+        return None
+    return message.format(scenario=_(key))
 
 
 def question(key: str, tasks: Sequence[str]) -> str:

@@ -16,14 +16,13 @@ import os
 import socket
 import struct
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from helpers.errors import ConfigError
 from helpers.i18n import _
-from helpers.system import isolation
+from helpers.system import abilities, isolation
 from helpers.system.isolation import Network, attribute
 
 NETWORK = ipaddress.IPv4Network("10.0.0.0/16")  # nobody outside sees it
@@ -101,7 +100,7 @@ def check_hosts(*, isolated: bool = True) -> None:
 @functools.cache
 def are_permitted() -> bool:
     """Whether processes here may make hosts and reach one from the other: tried once, in 0.2 s."""
-    if sys.platform != "linux":
+    if not abilities.has_namespaces():
         return False
     try:
         with closing(_create(2)) as hosts:

@@ -120,7 +120,9 @@ def is_permitted() -> bool:
 
     Many containers, and Colab, forbid one or the other.
     """
-    if sys.platform != "linux":
+    from helpers.system import abilities
+
+    if not abilities.has_namespaces():
         return False
     try:
         network = Network(_create())

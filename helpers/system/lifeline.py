@@ -5,34 +5,46 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
-import threading
+import subprocess
+from contextlib import suppress
+
+from helpers.system import abilities
+
+# A line means that the process has ended, and its number may already be another's.
+GUARD = 'read -r line || kill -s KILL -- "-$0" "$0"'
 
 
 def die_with_parent() -> None:
-    """Has the kernel kill this process when its standard input closes.
+    """Has this process, and its group, killed when its standard input closes.
 
-    Works on a process that is stopped, or deep in a C call, where no thread of Python would
-    run. The other ways are weaker: PR_SET_PDEATHSIG also fires when only the thread that
-    started us ends.
+    Works on a process that is stopped, or deep in a C call, where no thread of Python would run:
+    TensorFlow holds Python's lock while it waits for peers. The kernel does it or, where it does
+    not (macOS), a guard. The other ways are weaker: PR_SET_PDEATHSIG also fires when only the
+    thread that started us ends.
     """
-    if hasattr(os, "O_ASYNC") and sys.platform == "linux":
+    if abilities.signals_on_close():
         _ask_for(signal.SIGKILL)
         if select.select([0], [], [], 0)[0]:  # it closed before we asked to be told
             os._exit(1)
     else:
+        _start_guard()
 
-        def wait() -> None:
-            os.read(0, 1)
-            os._exit(1)
 
-        threading.Thread(target=wait, daemon=True).start()
+def dismiss_guard(stdin: int) -> None:
+    """Tells the guard of a process that has ended, if it had one, that nobody is to be killed.
+
+    Args:
+      stdin: our end of the pipe that was its standard input.
+    """
+    with suppress(BrokenPipeError):  # there is none
+        os.write(stdin, b"\n")
 
 
 def wake_with_parent() -> None:
-    """On Linux, instead: a process that is stopped is woken when its standard input closes.
+    """Instead: a process that is stopped is woken when its standard input closes.
 
-    It must see by itself that it is time to end, and so can end others first.
+    It must see by itself that it is time to end, and so can end others first. Only where
+    `abilities.signals_on_close`.
     """
     _ask_for(signal.SIGCONT)
 
@@ -41,7 +53,19 @@ def _ask_for(number: int) -> None:
     """Has the kernel send this process a signal when its standard input closes, or can be read."""
     import fcntl
 
-    f_setsig = 10  # fcntl.F_SETSIG has no name in Python before 3.13
     fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(0, f_setsig, number)
+    fcntl.fcntl(0, fcntl.F_SETSIG, number)
     fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _start_guard() -> None:
+    """A shell that reads the same pipe until it ends, and then kills.
+
+    In a session of its own: what stops this process's group does not stop it.
+    """
+    subprocess.Popen(
+        ["/bin/sh", "-c", GUARD, str(os.getpid())],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )

@@ -19,6 +19,8 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+from helpers.system import abilities
+
 # A process that trains the lessons' model on MNIST: of that, what forks of one process share, which
 # is TensorFlow itself, and what each has for itself.
 SHARED_BYTES = 400_000_000
@@ -70,8 +72,10 @@ def share_cores(workers: int) -> list[list[int]]:
 
 
 def pin(numbers: list[int]) -> None:
-    """Binds this process to these cores; to none in particular, if there are no numbers."""
-    if numbers:
+    """Binds this process to these cores, where the operating system can; to none in particular, if
+    there are no numbers.
+    """
+    if numbers and abilities.has_affinity():
         os.sched_setaffinity(0, numbers)
 
 
@@ -123,14 +127,16 @@ def free_memory() -> int | None:
     """Bytes that new processes can take; None where the system does not tell.
 
     The smallest of what the machine has available and what its containers have left; files in the
-    page cache count as free, as the kernel gives them up.
+    page cache count as free, as the kernel gives them up. Where a system tells only how much memory
+    it has, as macOS does, all of that counts as free.
     """
+    free: int | None
     try:
         lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
         free = int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
-        return None
-    return max(0, min([free, *_left()]))
+        free = _memory()
+    return None if free is None else max(0, min([free, *_left()]))
 
 
 def memory_kills() -> int:
@@ -147,7 +153,15 @@ def memory_kills() -> int:
 
 def _affinity() -> list[int]:
     """The numbers of the cores this process may run on; empty where the system does not tell."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return sorted(os.sched_getaffinity(0)) if abilities.has_affinity() else []
+
+
+def _memory() -> int | None:
+    """Bytes that the machine has; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return None
 
 
 def _groups(kind: str) -> Iterator[Path]:

@@ -2,7 +2,8 @@
 
 On Linux a process whose parent ends is given to its nearest ancestor that asked for it (prctl(2),
 PR_SET_CHILD_SUBREAPER), in whatever session it is, and else to the first process of the system. So
-what a worker leaves behind, children of its children too, can be found and ended.
+what a worker leaves behind, children of its children too, can be found and ended. Elsewhere only
+those are found whose parents still live.
 """
 
 from __future__ import annotations
@@ -10,31 +11,35 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import sys
+import subprocess
 import time
-from collections.abc import Container
+from collections import defaultdict
+from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
 
+from helpers.system import abilities
+
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
+PS = ("ps", "-A", "-o", "pid=", "-o", "ppid=")
 SECONDS = 1.0  # for those that the kernel cannot end at once
 LOOK_SECONDS = 0.005
 
 
 def adopt() -> None:
     """Has the orphans among this process's descendants become its children; nothing elsewhere."""
-    if sys.platform == "linux":
+    if abilities.adopts_orphans():
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_children(but: Container[int] = ()) -> None:
-    """Kills this process's children, and theirs, which thereby become its own, until none is left.
+    """Kills this process's children, and theirs, until none is left.
 
     Args:
-      but: the numbers of those that stay.
+      but: the numbers of those that stay, with what is theirs.
     """
     deadline = time.monotonic() + SECONDS
-    while (found := [pid for pid in _children() if pid not in but]) and time.monotonic() < deadline:
+    while (found := descendants(os.getpid(), but)) and time.monotonic() < deadline:
         for pid in found:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -43,16 +48,36 @@ def end_children(but: Container[int] = ()) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def descendants(pid: int) -> list[int]:
-    """The numbers of a process's children, and of theirs."""
-    children = _children(pid)
-    return children + [number for child in children for number in descendants(child)]
+def descendants(pid: int, but: Container[int] = ()) -> list[int]:
+    """The numbers of a process's children, and of theirs; without some, and what is theirs."""
+    children_of = _as_proc_tells if abilities.has_proc() else _as_ps_tells()
+
+    def below(parent: int) -> list[int]:
+        children = [child for child in children_of(parent) if child not in but]
+        return children + [number for child in children for number in below(child)]
+
+    return below(pid)
 
 
-def _children(pid: int | str = "self") -> list[int]:
-    """Of all threads of a process; none where the kernel does not tell (proc(5))."""
+def _as_proc_tells(pid: int) -> list[int]:
+    """The children of all threads of a process; none where the kernel does not tell (proc(5))."""
     found: list[int] = []
     for thread in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):  # a thread that has ended
             found += [int(number) for number in thread.read_text().split()]
     return found
+
+
+def _as_ps_tells() -> Callable[[int], list[int]]:
+    """Gives the children that processes have now, by ps(1); none where there is no such program."""
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    with (
+        suppress(OSError),
+        subprocess.Popen(PS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as ps,
+    ):
+        assert ps.stdout
+        for line in ps.stdout:
+            child, parent = map(int, line.split())
+            if child != ps.pid:
+                children[parent].append(child)
+    return lambda pid: children[pid]

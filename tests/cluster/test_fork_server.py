@@ -19,7 +19,7 @@ from helpers import LocalCluster
 from helpers.cluster import fork_client as forked
 from helpers.cluster import processes
 from helpers.cluster.fork_client import ForkedProcess, ForkServer, can_fork
-from helpers.cluster.fork_server import Request, Server
+from helpers.cluster.fork_server import Request, Server, new_ticket
 from helpers.errors import StoppedError
 from helpers.worker.context import WorkerContext
 from tests.support.faults import Saboteur, kill, train_tiny
@@ -172,10 +172,6 @@ def test_a_system_without_pidfd_starts_workers_anew(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(os, "pidfd_open", missing)
     assert not can_fork.__wrapped__()
-
-
-def new_ticket() -> int:
-    return os.eventfd(1, os.EFD_NONBLOCK)
 
 
 def asked_for(log: Path) -> tuple[ForkedProcess, Callable[[], None]]:

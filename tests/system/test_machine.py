@@ -44,7 +44,22 @@ def test_memory_is_the_smallest_of_machine_and_containers(container: Path) -> No
     assert machine.free_memory() == 8000 * 1024
     limit_memory(container.parent, "4000000")  # of the container around it
     assert machine.free_memory() == 2_000_000
+
+
+def test_where_a_system_tells_only_what_memory_it_has_all_of_it_counts_as_free(
+    container: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machine.MEMINFO.unlink()
+    sizes = {"SC_PHYS_PAGES": 2_000, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
+    assert machine.free_memory() == 2_000 * 4096
+    limit_memory(container, "5000000")
+    assert machine.free_memory() == 3_000_000
+
+    def unknown(name: str) -> int:
+        raise ValueError("unrecognized configuration name")
+
+    monkeypatch.setattr(os, "sysconf", unknown)
     assert machine.free_memory() is None
 
 

@@ -1,0 +1,44 @@
+"""What a reader on Windows is told: where the lessons run."""
+
+from __future__ import annotations
+
+import ctypes
+import locale
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from helpers.errors import PlatformError
+from helpers.i18n import LANGUAGE, _, languages, set_language
+
+
+def refuse() -> NoReturn:
+    """Raises PlatformError, in the reader's language."""
+    set_language(_readers_language())
+    message = _(
+        "The lessons start and end processes in ways that Windows does not have "
+        "(sys.platform={value!r}). Linux inside Windows has them: open PowerShell as "
+        "administrator, type `wsl --install`, restart the machine, open Ubuntu from the Start "
+        "menu, copy the folder of the lessons into it, and type `make lab` there."
+    )
+    raise PlatformError(message.format(value="win32"))
+
+
+def _readers_language() -> str:
+    """What was chosen before; else that of the notebook's folder; else that of Windows."""
+    known = languages()
+    for name in _hints():
+        code = name.replace("-", "_").partition("_")[0].lower()
+        if code in known:
+            return code
+    return "en"
+
+
+def _hints() -> Iterator[str]:
+    yield os.environ.get(LANGUAGE, "")
+    yield from reversed(Path.cwd().parts[-2:])  # notebooks/ru, or notebooks/ru/exercises
+    with suppress(AttributeError):  # a process that only says that it runs on Windows
+        windll: Any = ctypes.windll  # type: ignore[attr-defined,unused-ignore]
+        yield locale.windows_locale.get(windll.kernel32.GetUserDefaultUILanguage(), "")

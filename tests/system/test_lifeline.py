@@ -1,0 +1,90 @@
+"""A process ends with the one that holds its standard input, with and without the kernel's help."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from helpers.system import lifeline
+from tests.support.processes import is_running, wait_until
+
+PROGRAM = """
+import ctypes, subprocess, sys, time
+from helpers.system import abilities, lifeline
+if sys.argv[1] == "guard":
+    abilities.signals_on_close = lambda: False
+lifeline.die_with_parent()
+if sys.argv[2] == "leaves a child":
+    subprocess.Popen(["sleep", "600"])
+print("here", flush=True)
+if sys.argv[2] == "busy":
+    ctypes.PyDLL(None).sleep(600)  # with Python's lock, as TensorFlow while it waits for peers
+time.sleep(600)
+"""
+WAYS = ["kernel", "guard"]
+
+
+@pytest.fixture
+def start() -> Iterator[list[subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for process in started:
+        process.kill()
+        process.wait()
+        assert process.stdin and process.stdout
+        process.stdin.close()
+        process.stdout.close()
+
+
+def begin(started: list[subprocess.Popen[str]], way: str, does: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, way, does],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    started.append(process)
+    assert process.stdout and process.stdout.readline() == "here\n"
+    return process
+
+
+@pytest.mark.parametrize("does", ["sleeps", "busy", "stopped"])
+@pytest.mark.parametrize("way", WAYS)
+def test_it_is_killed_when_the_pipe_closes(
+    way: str, does: str, start: list[subprocess.Popen[str]]
+) -> None:
+    process = begin(start, way, does)
+    guards = psutil.Process(process.pid).children()
+    assert len(guards) == (way == "guard")
+    if does == "stopped":
+        process.send_signal(signal.SIGSTOP)
+    assert process.poll() is None
+    assert process.stdin
+    process.stdin.close()
+    assert process.wait(5) == -signal.SIGKILL
+    assert wait_until(lambda: not any(is_running(guard.pid) for guard in guards), 2)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nobody_is_killed_for_one_that_has_ended(
+    way: str, start: list[subprocess.Popen[str]]
+) -> None:
+    """Its number may be another's by then; here it still is that of a group with a child in it."""
+    process = begin(start, way, "leaves a child")
+    children = psutil.Process(process.pid).children()
+    [heir] = [child for child in children if child.name() == "sleep"]
+    guards = [child for child in children if child != heir]
+    process.kill()
+    process.wait()
+    assert process.stdin
+    lifeline.dismiss_guard(process.stdin.fileno())
+    process.stdin.close()
+    assert wait_until(lambda: not any(is_running(guard.pid) for guard in guards), 2)
+    assert is_running(heir.pid)
+    heir.kill()
