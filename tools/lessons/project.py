@@ -47,11 +47,13 @@ class Project:
       root: its folder.
       released: languages that must be complete.
       repository: the URL that the notebooks' badges point to; empty for no badges.
+      site: the URL at which the site of tools/site is published; empty where it is not.
     """
 
     root: Path
     released: tuple[str, ...] = ()
     repository: str = ""
+    site: str = ""
 
     @classmethod
     def load(cls, root: Path) -> Project:
@@ -63,7 +65,8 @@ class Project:
             )
         table: dict[str, Any] = tomllib.loads(path.read_text("utf-8")).get("tool", {})
         lessons = table.get("lessons", {})
-        return cls(root, tuple(lessons.get("released", ())), lessons.get("repository", ""))
+        addresses = (lessons.get(name, "").rstrip("/") for name in ("repository", "site"))
+        return cls(root, tuple(lessons.get("released", ())), *addresses)
 
     @property
     def languages(self) -> list[str]:
