@@ -7,8 +7,8 @@ export IN WORKERS VENV
 
 PY := $(VENV)/bin/python
 DIST ?= worksteal
-QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub and not soak and not release and not systems
-.PHONY: run test quick pictures catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-soak test-systems test-image test-hub lab app lint environment \
+QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub and not soak and not release and not systems and not site
+.PHONY: run test quick pictures catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-soak test-systems test-image test-hub test-release test-site site serve lab app lint environment \
 	update-lock offline extract update build check
 
 run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
@@ -99,6 +99,18 @@ test-hub:  ## JupyterHub: students and a teacher in a real Chromium, nbgrader's 
 test-release:  ## workflows, forms and files for a public repository, by their own checkers
 	@EXTRAS=test,release VENV=.venv-release ./environment.sh
 	@.venv-release/bin/python -m pytest -m release
+
+site:  ## the course as a web site, into .artefacts/site
+	@EXTRAS=site VENV=.venv-site ./environment.sh
+	@.venv-site/bin/python -m tools.site build
+
+serve:  ## show the site on this machine: make serve PORT=8000
+	@EXTRAS=site VENV=.venv-site ./environment.sh
+	@.venv-site/bin/python -m tools.site serve --port $(or $(PORT),0)
+
+test-site:  ## every page of the site in a real Chromium
+	@EXTRAS=site VENV=.venv-site ./environment.sh
+	@.venv-site/bin/python -m pytest -m site $(if $(SITE_K),-k "$(SITE_K)")
 
 pictures: environment  ## every figure, experiment and panel, in five languages, light and dark
 	@$(PY) -m tools.pictures

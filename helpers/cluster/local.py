@@ -175,16 +175,18 @@ class LocalCluster(Cluster):
 
         Args:
           deed: what to do; each is described, with what TensorFlow does then, in docs/FAULTS.md:
-            "kill": SIGKILL, as from the kernel when memory runs out.
-            "freeze": SIGSTOP, to what it has started too, for `seconds`, or until "thaw".
-            "slow": it runs at 1/`factor` of its speed (4, at most 50), until `factor=1`.
-            "cut off": no packet reaches or leaves it, for `seconds`, or until "join", and its
+
+            - "kill": SIGKILL, as from the kernel when memory runs out.
+            - "freeze": SIGSTOP, to what it has started too, for `seconds`, or until "thaw".
+            - "slow": it runs at 1/`factor` of its speed (4, at most 50), until `factor=1`.
+            - "cut off": no packet reaches or leaves it, for `seconds`, or until "join", and its
               connections stay open, as when a cable is pulled. Needs `hosts=True`.
-            "fill disk": no write to a file succeeds, its log's neither, until "free disk". On a
+            - "fill disk": no write to a file succeeds, its log's neither, until "free disk". On a
               full disk, TensorFlow finds "No space left on device" (ENOSPC); here "File too
               large" (EFBIG, RLIMIT_FSIZE), since the disk is the machine's and stays as it is.
-            "delay": its next start is late by `seconds` (5): that after a restart or, if called
+            - "delay": its next start is late by `seconds` (5): that after a restart or, if called
               before `train` or `run`, the first.
+
           task: whose process, as "worker 1", "ps 0", "chief 0", "evaluator 0".
           how: the options named above, by their names.
 

@@ -61,7 +61,7 @@ def anchors(source: str) -> set[str]:
     found = set()
     for before, token in pairwise(tokens):
         if before.type == "heading_open":
-            found.add(_plain(token.children or []).replace(" ", "-"))
+            found.add(plain(token.children or []).replace(" ", "-"))
     return found | set(HTML_ANCHOR.findall(source))
 
 
@@ -98,7 +98,7 @@ def same_in_every_language(address: str) -> str:
     return re.sub(r"(/notebooks/)[A-Za-z_-]+(?=/)|(/docs/)\w+/(?=\w+\.md)", r"\1\2", page) + mark
 
 
-def _plain(children: list[Token]) -> str:
+def plain(children: list[Token]) -> str:
     parts = []
     for child in children:
         if child.type in MATH:

@@ -81,6 +81,12 @@ class Project:
         return cls(root, tuple(lessons.get("released", ())), repository, version)
 
     @property
+    def site(self) -> str:
+        """The address at which GitHub publishes the site of the repository; empty for nowhere."""
+        owner, _slash, name = self.repository.removeprefix(HOST).partition("/")
+        return f"https://{owner.lower()}.github.io/{name}" if name else ""
+
+    @property
     def tag(self) -> str:
         """The tag of the release: what badges open and what notebooks install is of one release."""
         return f"v{self.version}"

@@ -1,0 +1,45 @@
+"""The built site, served from below another path, and a browser to look at it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT
+from tools.lessons.project import Project
+from tools.site.__main__ import OUTPUT, build
+from tools.site.serve import serving
+
+SUB_PATH = "some/course"
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """The folder of the site: built now, or the one that the variable SITE names."""
+    if given := os.environ.get("SITE"):
+        return Path(given).absolute()
+    build(Project.load(ROOT), ROOT / OUTPUT)
+    return ROOT / OUTPUT
+
+
+@pytest.fixture(scope="session")
+def address(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the site answers."""
+    folder = tmp_path_factory.mktemp("server")
+    (folder / SUB_PATH).parent.mkdir()
+    (folder / SUB_PATH).symlink_to(site, target_is_directory=True)
+    with serving(folder) as root:
+        yield f"{root}/{SUB_PATH}"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One Chromium for all tests of a module."""
+    from tests.support.browser import running_chromium
+
+    with running_chromium() as program:
+        yield program

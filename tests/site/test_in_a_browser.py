@@ -1,0 +1,239 @@
+"""Every page of the built site, in a real Chromium: `make test-site`."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import pytest
+
+from tests.support import ROOT
+from tests.support import browser as b
+from tools.lessons.project import Project
+from tools.site import check
+from tools.site.tree import languages
+
+pytest.importorskip("sphinx")
+pytest.importorskip("pagefind")
+from tests.support.axe import faults
+
+pytestmark = [pytest.mark.site, *b.MARKS[1:]]
+
+LANGUAGES = languages(Project.load(ROOT))
+WIDE, NARROW = 1400, 400
+HEAVIEST = 1_000_000  # bytes of a page, without the pictures of its notebook
+WORDS = {
+    "en": "gradient checkpoint restart heartbeat shard momentum evaluator idempotent bandwidth replica",
+    "ru": "градиентов воркеров контрольной реплика скорость сбой перезапуск эпоха пропускная шагов",
+    "zh": "全局批次 检查点 参数服务器 梯度 工作进程 学习率 副本 数据集 重启 带宽",
+    "ko": "체크포인트 그래디언트 복제본 워커 학습률 데이터 손실 배치 대역폭 파라미터",
+    "es": "gradiente trabajadores réplica control época aprendizaje fallo reinicio banda lote",
+}
+SECTION = "glossary.html#{}"
+TOO_WIDE = """() => {
+    const wide = document.documentElement.scrollWidth - window.innerWidth;
+    if (wide <= 0) return '';
+    const out = [...document.querySelectorAll('body *')].filter(
+        one => one.getBoundingClientRect().right > window.innerWidth + 1);
+    return `${wide} px: ` + out.slice(0, 3).map(one => one.outerHTML.slice(0, 120)).join(' | ');
+}"""
+
+
+@dataclass
+class Look:
+    """A tab, and what was wrong while it was looked at.
+
+    Attributes:
+      problems: errors of the console, answers that are none, and requests that leave the machine.
+      weights: the bytes of every answer, by its address.
+    """
+
+    tab: Any
+    problems: list[str] = field(default_factory=list)
+    weights: dict[str, int] = field(default_factory=dict)
+
+
+@contextmanager
+def looking(browser: Any, **settings: Any) -> Iterator[Look]:
+    context = browser.new_context(viewport={"width": WIDE, "height": 900}, **settings)
+    context.set_default_timeout(b.SECONDS * 1000)
+    with closing(context):
+        look = Look(context.new_page())
+        look.tab.on("console", lambda m: m.type == "error" and look.problems.append(m.text))
+        look.tab.on("pageerror", lambda error: look.problems.append(str(error)))
+        look.tab.on("request", lambda request: _note_request(look, request))
+        look.tab.on("response", lambda response: _note_response(look, response))
+        yield look
+
+
+def _note_request(look: Look, request: Any) -> None:
+    if not request.url.startswith(("http://127.0.0.1", "data:", "blob:")):
+        look.problems.append(f"asks {request.url}")
+
+
+def _note_response(look: Look, response: Any) -> None:
+    if response.status >= 400:
+        look.problems.append(f"{response.status}: {response.url}")
+    look.weights[response.url] = int(response.headers.get("content-length", 0))
+
+
+def pages(site: Path, language: str) -> list[str]:
+    folder = site / language
+    found = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.html"))]
+    return [name for name in found if not name.startswith("_static")]
+
+
+def test_nothing_is_broken_and_the_languages_have_the_same_pages(site: Path) -> None:
+    assert list(check.Site(site).problems()) == []
+    names = {language: pages(site, language) for language in LANGUAGES}
+    assert len(names) == 5 and len(names["en"]) > 60
+    assert all(found == names["en"] for found in names.values())
+
+
+def test_without_an_address_nothing_speaks_of_one(site: Path) -> None:
+    project = Project.load(ROOT)
+    if project.site or project.repository:
+        pytest.skip("there is one")
+    assert not (site / "sitemap.xml").exists()
+    for path in site.rglob("*.html"):
+        text = path.read_text("utf-8")
+        assert 'rel="canonical"' not in text and "hreflang" not in text.split("<body", 1)[0], path
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_page_is_sound(language: str, site: Path, address: str, browser: Any) -> None:
+    """English pages in both widths, light and dark; the others wide and light, and narrow and dark."""
+    ways = [(WIDE, "light"), (NARROW, "dark")]
+    if language == "en":
+        ways += [(WIDE, "dark"), (NARROW, "light")]
+    wrong: list[str] = []
+    with looking(browser) as look:
+        for name in pages(site, language):
+            look.weights.clear()
+            look.tab.goto(f"{address}/{language}/{name}")
+            for width, scheme in ways:
+                look.tab.set_viewport_size({"width": width, "height": 900})
+                look.tab.emulate_media(color_scheme=scheme)
+                found = [*faults(look.tab), *filter(None, [look.tab.evaluate(TOO_WIDE)])]
+                wrong += [f"{name}, {width} px, {scheme}: {what}" for what in found]
+            weight = sum(n for url, n in look.weights.items() if "/pictures/" not in url)
+            if weight > HEAVIEST:
+                wrong.append(f"{name} weighs {weight:,} bytes")
+            wrong += [f"{name}: {problem}" for problem in look.problems]
+            look.problems.clear()
+        assert look.tab.context.cookies() == []
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_words_are_found_inside_of_sentences(language: str, address: str, browser: Any) -> None:
+    asked = WORDS[language].split()
+    assert len(asked) == 10
+    with looking(browser) as look:
+        for word in asked:
+            look.tab.goto(f"{address}/{language}/search.html?q={word}")
+            first = look.tab.locator("#mwl-search .pagefind-ui__result").first
+            first.wait_for()
+            marked = first.locator("mark").all_inner_texts()
+            assert marked, word
+            assert word[:3].lower() in "".join(marked).lower(), (word, marked)
+            links = look.tab.locator("#mwl-search a").evaluate_all("all => all.map(a => a.href)")
+            assert links and all(link.startswith(f"{address}/{language}/") for link in links), links
+        assert look.problems == []
+
+
+def test_the_field_of_a_page_leads_to_the_search(address: str, browser: Any) -> None:
+    with looking(browser) as look:
+        look.tab.goto(f"{address}/en/exercises/index.html")
+        look.tab.locator(".mwl-find input:visible").first.fill("heartbeat")
+        look.tab.keyboard.press("Enter")
+        look.tab.wait_for_url(re.compile(r"/en/search\.html\?q=heartbeat$"))
+        look.tab.locator("#mwl-search .pagefind-ui__result").first.wait_for()
+
+
+@pytest.mark.parametrize("language", [code for code in LANGUAGES if code != "en"])
+def test_the_switch_keeps_the_page_and_the_section(
+    language: str, address: str, browser: Any
+) -> None:
+    with looking(browser) as look:
+        look.tab.goto(f"{address}/en/08_survive_failures.html")
+        section = look.tab.locator("article section[id]").nth(5)
+        wanted = section.get_attribute("id")
+        section.evaluate("one => one.scrollIntoView()")
+        _switch(look.tab, language)
+        look.tab.wait_for_url(f"{address}/{language}/08_survive_failures.html#{wanted}")
+        assert look.tab.locator(f"[id='{wanted}'] > h2").is_visible()
+        # And back from a place that its own language's address named.
+        look.tab.goto(f"{address}/{language}/glossary.html")
+        alias = look.tab.locator("article section section > span[id]").nth(3)
+        named, wanted = alias.get_attribute("id"), alias.locator("..").get_attribute("id")
+        look.tab.goto(f"{address}/{language}/glossary.html#{named}")
+        _switch(look.tab, "en")
+        look.tab.wait_for_url(f"{address}/en/glossary.html#{wanted}")
+        assert look.problems == []
+        assert look.tab.context.cookies() == []
+
+
+def _switch(tab: Any, language: str) -> None:
+    menu = tab.locator(".mwl-languages:visible").first
+    menu.locator("summary").click()
+    menu.locator(f"a[href*='/{language}/']").click()
+
+
+@pytest.mark.parametrize(("locale", "language"), [("ko-KR", "ko"), ("zh-TW", "zh"), ("fr", "")])
+def test_the_first_page_leads_to_the_readers_language(
+    locale: str, language: str, address: str, browser: Any
+) -> None:
+    with looking(browser, locale=locale) as look:
+        look.tab.goto(f"{address}/")
+        if language:
+            look.tab.wait_for_url(f"{address}/{language}/index.html")
+        else:
+            assert look.tab.locator("main a").count() == len(LANGUAGES)
+            assert faults(look.tab) == []
+
+
+def test_the_first_page_works_without_javascript(address: str, browser: Any) -> None:
+    with looking(browser, java_script_enabled=False) as look:
+        look.tab.goto(f"{address}/")
+        look.tab.get_by_text("español").click()
+        look.tab.wait_for_url(f"{address}/es/index.html")
+        menu = look.tab.locator(".mwl-languages:visible").first
+        menu.locator("summary").click()
+        menu.locator("a[hreflang='ru']").click()
+        look.tab.wait_for_url(f"{address}/ru/index.html")
+
+
+@pytest.mark.parametrize("system", ["light", "dark"])
+def test_pictures_follow_the_theme_and_not_the_system(
+    system: str, address: str, browser: Any
+) -> None:
+    with looking(browser, color_scheme=system) as look:
+        look.tab.goto(f"{address}/en/01_train_on_two_workers.html")
+        for theme in ("light", "dark"):
+            look.tab.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+            for picture in look.tab.locator(".mwl-drawing").all()[:3]:
+                picture.scroll_into_view_if_needed()
+                shot = matplotlib.image.imread(io.BytesIO(picture.screenshot()))
+                paper = shot[..., :3].mean()
+                assert paper > 0.8 if theme == "light" else paper < 0.3, (theme, paper)
+
+
+def test_on_paper_there_is_no_navigation_and_no_code_is_cut(address: str, browser: Any) -> None:
+    with looking(browser) as look:
+        look.tab.goto(f"{address}/en/01_train_on_two_workers.html")
+        look.tab.emulate_media(media="print")
+        look.tab.set_viewport_size({"width": 700, "height": 900})
+        for part in (".bd-header", ".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-footer"):
+            assert not look.tab.locator(part).first.is_visible(), part
+        cut = look.tab.locator("article pre").evaluate_all(
+            "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+        )
+        assert look.tab.locator("article pre").count() > 20
+        assert cut == 0

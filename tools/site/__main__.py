@@ -1,0 +1,89 @@
+"""The command line of the site.
+
+python -m tools.site build    into .artefacts/site
+python -m tools.site serve    shows it on 127.0.0.1
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from tools.lessons.project import LocalisationError, Project
+from tools.site import check, language, serve
+from tools.site.tree import languages
+
+OUTPUT = Path(".artefacts") / "site"
+AT_A_TIME = 2
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    args = _arguments(argv)
+    try:
+        if args.command == "build":
+            build(Project.load(args.root), args.output.absolute())
+        else:
+            show(args.output, args.port)
+    except LocalisationError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def build(project: Project, site: Path) -> None:
+    """Builds the site into a folder, of which nothing that is there stays.
+
+    Raises:
+      LocalisationError: if a page could not be made, or something in one is broken.
+    """
+    from tools.site import finish
+
+    shutil.rmtree(site, ignore_errors=True)
+    site.mkdir(parents=True)
+    codes = languages(project)
+    for some in (codes[k : k + AT_A_TIME] for k in range(0, len(codes), AT_A_TIME)):
+        _in_turns(project, some, site)
+    finish.write(project, site)
+    built = check.Site(site)
+    if problems := list(built.problems()):
+        raise LocalisationError("\n".join(["The site is broken:", *problems]))
+    size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    print(f"{len(built.pages)} pages in {len(codes)} languages, {size / 1e6:.0f} MB: {site}")
+
+
+def _in_turns(project: Project, codes: Iterable[str], site: Path) -> None:
+    started = [(language.start(project, code, site), code) for code in codes]
+    try:
+        for process, code in started:
+            language.wait(process, code)
+    finally:
+        for process, _code in started:
+            process.kill()
+            process.wait()
+
+
+def show(site: Path, port: int) -> None:
+    """Serves a built site until it is interrupted."""
+    if not (site / "index.html").exists():
+        raise LocalisationError(f"There is no site in {site}. Build it: make site")
+    with serve.server(site, port) as one, suppress(KeyboardInterrupt):
+        print(f"{serve.address(one)}/  (Ctrl-C ends it)", flush=True)
+        one.serve_forever()
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.site", description=__doc__)
+    parser.add_argument("command", choices=["build", "serve"])
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help=f"the site; else {OUTPUT}")
+    parser.add_argument("--port", type=int, default=0, help="for serve; else a free one")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

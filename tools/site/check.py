@@ -1,0 +1,86 @@
+"""Looks for what is broken in the built pages: links, ids, pictures, and what is fetched elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit
+
+FETCHED = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src")}
+STYLE_ADDRESS = re.compile(r"(?:url\(|@import\s+)\s*[\"']?(?!data:|#)([^\"')\s;]+)")
+ABROAD = re.compile(r"^(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
+OTHER_SCHEME = re.compile(r"^(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+
+
+@dataclass
+class HtmlPage(HTMLParser):
+    """What a page has and where it leads.
+
+    Attributes:
+      ids: of its elements.
+      links: each with whether the browser fetches it to show the page.
+    """
+
+    path: Path
+    ids: list[str] = field(default_factory=list)
+    links: list[tuple[str, bool]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.feed(self.path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Called by HTMLParser."""
+        named = {name: value or "" for name, value in attrs}
+        if "id" in named:
+            self.ids.append(named["id"])
+        fetched = tag == "link" and named.get("rel") not in ("canonical", "alternate", "next", "prev")
+        for name in ("href", "src"):
+            if name in named and tag != "base":
+                self.links.append((named[name], fetched or (tag, name) in FETCHED))
+
+
+@dataclass
+class Site:
+    """A built site in a folder."""
+
+    folder: Path
+
+    @cached_property
+    def pages(self) -> dict[Path, HtmlPage]:
+        """Every page."""
+        return {path: HtmlPage(path) for path in sorted(self.folder.rglob("*.html"))}
+
+    def problems(self) -> Iterator[str]:
+        """A sentence for everything that is broken."""
+        for path, page in self.pages.items():
+            place = path.relative_to(self.folder)
+            for id_ in sorted({one for one in page.ids if page.ids.count(one) > 1}):
+                yield f"{place}: the id {id_!r} is there more than once"
+            for link, fetched in page.links:
+                if what := self._broken(path, link, fetched):
+                    yield f"{place}: {link}: {what}"
+        for path in sorted(self.folder.rglob("*.css")):
+            for address in STYLE_ADDRESS.findall(path.read_text("utf-8")):
+                if what := self._broken(path, address, fetched=True):
+                    yield f"{path.relative_to(self.folder)}: {address}: {what}"
+
+    def _broken(self, path: Path, link: str, fetched: bool) -> str:
+        if ABROAD.match(link):
+            return "is fetched from elsewhere" if fetched else ""
+        if OTHER_SCHEME.match(link):
+            return ""
+        if link.startswith("/"):
+            return "is not relative: it is wrong where the site is not at the root of its server"
+        parts = urlsplit(urljoin(f"/{path.relative_to(self.folder).as_posix()}", link))
+        target = self.folder / unquote(parts.path).lstrip("/")
+        if not target.is_file():
+            return "there is no such file"
+        fragment = unquote(parts.fragment)
+        if fragment and target in self.pages and fragment not in self.pages[target].ids:
+            return "there is no such place on that page"
+        return ""

@@ -1,0 +1,115 @@
+"""What Sphinx does for the site besides: ids of headings, links, formulas, the search page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math import latex2mathml
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+
+from tools.site import settings
+from tools.site.tree import Place
+
+ELSEWHERE = ("http:", "https:", "mailto:", "#")
+
+
+class Anchors(SphinxTransform):
+    """Gives the headings of a page the ids that they have in every language."""
+
+    default_priority = 15  # before Sphinx lists the headings for the contents at the side
+
+    def apply(self, **kwargs: Any) -> None:
+        """Sets them; a page of the reference keeps those that Sphinx gave it."""
+        ids = self.config.site_ids.get(self.env.docname)
+        if ids is None:
+            return
+        sections = [node for node in self.document.findall(nodes.section)]
+        if len(sections) != len(ids):
+            raise ValueError(
+                f"{self.env.docname} has {len(sections)} headings for Sphinx, and {len(ids)} for "
+                "the site. A heading must not stand inside of a list or a quotation."
+            )
+        for section, own in zip(sections, ids, strict=True):
+            section["ids"] = list(own)
+
+
+def resolve_links(app: Sphinx, document: nodes.document, name: str) -> None:
+    """Leads the links between files of the repository to pages, or to the repository's address."""
+    tree, here = app.config.site_tree, app.config.site_folders.get(name)
+    if here is None:
+        return
+    lang, folder = here
+    for node in list(document.findall(nodes.reference)):
+        link = node.get("refuri", "")
+        if node.get("internal") or not link or link.startswith(ELSEWHERE):
+            continue
+        match tree.lead(folder, lang, link):
+            case Place() as place:
+                node["refuri"] = _address(app, name, place)
+                node["internal"] = True
+            case str(address):
+                node["refuri"] = address
+            case _:
+                node.replace_self(node.children)
+
+
+def _address(app: Sphinx, name: str, place: Place) -> str:
+    address = app.builder.get_relative_uri(name, place.name)
+    if place.lang != app.config.site_tree.lang:
+        up = "../" * (name.count("/") + 1)
+        address = f"{up}{place.lang}/{app.builder.get_target_uri(place.name)}"
+    return f"{address}#{place.fragment}" if place.fragment else address
+
+
+def visit_formula(self: Any, node: nodes.Node) -> None:
+    """A formula as MathML, which browsers draw themselves."""
+    block = isinstance(node, nodes.math_block)
+    formula = latex2mathml.tex2mathml(node.astext(), as_block=block)
+    self.body.append(f'<div class="math">{formula}</div>' if block else formula)
+    raise nodes.SkipNode
+
+
+def search_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """The page on which Pagefind shows what it found."""
+    yield "search", {"title": app.config.site_words["search"]}, "search.html"
+
+
+def without_own_search(app: Sphinx) -> None:
+    """Sphinx's own index finds no word inside of a Chinese sentence."""
+    app.builder.search = False
+
+
+def add_context(
+    app: Sphinx, name: str, template: str, context: dict[str, Any], document: nodes.document | None
+) -> None:
+    """What the templates say: the words of the language, and the same page in the others."""
+    up = "../" * (name.count("/") + 1)
+    context["site_root"] = up
+    context["words"] = app.config.site_words
+    context["languages"] = [
+        (code, own_name, f"{up}{code}/{name}.html")
+        for code, own_name in app.config.site_languages.items()
+    ]
+    context["languages_by_code"] = app.config.site_languages
+    context["reads"] = app.config.site_tree.lang
+    written_in, _folder = app.config.site_folders.get(name, (context["reads"], ""))
+    context["in_english"] = name.startswith("reference/helpers") or written_in != context["reads"]
+    context["tags"] = {code: settings.html_lang(code) for code in app.config.site_languages}
+    site = app.config.site_tree.project.site
+    context["alternates"] = {code: f"{site}/{code}/{name}.html" for code in context["tags"]}
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Called by Sphinx."""
+    for value in ("site_ids", "site_tree", "site_folders", "site_words", "site_languages"):
+        app.add_config_value(value, None, "")
+    app.add_transform(Anchors)
+    app.add_html_math_renderer("mathml", (visit_formula, None), (visit_formula, None))
+    app.connect("builder-inited", without_own_search)
+    app.connect("doctree-resolved", resolve_links)
+    app.connect("html-page-context", add_context)
+    app.connect("html-collect-pages", search_page)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

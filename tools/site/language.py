@@ -1,0 +1,63 @@
+"""One language's tree of pages, in a process of its own: Sphinx keeps much in global variables."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.lessons.project import LocalisationError, Project
+from tools.site import sources, tree
+
+LEAST_LINES = 30  # of what Sphinx says, when it fails
+
+
+def start(project: Project, lang: str, site: Path) -> subprocess.Popen[str]:
+    """Starts the building of a language's tree; `wait` waits for its end."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tools.site.language", str(project.root), lang, str(site)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait(process: subprocess.Popen[str], lang: str) -> None:
+    """Waits for a tree.
+
+    Raises:
+      LocalisationError: if Sphinx failed, or warned; with its words.
+    """
+    said, _nothing = process.communicate()
+    if process.returncode:
+        lines = "\n".join(said.splitlines()[-LEAST_LINES:])
+        raise LocalisationError(f"The pages in {lang} could not be made:\n{lines}")
+
+
+def build(project: Project, lang: str, site: Path) -> int:
+    """Builds a tree into a folder of `site`; returns Sphinx's exit code. A warning is an error."""
+    from sphinx.application import Sphinx
+
+    from tools.site.settings import settings
+
+    folder = site.with_name(f"{site.name}-sources") / lang
+    pages = tree.tree(project, lang)
+    ids = sources.write(pages, folder, site)
+    app = Sphinx(
+        srcdir=folder,
+        confdir=None,
+        outdir=site / lang,
+        doctreedir=folder.with_name(f"{lang}-doctrees"),
+        buildername="html",
+        confoverrides=settings(pages, ids),
+        status=None,
+        freshenv=True,
+        warningiserror=True,
+    )
+    app.build(force_all=True)
+    return app.statuscode
+
+
+if __name__ == "__main__":
+    root, code, target = sys.argv[1:]
+    sys.exit(build(Project.load(Path(root)), code, Path(target)))

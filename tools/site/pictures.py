@@ -1,0 +1,63 @@
+"""The pictures of notebooks as files: a page shows them in the colours of its own theme.
+
+Stored, a picture is an image with a `data:` address, whose style follows the reader's system; on a
+page that is dark while the system is not, that is the wrong one. Here the style is taken away, and
+the page's style sheet turns the pictures' colours.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from hashlib import sha256
+from html import escape, unescape
+from pathlib import Path
+
+IMAGE = re.compile(
+    r'<img alt="(?P<alt>[^"]*)" src="data:image/(?P<kind>svg\+xml|png|jpeg);base64,(?P<data>[^"]+)"'
+    r"\s*/?>"
+)
+OF_THE_SYSTEM = re.compile(r"<style>@media \(prefers-color-scheme: dark\).*?</style>", re.DOTALL)
+SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)(pt)?" height="([\d.]+)(?:pt)?"', re.DOTALL)
+PIXELS_PER_POINT = 4 / 3
+FOLDER = "pictures"
+
+
+def as_files(html: str, site: Path, up: str) -> str:
+    """The HTML of an output with its pictures written into the site.
+
+    Args:
+      site: its folder.
+      up: the way from the page to that folder, as ``../``.
+    """
+    return IMAGE.sub(lambda found: _linked(found, site, up), html)
+
+
+def _linked(found: re.Match[str], site: Path, up: str) -> str:
+    content = base64.b64decode(found["data"])
+    suffix, attributes = f".{found['kind']}", 'class="mwl-picture"'
+    if found["kind"] == "svg+xml":
+        svg = OF_THE_SYSTEM.sub("", content.decode())
+        content, suffix = svg.encode(), ".svg"
+        attributes = f'class="{_class(svg)}"{_size(svg)}'
+    name = sha256(content).hexdigest()[:16] + suffix
+    path = site / FOLDER / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    address, alt = f"{up}{FOLDER}/{name}", escape(unescape(found["alt"]))
+    return f'<a href="{address}"><img alt="{alt}" src="{address}" {attributes}></a>'
+
+
+def _class(svg: str) -> str:
+    """A drawing may be turned dark; one with a photograph in it stays on its paper."""
+    return "mwl-picture" if "<image" in svg else "mwl-picture mwl-drawing"
+
+
+def _size(svg: str) -> str:
+    """Attributes by which a page keeps room for a picture that is not there yet."""
+    size = SIZE.search(svg)
+    if size is None:
+        return ""
+    scale = PIXELS_PER_POINT if size[2] else 1
+    width, height = (round(float(size[k]) * scale) for k in (1, 3))
+    return f' width="{width}" height="{height}"'

@@ -1,0 +1,68 @@
+"""The reference of what lessons import: a page for each module of `helpers.FACE`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import helpers
+from tools.site import words
+from tools.site.tree import REFERENCE, Tree
+
+PACKAGE = helpers.__name__
+
+
+def write(tree: Tree, folder: Path) -> None:
+    """Writes the pages, for Sphinx's autodoc to fill with docstrings."""
+    _ = words.translator(tree.project, tree.lang)
+    target = folder / REFERENCE
+    target.parent.mkdir(parents=True, exist_ok=True)
+    modules = "\n".join(f"   {module}" for module in helpers.FACE)
+    listed = "\n".join(_listed(module, names) for module, names in helpers.FACE.items())
+    contents = f".. toctree::\n   :hidden:\n\n{modules}\n"
+    text = f"{_heading(_(words.REFERENCE))}\n{_(words.ABOUT_REFERENCE)}\n\n{listed}\n\n{contents}"
+    target.with_suffix(".rst").write_text(text, "utf-8")
+    for module, names in helpers.FACE.items():
+        parts = [_heading(module), f".. automodule:: {module}\n   :no-members:\n"]
+        parts += ["\n".join(_directive(module, name)) + "\n" for name in names]
+        (target.parent / f"{module}.rst").write_text("\n".join(parts), "utf-8")
+
+
+def _listed(module: str, names: tuple[str, ...]) -> str:
+    links = ", ".join(f":py:obj:`~{module}.{name}`" for name in names)
+    return f"- :doc:`{module} <{module}>`: {links}"
+
+
+def _heading(text: str) -> str:
+    # A line as long as the text, also where a letter is two columns wide.
+    return f"{text}\n{'=' * 2 * len(text)}\n"
+
+
+def _directive(module: str, name: str) -> Iterator[str]:
+    """How autodoc documents a name, by what it is."""
+    value = getattr(importlib.import_module(module), name)
+    if inspect.isclass(value):
+        # Under another name, autodoc would only say of what class it is an alias.
+        value.__name__ = value.__qualname__ = name
+        yield f".. autoclass:: {module}.{name}\n"
+        for member, kind in sorted(_members(value).items()):
+            yield f"   .. {kind}:: {module}.{name}.{member}"
+    elif callable(value):
+        yield f".. autofunction:: {module}.{name}"
+    else:
+        yield f".. autodata:: {module}.{name}\n   :no-value:"
+
+
+def _members(value: type) -> dict[str, str]:
+    """The public methods and properties that are explained, of a class and of its bases of ours."""
+    ours = [base for base in value.__mro__ if base.__module__.partition(".")[0] == PACKAGE]
+    return {
+        name: "autoproperty" if isinstance(member, property) else "automethod"
+        for base in ours
+        for name, member in vars(base).items()
+        if not name.startswith("_")
+        and (inspect.isroutine(member) or isinstance(member, property))
+        and member.__doc__
+    }

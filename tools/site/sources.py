@@ -1,0 +1,68 @@
+"""Writes what Sphinx reads: the notebooks, documents and written pages of one language."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from tools.lessons import notebook
+from tools.lessons.notebook import Json
+from tools.lessons.project import read_text
+from tools.site import pictures, reference, written
+from tools.site.anchors import anchors
+from tools.site.tree import Page, Tree
+
+FOR_PROGRAMS = "application/"  # widgets, and results as data: what is beside them is for readers
+PICTURE = re.compile(r"!\[[^\]]*\]\(([^):\s]+)\)")
+
+Ids = dict[str, list[list[str]]]
+"""For each page, the ids of its headings."""
+
+
+def write(tree: Tree, folder: Path, site: Path) -> Ids:
+    """Writes the sources of a language into `folder`, and its notebooks' pictures into `site`.
+
+    Returns: the ids of the headings of every page but the reference's, which are Sphinx's own.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    ids: Ids = {}
+    for page in tree.pages.values():
+        path = folder / f"{page.name}{page.file.suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if page.file.suffix == ".ipynb":
+            path.write_text(_notebook(page, site), "utf-8")
+        else:
+            path.write_text(read_text(page.file), "utf-8")
+            _copy_pictures(page.file, path.parent)
+        ids[page.name] = anchors(page)
+    for name, text, own in written.pages(tree):
+        path = folder / f"{name}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        ids[name] = own
+    reference.write(tree, folder)
+    return ids
+
+
+def _notebook(page: Page, site: Path) -> str:
+    parsed = notebook.read(page.file)
+    parsed["metadata"].pop("widgets", None)
+    up = "../" * (page.name.count("/") + 1)
+    for cell in notebook.cells(parsed, "code"):
+        for output in cell["outputs"]:
+            _for_readers(output.get("data", {}), site, up)
+    return notebook.dumps(parsed)
+
+
+def _for_readers(data: Json, site: Path, up: str) -> None:
+    """Takes away what of an output is for programs, and writes its pictures into files."""
+    for kind in [kind for kind in data if kind.startswith(FOR_PROGRAMS)]:
+        del data[kind]
+    if "text/html" in data:
+        data["text/html"] = pictures.as_files("".join(data["text/html"]), site, up)
+
+
+def _copy_pictures(document: Path, folder: Path) -> None:
+    for name in PICTURE.findall(read_text(document)):
+        shutil.copy(document.parent / name, folder / name)

@@ -1,0 +1,11 @@
+// Pagefind takes its words, and what it searches in, from the language of the page.
+window.addEventListener("DOMContentLoaded", () => {
+  const search = new PagefindUI({
+    element: "#mwl-search",
+    showSubResults: true,
+    showImages: false,
+    autofocus: true,
+  });
+  const asked = new URLSearchParams(location.search).get("q");
+  if (asked) search.triggerSearch(asked);
+});

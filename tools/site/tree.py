@@ -1,0 +1,120 @@
+"""Which pages there are in each language, what file each is made of, and where links lead."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from tools.lessons.project import SOURCE, Project, read_text
+
+AT_ROOT = ("README", "CONTRIBUTING", "SECURITY")
+IN_DOCS = ("CLUSTERS", "ESTIMATOR", "FAULTS", "KERAS_3", "TEACHING")
+TRANSLATING = "locales/TRANSLATING"
+START, LESSONS, EXERCISES, GLOSSARY = "index", "lessons", "exercises/index", "glossary"
+DOCUMENTS, REFERENCE, MEASUREMENTS = "docs/index", "reference/index", "benchmarks/index"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that is made of a file.
+
+    Attributes:
+      name: its address within the tree of its language, without the suffix.
+      file: what it is made of.
+      english: the same in English; the headings of both have the same ids.
+      lang: the language that `file` is written in.
+    """
+
+    name: str
+    file: Path
+    english: Path
+    lang: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a link leads: a page of the site, in the tree of `lang`."""
+
+    lang: str
+    name: str
+    fragment: str = ""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The pages of one language.
+
+    Attributes:
+      owners: for each file of the repository that is a page, the language it is written in, and
+        its page's name.
+    """
+
+    project: Project
+    lang: str
+    pages: Mapping[str, Page]
+    owners: Mapping[str, tuple[str, str]]
+
+    def lead(self, folder: str, lang: str, link: str) -> Place | str | None:
+        """Where a link within the repository leads: a page, an address, or nowhere on the web.
+
+        Args:
+          folder: the one that the link is relative to, from the root of the repository.
+          lang: the language of the page that has the link. What it links to in its own language
+            is, in the tree of another, a page of that tree.
+          link: a path, with or without a fragment.
+        """
+        parts = urlsplit(link)
+        path = unquote(parts.path)
+        start = "" if path.startswith("/") else folder
+        file = os.path.normpath(PurePosixPath(start, path.lstrip("/")))
+        if file in self.owners:
+            written, name = self.owners[file]
+            return Place(self.lang if written == lang else written, name, parts.fragment)
+        if not self.project.repository:
+            return None
+        kind = "tree" if (self.project.root / file).is_dir() else "blob"
+        return f"{self.project.repository}/{kind}/main/{file}"
+
+
+def languages(project: Project) -> list[str]:
+    """The languages of the site, English first."""
+    return [SOURCE, *project.released]
+
+
+def tree(project: Project, lang: str) -> Tree:
+    """The pages of a language; where a document is not translated, the English one."""
+    owners: dict[str, tuple[str, str]] = {}
+    for other in languages(project):
+        for page in _pages(project, other):
+            owners.setdefault(project.short(page.file), (page.lang, page.name))
+        short = project.root / "locales" / other / "README.md"
+        owners[project.short(short)] = other, START
+    return Tree(project, lang, {page.name: page for page in _pages(project, lang)}, owners)
+
+
+def _pages(project: Project, lang: str) -> list[Page]:
+    """The pages of a language that are made of files."""
+    found = [
+        Page(domain, project.notebook(domain, lang), project.notebook(domain), lang)
+        for domain in project.notebooks
+    ]
+    found += [_document(project, name, lang) for name in (*AT_ROOT, *IN_DOCS)]
+    folder = project.root / "benchmarks"
+    for path in [folder / "README.md", *sorted((folder / "results").glob("*.md"))]:
+        if not read_text(path).startswith("#"):
+            continue  # a table that a page tells of
+        name = path.relative_to(project.root).with_suffix("").as_posix()
+        found.append(Page(name, path, path, SOURCE))
+    path = project.root / f"{TRANSLATING}.md"
+    return [*found, Page(TRANSLATING, path, path, SOURCE)]
+
+
+def _document(project: Project, name: str, lang: str) -> Page:
+    english = project.root / ("" if name in AT_ROOT else "docs") / f"{name}.md"
+    translated = project.root / "docs" / lang / f"{name}.md"
+    if lang != SOURCE and translated.exists():
+        return Page(f"docs/{name}", translated, english, lang)
+    return Page(f"docs/{name}", english, english, SOURCE)
