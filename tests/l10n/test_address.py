@@ -49,10 +49,21 @@ def check_notebook(course: Path, domain: str, lang: str) -> None:
     assert [wanted in text for text in code] == [True] * (domain != "glossary")
 
 
+def check_outputs_stay(course: Path) -> None:
+    """Every lesson still has the outputs of its cells, but for those whose code differs here."""
+    for path in ROOT.glob("notebooks/*/[0-9][0-9]_*.ipynb"):
+        kept = [
+            {cell["id"]: cell["outputs"] for cell in notebook.cells(notebook.read(each), "code")}
+            for each in (path, course / path.relative_to(ROOT))
+        ]
+        assert kept[0] == kept[1], path
+
+
 def test_an_address_is_right_everywhere_and_leaves_no_trace(course: Path) -> None:
     published.give_address(course, "")
     before = contents(course)
     published.give_address(course, published.ADDRESS)
+    check_outputs_stay(course)
     for lang in ["en", *PROJECT.languages]:
         assert len(PROJECT.notebooks) >= 25
         for domain in PROJECT.notebooks:

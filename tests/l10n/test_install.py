@@ -116,6 +116,19 @@ def test_another_address_leaves_every_output(tmp_path: Path) -> None:
         assert cell_of(project, lang, "code")["outputs"][0]["text"] == ["2\n"]
 
 
+def test_a_cell_that_becomes_the_builders_leaves_every_output(tmp_path: Path) -> None:
+    cells = [*lesson()[:1], code_cell("install", "%pip install x"), *lesson()[2:]]
+    project = make_project(tmp_path, *cells)
+    run(project, "update", "--langs", "ru")
+    run(project, "build")
+    path = project.notebook(LESSON, "ru")
+    stored = notebook.read(path)
+    notebook.copy_outputs(notebook.read(project.notebook(LESSON)), stored)
+    path.write_text(notebook.dumps(stored), "utf-8")
+    run(make_project(tmp_path, *lesson()), "build")
+    assert cell_of(project, "ru", "code")["outputs"][0]["text"] == ["2\n"]
+
+
 def test_what_it_says_is_in_the_language_of_the_notebook(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson())
     (tmp_path / "tools" / "l10n").mkdir(parents=True)

@@ -131,7 +131,8 @@ def _take_outputs(project: Project, domain: str, lang: str, result: Json) -> str
     if not path.exists():
         return "none"
     old = notebook.read(path)
-    if notebook.code(old) != notebook.code(result):
+    own = {cell["id"] for cell in result["cells"] if notebook.INSTALL_TAG in notebook.tags(cell)}
+    if [cell for cell in notebook.code(old) if cell[0] not in own] != notebook.code(result):
         return "cleared"
     notebook.copy_outputs(old, result)
     alone = notebook.standalone(result)
