@@ -82,6 +82,7 @@ def _helpers(project: Project) -> list[Message]:
 def _in_code(project: Project) -> Iterator[Found]:
     written = ("badges.py", "frame.py", "install.py")
     own = [project.root / "tools" / "l10n" / name for name in written]
+    own.append(project.root / "tools" / "site" / "words.py")
     paths = [*sorted((project.root / "helpers").rglob("*.py")), *filter(Path.exists, own)]
     for path in paths:
         code = io.BytesIO(path.read_bytes())

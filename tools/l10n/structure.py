@@ -72,7 +72,7 @@ def slugs(source: str) -> set[str]:
     named = set()
     for before, token in pairwise(tokens):
         if before.type == "heading_open":
-            kept = re.sub(r"[^\w\- ]", "", _plain(token.children or []).lower())
+            kept = re.sub(r"[^\w\- ]", "", plain(token.children or []).lower())
             slug = kept.replace(" ", "-")
             named.add(f"{slug}-{found[slug]}" if found[slug] else slug)
             found[slug] += 1
@@ -99,6 +99,7 @@ def same_in_every_language(address: str) -> str:
 
 
 def plain(children: list[Token]) -> str:
+    """The words of a piece of text without its marks, math with them."""
     parts = []
     for child in children:
         if child.type in MATH:
