@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from docutils import nodes
 from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
+from sphinx.locale import _ as sphinx_word
 from sphinx.transforms import SphinxTransform
 
 from tools.site import settings
@@ -89,6 +91,7 @@ def add_context(
     up = "../" * (name.count("/") + 1)
     context["site_root"] = up
     context["words"] = app.config.site_words
+    context["_"] = partial(_word, app.config.site_words)
     context["languages"] = [
         (code, own_name, f"{up}{code}/{name}.html")
         for code, own_name in app.config.site_languages.items()
@@ -100,6 +103,12 @@ def add_context(
     context["tags"] = {code: settings.html_lang(code) for code in app.config.site_languages}
     site = app.config.site_tree.project.site
     context["alternates"] = {code: f"{site}/{code}/{name}.html" for code in context["tags"]}
+
+
+def _word(own: Mapping[str, str], text: str) -> str:
+    """A word of the theme: as the course's catalogue has it, else as Sphinx or the theme does."""
+    found = own.get(text, text)
+    return found if found != text else str(sphinx_word(text))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from babel import Locale
 
@@ -15,6 +17,11 @@ from tools.site import words
 from tools.site.settings import THEME, html_lang
 from tools.site.tree import START, languages
 
+SECTION = re.compile(r'<section id="([^"]*)">(\s*(?:<span id="[^"]*"></span>)*)<(h[1-6])')
+UNUSED = (
+    *("*.html", "searchtools.js", "language_data.js", "scripts/*.map", "scripts/fontawesome.*"),
+    *("styles/*.map", "*.png"),
+)
 SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
 
@@ -23,6 +30,7 @@ def write(project: Project, site: Path) -> None:
     (site / "index.html").write_text(_first_page(project), "utf-8")
     if project.site:
         (site / "sitemap.xml").write_text(_sitemap(project, site), "utf-8")
+    _drop_unused(site)
     _index(site)
 
 
@@ -52,11 +60,26 @@ def _sitemap(project: Project, site: Path) -> str:
     return f"{head}\n{lines}\n</urlset>\n"
 
 
+def _drop_unused(site: Path) -> None:
+    """Takes away what the theme brings along and no page asks for."""
+    for pattern in UNUSED:
+        for path in site.glob(f"*/_static/{pattern}"):
+            path.unlink()
+
+
 def _index(site: Path) -> None:
-    """Pagefind reads the pages, and keeps the languages apart by the `lang` of each."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pagefind", "--site", str(site)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    """Pagefind reads the pages, and keeps the languages apart by the `lang` of each.
+
+    It leads to the headings that have ids; Sphinx gives these to the section around a heading. So
+    it reads copies.
+    """
+    with TemporaryDirectory() as folder:
+        for path in site.rglob("*.html"):
+            copy = Path(folder) / path.relative_to(site)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(SECTION.sub(r"<section>\2<\3 id=\"\1\"", path.read_text("utf-8")), "utf-8")
+        command = [sys.executable, "-m", "pagefind", "--site", folder]
+        command += ["--output-path", str(site / "pagefind")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise LocalisationError(f"The search could not be made:\n{done.stdout}{done.stderr}")

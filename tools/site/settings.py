@@ -120,4 +120,5 @@ def _words(_: words.Translate) -> dict[str, str]:
         "no_script": _(words.NO_SCRIPT),
         "language": _(words.LANGUAGE),
         "in_english": _(words.IN_ENGLISH),
+        **{word: _(word) for word in words.OF_THE_THEME},
     }

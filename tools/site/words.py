@@ -39,6 +39,27 @@ ABOUT_EXERCISES = gettext_noop(
 ABOUT_LESSONS = gettext_noop(
     "Every lesson is a Jupyter notebook, shown here with what it printed and drew when it was run."
 )
+# The theme's own words: for a language that it has no translation of, such as Korean.
+OF_THE_THEME = (
+    gettext_noop("Back to top"),
+    gettext_noop("Breadcrumb"),
+    gettext_noop("Collapse Sidebar"),
+    gettext_noop("Color mode"),
+    gettext_noop("Dark"),
+    gettext_noop("Expand Sidebar"),
+    gettext_noop("Home"),
+    gettext_noop("Light"),
+    gettext_noop("Navbar"),
+    gettext_noop("On this page"),
+    gettext_noop("Section Navigation"),
+    gettext_noop("Site navigation"),
+    gettext_noop("Skip to main content"),
+    gettext_noop("System Settings"),
+    gettext_noop("next"),
+    gettext_noop("next page"),
+    gettext_noop("previous"),
+    gettext_noop("previous page"),
+)
 
 
 def translator(project: Project, lang: str) -> Translate:
