@@ -67,8 +67,10 @@ def dead_ends(project: Project, domain: str, lang: str) -> Iterator[tuple[str, s
         if target not in pages and not target.exists():
             yield link, f"there is no {parts.path}"
             continue
-        known = structure.slugs(build(project, *pages[target])) if target in pages else set()
-        if parts.fragment and target in pages and parts.fragment not in known:
+        if not parts.fragment or target not in pages:
+            continue
+        known = structure.slugs(structure.headings(build(project, *pages[target])))
+        if parts.fragment not in known:
             yield link, f"{target.name} has no heading #{parts.fragment}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from urllib.parse import unquote
 
@@ -29,6 +29,7 @@ NAMES = {
 }
 PLAIN = frozenset({"text", "softbreak", "text_special"})
 ADDRESS = re.compile(r"(\b(?:href|src)\s*=\s*)(\"[^\"]*\"|'[^']*')", re.IGNORECASE)
+NO_SLUG = re.compile(r"[^\w\- ]")
 HTML_ANCHOR = re.compile(r"\b(?:id|name)\s*=\s*[\"']([^\"']+)", re.IGNORECASE)
 
 
@@ -65,18 +66,24 @@ def anchors(source: str) -> set[str]:
     return found | set(HTML_ANCHOR.findall(source))
 
 
-def slugs(source: str) -> set[str]:
-    """The targets that a link can name in a document, as GitHub makes them of its headings."""
-    tokens = PARSER.parse(source)
-    found: Counter[str] = Counter()
-    named = set()
-    for before, token in pairwise(tokens):
-        if before.type == "heading_open":
-            kept = re.sub(r"[^\w\- ]", "", plain(token.children or []).lower())
-            slug = kept.replace(" ", "-")
-            named.add(f"{slug}-{found[slug]}" if found[slug] else slug)
-            found[slug] += 1
-    return named
+def headings(source: str) -> list[str]:
+    """The headings of a Markdown text, as plain text."""
+    return [
+        plain(token.children or [])
+        for before, token in pairwise(PARSER.parse(source))
+        if before.type == "heading_open" and before.level == 0
+    ]
+
+
+def slugs(texts: Iterable[str]) -> list[str]:
+    """What GitHub calls the headings of a document, for links."""
+    found: list[str] = []
+    times: Counter[str] = Counter()
+    for text in texts:
+        slug = NO_SLUG.sub("", text.lower()).replace(" ", "-")
+        found.append(f"{slug}-{times[slug]}" if times[slug] else slug)
+        times[slug] += 1
+    return found
 
 
 def links(source: str) -> list[str]:

@@ -6,20 +6,13 @@ addresses that links to headings have in Jupyter, and on a page of a repository,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
-from markdown_it.token import Token
-
-from tools.l10n import structure
-from tools.l10n.markdown import PARSER
+from tools.l10n.structure import headings, slugs
 from tools.lessons import notebook
 from tools.lessons.project import LocalisationError, read_text
 from tools.site.tree import Page
-
-NO_SLUG = re.compile(r"[^\w\- ]")
 
 
 def anchors(page: Page) -> list[list[str]]:
@@ -36,28 +29,6 @@ def anchors(page: Page) -> list[list[str]]:
         )
     found = [[id_, alias] for (id_, _), (_, alias) in zip(first, own, strict=True)]
     return list(_without_repetitions(found))
-
-
-def headings(source: str) -> list[str]:
-    """The headings of a Markdown text, as plain text."""
-    return [structure.plain(token.children or []) for token in _heading_tokens(source)]
-
-
-def slugs(texts: list[str]) -> list[str]:
-    """What a page of a repository calls its headings."""
-    found: list[str] = []
-    for text in texts:
-        slug = NO_SLUG.sub("", text.lower()).replace(" ", "-")
-        seen = sum(one == slug or re.fullmatch(rf"{re.escape(slug)}-\d+", one) is not None
-                   for one in found)
-        found.append(f"{slug}-{seen}" if seen else slug)
-    return found
-
-
-def _heading_tokens(source: str) -> Iterator[Token]:
-    for before, token in pairwise(PARSER.parse(source)):
-        if before.type == "heading_open" and before.level == 0:
-            yield token
 
 
 def _of_notebook(path: Path) -> list[tuple[str, str]]:

@@ -10,8 +10,6 @@ from urllib.parse import unquote, urlsplit
 
 from tools.lessons.project import SOURCE, Project, read_text
 
-AT_ROOT = ("README", "CONTRIBUTING", "SECURITY")
-IN_DOCS = ("CLUSTERS", "ESTIMATOR", "FAULTS", "KERAS_3", "TEACHING")
 TRANSLATING = "locales/TRANSLATING"
 START, LESSONS, EXERCISES, GLOSSARY = "index", "lessons", "exercises/index", "glossary"
 DOCUMENTS, REFERENCE, MEASUREMENTS = "docs/index", "reference/index", "benchmarks/index"
@@ -90,8 +88,6 @@ def tree(project: Project, lang: str) -> Tree:
     for other in languages(project):
         for page in _pages(project, other):
             owners.setdefault(project.short(page.file), (page.lang, page.name))
-        short = project.root / "locales" / other / "README.md"
-        owners[project.short(short)] = other, START
     return Tree(project, lang, {page.name: page for page in _pages(project, lang)}, owners)
 
 
@@ -101,7 +97,7 @@ def _pages(project: Project, lang: str) -> list[Page]:
         Page(domain, project.notebook(domain, lang), project.notebook(domain), lang)
         for domain in project.notebooks
     ]
-    found += [_document(project, name, lang) for name in (*AT_ROOT, *IN_DOCS)]
+    found += [_document(project, domain, lang) for domain in project.documents]
     folder = project.root / "benchmarks"
     for path in [folder / "README.md", *sorted((folder / "results").glob("*.md"))]:
         if not read_text(path).startswith("#"):
@@ -112,9 +108,8 @@ def _pages(project: Project, lang: str) -> list[Page]:
     return [*found, Page(TRANSLATING, path, path, SOURCE)]
 
 
-def _document(project: Project, name: str, lang: str) -> Page:
-    english = project.root / ("" if name in AT_ROOT else "docs") / f"{name}.md"
-    translated = project.root / "docs" / lang / f"{name}.md"
-    if lang != SOURCE and translated.exists():
-        return Page(f"docs/{name}", translated, english, lang)
-    return Page(f"docs/{name}", english, english, SOURCE)
+def _document(project: Project, domain: str, lang: str) -> Page:
+    english, translated = (project.document(domain, one) for one in (SOURCE, lang))
+    if translated.exists():
+        return Page(domain, translated, english, lang)
+    return Page(domain, english, english, SOURCE)
