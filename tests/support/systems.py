@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.support import ROOT
+
 FOLDER = Path(__file__).with_name("without")
 SIX = ("pidfd", "eventfd", "namespaces", "affinity", "setsig", "proc")
 ALL = (*SIX, "limits")
@@ -18,7 +20,8 @@ TOGETHER = pytest.param(ALL, id="everything")
 def switch_off(monkeypatch: pytest.MonkeyPatch, *abilities: str) -> None:
     """Has all processes that this one starts, and theirs, do without some abilities."""
     monkeypatch.setenv("WITHOUT", ",".join(abilities))
-    monkeypatch.setenv("PYTHONPATH", str(FOLDER), prepend=os.pathsep)
+    for folder in (ROOT, FOLDER):
+        monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
 
 
 def missing() -> list[str]:

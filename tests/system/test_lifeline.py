@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def test_it_is_killed_when_the_pipe_closes(
     guards = psutil.Process(process.pid).children()
     assert len(guards) == (way == "guard")
     if does == "stopped":
-        process.send_signal(signal.SIGSTOP)
+        os.killpg(process.pid, signal.SIGSTOP)  # as the laboratory does
     assert process.poll() is None
     assert process.stdin
     process.stdin.close()

@@ -14,7 +14,6 @@ import pytest
 from helpers import i18n
 from helpers.errors import PlatformError
 from helpers.system import windows
-from tests.support import ROOT
 
 # A Python that says it is on Windows, and has none of the modules that Windows has not.
 FAKE = """
@@ -22,14 +21,13 @@ import os, sys
 sys.platform = "win32"
 for name in ("fcntl", "grp", "posix", "pty", "pwd", "resource", "termios"):
     sys.modules[name] = None
-sys.path.insert(0, sys.argv[1])
 """
 
 
 def on_windows(code: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     kept = {name: text for name, text in os.environ.items() if name != i18n.LANGUAGE}
     return subprocess.run(
-        [sys.executable, "-c", FAKE + code, str(ROOT)],
+        [sys.executable, "-c", FAKE + code],
         cwd=folder,
         env=kept | environ,
         capture_output=True,

@@ -12,9 +12,7 @@ from tests.support.systems import ALL, EACH, TOGETHER, switch_off
 from tools.lessons.execute import run_cells
 
 LESSONS = ["01", "05", "08"]
-LOOK = f"""
-import sys
-sys.path.insert(0, {str(ROOT)!r})
+LOOK = """
 from tests.support.systems import missing
 print(*missing())
 """

@@ -81,7 +81,7 @@ def proc() -> None:
     """
     import psutil  # which no other ability needs
 
-    psutil.net_connections = _denied
+    vars(psutil).update(net_connections=_denied)
     for name in OPENERS:
         setattr(os, name, _blind(getattr(os, name)))
     builtins.open = io.open = _blind(io.open)

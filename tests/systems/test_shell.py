@@ -1,0 +1,44 @@
+"""The set-up keeps to what macOS brings: its sh, BSD's tools, make 3.81."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from tests.support import ROOT
+
+ONLY_GNU = re.compile(
+    r"readlink -f|realpath|\bsed -i|sed .*-r |date (-d|--)|stat -c|\btac\b|\btimeout\b|\bnproc\b"
+    r"|xargs -r|grep -\w*P|cp --|ls --|sort -V|mktemp( -d)?\)|head -n -|\.ONESHELL|\$\(file "
+)
+ONLY_BASH_4 = re.compile(r"\bdeclare -A|\bmapfile\b|\breadarray\b|\$\{\w+(,,|\^\^)|\[\[|&>>|\|&")
+
+
+@pytest.mark.parametrize("name", ["environment.sh", "Makefile"])
+def test_no_tool_is_asked_for_what_only_gnu_can(name: str) -> None:
+    lines = (ROOT / name).read_text("utf-8").splitlines()
+    assert len(lines) > 100
+    found = [line for line in lines if ONLY_GNU.search(line) or ONLY_BASH_4.search(line)]
+    assert not found
+
+
+@pytest.mark.parametrize(("features", "option"), [("output-sync", "--output-sync"), ("jobs", "")])
+def test_jobs_take_turns_to_print_where_make_can_do_that(features: str, option: str) -> None:
+    done = subprocess.run(
+        ["make", "--eval", 'tell: ; @echo "$(SYNC)"', "tell", f".FEATURES={features}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == option
+
+
+@pytest.mark.parametrize("shell", [["dash"], ["bash", "--posix"]])
+def test_the_set_up_is_understood_by_plain_shells(shell: list[str]) -> None:
+    done = subprocess.run(
+        [*shell, "-n", "environment.sh"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
