@@ -1,4 +1,4 @@
-"""What can go wrong, as a reader meets it::
+"""What can go wrong, as a reader meets it.
 
     LessonError
     ├── ConfigError        a TF_CONFIG, a parameter or a choice that cannot work

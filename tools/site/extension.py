@@ -12,7 +12,8 @@ from sphinx.application import Sphinx
 from sphinx.locale import _ as sphinx_word
 from sphinx.transforms import SphinxTransform
 
-from tools.site import settings
+from tools.lessons.project import SOURCE
+from tools.site import reference, settings
 from tools.site.tree import Place
 
 ELSEWHERE = ("http:", "https:", "mailto:", "#")
@@ -99,10 +100,19 @@ def add_context(
     context["languages_by_code"] = app.config.site_languages
     context["reads"] = app.config.site_tree.lang
     written_in, _folder = app.config.site_folders.get(name, (context["reads"], ""))
-    context["in_english"] = name.startswith("reference/helpers") or written_in != context["reads"]
+    if name.startswith(f"{reference.FOLDER}/{reference.PACKAGE}"):
+        written_in = SOURCE
+    context["in_english"] = written_in != context["reads"]
     context["tags"] = {code: settings.html_lang(code) for code in app.config.site_languages}
     site = app.config.site_tree.project.site
     context["alternates"] = {code: f"{site}/{code}/{name}.html" for code in context["tags"]}
+
+
+def mark_code(
+    app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Marks as code what stands indented between the paragraphs of a docstring."""
+    lines[:] = reference.with_code(lines)
 
 
 def _word(own: Mapping[str, str], text: str) -> str:
@@ -117,6 +127,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.add_config_value(value, None, "")
     app.add_transform(Anchors)
     app.add_html_math_renderer("mathml", (visit_formula, None), (visit_formula, None))
+    # Before napoleon, which takes what is left for sections of its own.
+    app.connect("autodoc-process-docstring", mark_code, priority=400)
     app.connect("builder-inited", without_own_search)
     app.connect("doctree-resolved", resolve_links)
     app.connect("html-page-context", add_context)

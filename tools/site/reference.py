@@ -12,6 +12,7 @@ from tools.site import words
 from tools.site.tree import REFERENCE, Tree
 
 PACKAGE = helpers.__name__
+FOLDER = REFERENCE.partition("/")[0]
 
 
 def write(tree: Tree, folder: Path) -> None:
@@ -28,6 +29,18 @@ def write(tree: Tree, folder: Path) -> None:
         parts = [_heading(module), f".. automodule:: {module}\n   :no-members:\n"]
         parts += ["\n".join(_directive(module, name)) + "\n" for name in names]
         (target.parent / f"{module}.rst").write_text("\n".join(parts), "utf-8")
+
+
+def with_code(lines: list[str]) -> list[str]:
+    """A docstring in which code is marked: what is indented after a paragraph and an empty line."""
+    found: list[str] = []
+    last = " "
+    for line in lines:
+        if line[:1].isspace() and line.strip() and not last[:1].isspace() and not found[-1].strip():
+            found += ["::", ""]
+        found.append(line)
+        last = line if line.strip() else last
+    return found
 
 
 def _listed(module: str, names: tuple[str, ...]) -> str:

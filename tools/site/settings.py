@@ -74,6 +74,8 @@ def _html(tree: Tree, name: str) -> dict[str, Any]:
     return {
         "html_theme": "pydata_sphinx_theme",
         "html_title": name,
+        "html_context": {"default_mode": "auto"},
+        "html_favicon": str(THEME / "static" / "icon.svg"),
         "html_baseurl": f"{tree.project.site}/{tree.lang}/" if tree.project.site else "",
         "html_math_renderer": "mathml",
         "html_static_path": [str(THEME / "static")],
@@ -89,8 +91,8 @@ def _html(tree: Tree, name: str) -> dict[str, Any]:
         "html_theme_options": {
             "logo": {"text": name},
             "navbar_start": ["navbar-logo"],
-            "navbar_end": ["find", "languages", "theme-switcher"],
-            "navbar_persistent": [],
+            "navbar_end": ["theme-switcher"],
+            "navbar_persistent": ["find", "languages"],
             "footer_start": [],
             "footer_end": [],
             "secondary_sidebar_items": ["page-toc"],
