@@ -93,7 +93,7 @@ test-hub:  ## JupyterHub: students and a teacher in a real Chromium, nbgrader's 
 
 test-release:  ## workflows, forms and files for a public repository, by their own checkers
 	@EXTRAS=test,release VENV=.venv-release ./environment.sh
-	@.venv-release/bin/python -m pytest -m release
+	@.venv-release/bin/python -m pytest -m release tests/project
 
 pictures: environment  ## every figure, experiment and panel, in five languages, light and dark
 	@$(PY) -m tools.pictures
