@@ -98,7 +98,7 @@ test-hub:  ## JupyterHub: students and a teacher in a real Chromium, nbgrader's 
 
 test-release:  ## workflows, forms and files for a public repository, by their own checkers
 	@EXTRAS=test,release VENV=.venv-release ./environment.sh
-	@.venv-release/bin/python -m pytest -m release
+	@.venv-release/bin/python -m pytest -m release tests/project
 
 site:  ## the course as a web site, into .artefacts/site
 	@EXTRAS=site VENV=.venv-site ./environment.sh
