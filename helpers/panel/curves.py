@@ -98,15 +98,20 @@ def accuracy_chart(result: TrainingResult | None) -> Drawing:
 
 
 def staleness_chart(result: TrainingResult | None) -> Drawing:
-    """How many updates others made during a step of each worker, over the global step."""
+    """How many updates others made during a step of each worker, over the global step.
+
+    What is far above the usual is drawn at the upper edge.
+    """
     lags = [(name, result.staleness.get(name, [])) for name, _p in _shown(result)] if result else []
     lines = [
         Line(name, SERIES[k], _attempts(points, "step", "updates"), 2.0)
         for k, (name, points) in enumerate(lags)
         if points
     ]
-    top = max((y for line in lines for piece in line.pieces for _x, y in piece), default=4.0)
-    axes = Axes(_("Updates by others in a step"), _("step"), _last_step(result), nice(top))
+    values = sorted(y for line in lines for piece in line.pieces for _x, y in piece)
+    usual = values[int(0.9 * len(values))] if values else 0.0
+    top = nice(max(4.0, 1.5 * usual))  # a task's first step is slow, and tens of others behind
+    axes = Axes(_("Updates by others in a step"), _("step"), _last_step(result), top)
     note = ""
     if result and not lines and result.strategy != PARAMETER_SERVER:
         middle = (axes.left + axes.width - axes.right) / 2
@@ -223,7 +228,8 @@ def _marks(axes: Axes, evaluations: Sequence[Evaluation]) -> Iterable[str]:
         room = x
         label = number(metrics["accuracy"], ".1%")
         yield rule(x, axes.top, x, axes.height - axes.bottom, opacity=0.6, dash="2 3")
-        yield text(x - 5, axes.top + 12, label, anchor="end", weight=600)
+        if x - axes.left > MARK_WIDTH:  # else it would run into the numbers of the axis
+            yield text(x - 5, axes.top + 12, label, anchor="end", weight=600)
 
 
 def _gaps(axes: Axes, pieces: Sequence[Sequence[tuple[float, float]]]) -> Iterable[str]:
