@@ -119,8 +119,10 @@ lab: environment  ## open JupyterLab on the lessons of a language
 	@$(PY) -m jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks/$(IN) \
 		$$([ "$$(id -u)" -ne 0 ] || echo --ServerApp.allow_root=True)
 
-app: environment  ## the panel alone, as a page
-	@$(PY) -m voila --Voila.ip=127.0.0.1 notebooks/panel.ipynb
+# A page that was left leaves its kernel (Voila's farewell to it is refused, 403): it goes soon after.
+CULL := --MappingKernelManager.cull_interval=20 --MappingKernelManager.cull_idle_timeout=60
+app: environment  ## the panel alone, as a page: make app IN=ko, or ?lang=ko behind its address
+	@$(PY) -m voila --Voila.ip=127.0.0.1 $(CULL) notebooks/panel.ipynb
 
 lint: environment
 	@$(PY) -m ruff check .

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.estimator import tf
+from helpers.messages.events import Kind
 from helpers.system.keras_choice import is_keras_3_chosen
 from helpers.worker import backups
 from helpers.worker.checkpoints import drop_damaged
@@ -105,6 +106,7 @@ class ReportSteps(tf.keras.callbacks.Callback):
 
     def __init__(self, context: WorkerContext, global_batch: int) -> None:
         super().__init__()
+        self._report, self._global_batch = context.report, global_batch
         self._reporter = StepReporter(context, global_batch)
         self._loss: Any = float("nan")
 
@@ -113,6 +115,14 @@ class ReportSteps(tf.keras.callbacks.Callback):
         for this callback, what is a mean already."""
         super().set_model(model)
         model.distribute_reduction_method = "first"
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Tells at which step `fit` will end, where that is known: a second one adds its own."""
+        epochs, steps = self.params.get("epochs"), self.params.get("steps")
+        if epochs and steps:
+            before = self._step if self._reporter.has_begun else 0
+            total = before + epochs * steps
+            self._report(Kind.PLAN, total_steps=total, global_batch=self._global_batch)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Reports, at most ten times a second."""

@@ -156,7 +156,7 @@ class LocalCluster(Cluster):
         if keras == 3:
             check_keras_3()
         callers = ["chief 0"] if self.ps else [f"worker {k}" for k in range(self.workers)]
-        job = FunctionJob(function, beside, keras)
+        job = FunctionJob(function, beside, keras, self.collective)
         return self._call(job, callers + ["evaluator 0"] * job.has_evaluator, timeout, on_event)
 
     def stop(self) -> None:

@@ -9,6 +9,24 @@ import ipywidgets as widgets  # type: ignore[import-untyped]
 
 from helpers.i18n import number
 
+# ipywidgets 8 gives the handle of a slider no name, so a screen reader would say "slider, 3" and
+# nothing else. Widgets are drawn one after the other: it looks until every handle has its name.
+NAMES_FOR_HANDLES = (
+    '<img alt="" hidden src="data:image/gif;base64,'
+    'R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7" onload="'
+    "(function name(image, left) {"
+    "const root = image.closest('.mwl-experiment');"
+    "const rows = root ? [...root.querySelectorAll('.widget-slider')] : [];"
+    "const ready = rows.map(row => {"
+    "const label = row.querySelector('.widget-label'), handle = row.querySelector('[role=slider]');"
+    "if (!label || !handle) return false;"
+    "label.id = label.id || 'mwl-' + Math.random().toString(36).slice(2);"
+    "handle.setAttribute('aria-labelledby', label.id); return true; });"
+    "if (left &amp;&amp; !(ready.length &amp;&amp; ready.every(Boolean)))"
+    "setTimeout(() => name(image, left - 1), 100);"
+    '})(this, 50)">'
+)
+
 
 def count(value: float) -> str:
     """A number as it stands beside a slider: 1,024, 0.05."""

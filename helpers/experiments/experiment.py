@@ -15,7 +15,7 @@ from IPython.display import display
 
 from helpers.charts import image
 from helpers.charts.svg import Drawing
-from helpers.experiments.controls import words
+from helpers.experiments.controls import NAMES_FOR_HANDLES, words
 from helpers.experiments.style import STYLE
 from helpers.i18n import join_clauses
 from helpers.panel.widgets import bundle_of, close_with_parts
@@ -49,9 +49,7 @@ class Experiment(widgets.VBox):
         self._picture, self._sentence = widgets.HTML(), widgets.HTML()
         self.view = self._redraw()
         heading = widgets.HTML(f'<div class="mwl-experiment-title">{escape(title)}</div>')
-        super().__init__(
-            [widgets.HTML(STYLE), heading, self._controls(), self._picture, self._sentence]
-        )
+        super().__init__([self._head(), heading, self._controls(), self._picture, self._sentence])
         self.add_class("mwl-experiment")
         for one in self.sliders.values():
             one.observe(self._on_move, "value")
@@ -88,6 +86,10 @@ class Experiment(widgets.VBox):
             f"{escape(view.sentence)}</div>"
         )
         return view
+
+    def _head(self) -> widgets.Widget:
+        """What is not seen: the style sheet, and the names of the sliders' handles."""
+        return widgets.HTML(STYLE + NAMES_FOR_HANDLES)
 
     def _controls(self) -> widgets.Widget:
         """The sliders, two or three beside each other, or fewer where the page is narrow."""

@@ -29,7 +29,10 @@ class Kind(str, Enum):
     | connected    | the peers are there                  |                                        |
     | plan         | the number of steps is known         | total_steps, global_batch              |
     | ready        | the session is open, peers are there | step (where training goes on from)     |
+    | variables    | the session is open: what lies where | bytes (of each task, by its name)      |
     | step         | some ten times a second              | step, loss, examples_per_second        |
+    | staleness    | with a step, where nobody waits: how | step, updates                          |
+    |              | many updates others made during one  |                                        |
     | checkpoint   | the chief saved one                  | step                                   |
     | evaluating   | a batch was evaluated                |                                        |
     | evaluation   | an evaluation is complete            | step, metrics                          |
@@ -52,7 +55,9 @@ class Kind(str, Enum):
     CONNECTED = "connected"
     PLAN = "plan"
     READY = "ready"
+    VARIABLES = "variables"
     STEP = "step"
+    STALENESS = "staleness"
     CHECKPOINT = "checkpoint"
     EVALUATING = "evaluating"
     EVALUATION = "evaluation"
@@ -156,6 +161,10 @@ def _numbers_by_name(value: object) -> bool:
     return isinstance(value, dict) and all(map(_number, value.values()))
 
 
+def _integers_by_name(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_integer, value.values()))
+
+
 def _integers(value: object) -> bool:
     return isinstance(value, list) and all(map(_integer, value))
 
@@ -185,7 +194,9 @@ FIELDS: Mapping[Kind, Fields] = {
     Kind.CONNECTED: {},
     Kind.PLAN: {"total_steps": _integer, "global_batch": _integer},
     Kind.READY: {"step": _integer},
+    Kind.VARIABLES: {"bytes": _integers_by_name},
     Kind.STEP: {"step": _integer, "loss": _number, "examples_per_second": _maybe_number},
+    Kind.STALENESS: {"step": _integer, "updates": _number},
     Kind.CHECKPOINT: {"step": _integer},
     Kind.EVALUATING: {},
     Kind.EVALUATION: {"step": _integer, "metrics": _numbers_by_name},

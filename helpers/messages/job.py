@@ -132,6 +132,7 @@ class FunctionJob(Job):
     Attributes:
       function: what workers, or the chief, call.
       beside: what an evaluator calls; None where there is none.
+      collective: what the cluster was asked for; the context of the function has it.
 
     Raises:
       ConfigError: there is no such Keras.
@@ -140,6 +141,7 @@ class FunctionJob(Job):
     function: Callable[..., Any]
     beside: Callable[..., Any] | None = None
     keras: int = 2
+    collective: str = "AUTO"
 
     def __post_init__(self) -> None:
         if self.keras not in KERAS:

@@ -25,6 +25,18 @@ def speed(examples_per_second: float) -> str:
     return _("{count} examples/s").format(count=number(examples_per_second, ",.0f"))
 
 
+def amount(size: float) -> str:
+    """So many bytes, in the unit that suits them."""
+    if size < 1e5:
+        return _("{size} kB").format(size=number(size / 1e3, ".1f"))
+    return _("{size} MB").format(size=number(size / 1e6, ".1f"))
+
+
+def variables(size: float) -> str:
+    """How many bytes of variables lie in one place."""
+    return _("variables: {amount}").format(amount=amount(size)) if size else _("no variables")
+
+
 def accuracy(share: float, spec: str = ".4f") -> str:
     """An accuracy, given as a share of 1, in the form that a place has room for."""
     return _("accuracy {accuracy}").format(accuracy=number(share, spec))

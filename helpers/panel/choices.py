@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from typing import Any
 
 from traitlets import Bool, Enum, Float, HasTraits, Int, TraitError, observe, validate
@@ -11,8 +12,9 @@ from traitlets import Bool, Enum, Float, HasTraits, Int, TraitError, observe, va
 from helpers.cluster.fork_client import can_fork
 from helpers.errors import ConfigError, unknown_choice
 from helpers.i18n import _, ngettext, number
+from helpers.messages.job import KERAS
 from helpers.panel import scenarios
-from helpers.panel.code import training_code
+from helpers.panel.code import calling_code, training_code
 from helpers.panel.run import TaskStatus, planned_tasks
 from helpers.params import DEFAULT_PARAMS
 from helpers.strategies import COLLECTIVES, MULTI_WORKER, ONE_DEVICE, STRATEGIES
@@ -25,9 +27,11 @@ CHOICES = (
     "batch_size",
     "learning_rate",
     "epochs",
+    "steps",
     "evaluator",
     "scenario",
 )
+OF_A_FUNCTION = ("workers", "collective", "scenario")  # it decides upon the rest itself
 SAVE_STEPS = 100  # a killed worker costs a reader two seconds of training, not five
 
 
@@ -37,11 +41,17 @@ class Choices(HasTraits):
     Attributes:
       strategy, workers, collective, batch_size, learning_rate, epochs: as `LocalCluster` and
         its `train` take them; `batch_size` is per worker.
+      steps: the global step to train to; None for whole epochs.
       evaluator: whether a process of its own evaluates beside the training.
       scenario: of `helpers.panel.scenarios`, what befalls the training by itself.
 
     Args:
       model_fn, input_fn: what is to be trained.
+      function: what is to be called in every worker instead, as `LocalCluster.run` takes it.
+      keras: which Keras `tf.keras` is for that function: 2 or 3.
+
+    Raises:
+      ConfigError: there is no such Keras.
     """
 
     strategy = Enum(STRATEGIES, STRATEGIES[0])
@@ -50,13 +60,24 @@ class Choices(HasTraits):
     batch_size = Int(DEFAULT_PARAMS["batch_size"], min=1, max=2**31 - 1)
     learning_rate = Float(DEFAULT_PARAMS["learning_rate"], min=1e-6, max=1e6)
     epochs = Int(1, min=1, max=2**31 - 1)
+    steps = Int(None, allow_none=True, min=1, max=2**31 - 1)
     evaluator = Bool(False)
     scenario = Enum([scenarios.NONE, *scenarios.SCENARIOS], scenarios.NONE)
 
-    def __init__(self, model_fn: Callable[..., Any], input_fn: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        model_fn: Callable[..., Any],
+        input_fn: Callable[..., Any],
+        function: Callable[..., Any] | None = None,
+        keras: int = 2,
+    ) -> None:
         super().__init__()
+        if keras not in KERAS:
+            raise unknown_choice("keras", keras, KERAS)
         self.model_fn = model_fn
         self.input_fn = input_fn
+        self.function = function
+        self.keras = keras
 
     @validate("learning_rate")
     def _check_number(self, proposal: Any) -> float:
@@ -80,13 +101,40 @@ class Choices(HasTraits):
           ConfigError: a name or a value is unknown.
         """
         for name, value in choices.items():
-            if name not in CHOICES:
-                raise unknown_choice("choice", name, CHOICES)
+            if name not in self.names:
+                raise unknown_choice("choice", name, self.names)
             try:
                 setattr(self, name, value)
             except Exception as error:  # traitlets' TraitError and what comparing may raise
                 message = _("{name}={value!r} cannot be: {error}")
                 raise ConfigError(message.format(name=name, value=value, error=error)) from None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What can be chosen."""
+        return OF_A_FUNCTION if self.function else CHOICES
+
+    def check(self) -> None:
+        """Raises ConfigError if this machine cannot run a choice, with the reason."""
+        for name in self.names:
+            if reason := self.why_not(name, getattr(self, name)):
+                raise ConfigError(reason)
+
+    def combinations(self, several: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
+        """Every combination of several values of some choices; the last choice changes fastest.
+
+        Raises:
+          ConfigError: there is no value, a choice is unknown, or this machine cannot run one of
+            the combinations.
+        """
+        lists = {name: _values(name, values) for name, values in several.items()}
+        found = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
+        for combination in found:
+            trial = Choices(self.model_fn, self.input_fn, self.function, self.keras)
+            trial.choose(**{name: getattr(self, name) for name in self.names})
+            trial.choose(**combination)
+            trial.check()
+        return found
 
     def why_not(self, name: str, value: Any) -> str | None:
         """Why this machine cannot run a choice; None when it can."""
@@ -130,6 +178,8 @@ class Choices(HasTraits):
             group["collective"] = self.collective
         else:
             group["strategy"] = self.strategy
+        if self.function:
+            return calling_code(group, self.function, self.keras)
         return training_code(group, self.train_options(), self.model_fn, self.input_fn)
 
     def planned(self, workers: int) -> list[TaskStatus]:
@@ -139,8 +189,16 @@ class Choices(HasTraits):
     def train_options(self) -> dict[str, Any]:
         """The choices as keyword arguments of `LocalCluster.train`."""
         options: dict[str, Any] = {
-            "epochs": self.epochs,
+            **({"steps": self.steps} if self.steps else {"epochs": self.epochs}),
             "params": {"batch_size": self.batch_size, "learning_rate": self.learning_rate},
             "save_checkpoints_steps": SAVE_STEPS,
         }
         return options | ({"evaluate": "beside"} if self.evaluator else {})
+
+
+def _values(name: str, values: Any) -> list[Any]:
+    """The values of a choice that are to be tried one after the other."""
+    if isinstance(values, str) or not isinstance(values, Iterable) or not (found := [*values]):
+        message = _("{name}={values!r} cannot be: give several values, as {name}=(1, 2).")
+        raise ConfigError(message.format(name=name, values=values))
+    return found

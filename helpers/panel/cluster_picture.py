@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from helpers.charts.svg import Drawing, rule, text
+from helpers.figures.letters import SMALL, letters_width
 from helpers.i18n import _, join_phrases
 from helpers.messages import words
 from helpers.panel.crowd_picture import counts, crowd
@@ -14,12 +15,13 @@ from helpers.panel.run import TaskStatus
 from helpers.tf_config import CHIEF, EVALUATOR, PS
 
 WIDTH = 880
-BOX_WIDTH, BOX_HEIGHT, MARGIN = 220, 70, 8  # of one task; below it there is room for an arrow
-ROW = 118  # from one row of boxes to the next
+BOX_WIDTH, BOX_HEIGHT, MARGIN = 220, 88, 8  # of one task; below it there is room for an arrow
+ROW = 136  # from one row of boxes to the next
 ONE_ROW = 5  # tasks; more are drawn in two rows, so that there is room for their words
 MOST_BOXES = 16  # more get a cell each, and their rows are scrolled
 
 Point = tuple[float, float]
+Sizes = Mapping[str, int]
 
 
 class _Grid:
@@ -47,8 +49,14 @@ class _Grid:
         return middle - self.width / 2, MARGIN + row * ROW
 
 
-def cluster_picture(tasks: Sequence[TaskStatus], collective: str) -> Drawing:
-    """The group: who is chief, who listens where, who talks to whom, and how each fares."""
+def cluster_picture(
+    tasks: Sequence[TaskStatus], collective: str, variables: Sizes | None = None
+) -> Drawing:
+    """The group: who is chief, who listens where, who talks to whom, and how each fares.
+
+    Args:
+      variables: how many bytes of variables lie on each task, once that is known.
+    """
     if len(tasks) > MOST_BOXES:
         return _crowd_picture(tasks, collective)
     others = [task for task in tasks if task.name.startswith((PS, EVALUATOR))]
@@ -60,9 +68,9 @@ def cluster_picture(tasks: Sequence[TaskStatus], collective: str) -> Drawing:
         parts += [_way_name(grid, collective)] * (grid.rows == 1)  # two leave no room for it
     elif len(workers) > 1:
         parts += [_ring(grid), _way_name(grid, f"all-reduce · {collective}")]
-    parts += [_box(grid, k, task) for k, task in enumerate([*workers, *others])]
+    parts += [_box(grid, k, task, variables) for k, task in enumerate([*workers, *others])]
     parts += [_link(grid, k) for k in range(len(workers) + len(servers), len(tasks))]
-    states = [f"{task.name} {task.shown_status.word}" for task in tasks]
+    states = [" ".join(filter(None, _said(task, variables))) for task in tasks]
     label = _label(len(workers), collective, states)
     return Drawing(WIDTH, grid.height + 30 * (grid.rows == 1), "".join(parts), label)
 
@@ -81,7 +89,21 @@ def _label(workers: int, collective: str, states: Sequence[str]) -> str:
     return label.format(count=count, collective=collective, states=join_phrases(states))
 
 
-def _box(grid: _Grid, place: int, task: TaskStatus) -> str:
+def _said(task: TaskStatus, variables: Sizes | None) -> Sequence[str]:
+    """A task in words."""
+    held = _held(task, variables)
+    return task.name, task.shown_status.word, f"({held[0]})" if held else ""
+
+
+def _held(task: TaskStatus, variables: Sizes | None) -> tuple[str, str] | None:
+    """How much of the variables lies on a task, in many letters and in few; None: not known."""
+    if not variables or task.name.startswith(EVALUATOR):
+        return None
+    size = variables.get(task.name, 0)
+    return words.variables(size), words.amount(size)
+
+
+def _box(grid: _Grid, place: int, task: TaskStatus, variables: Sizes | None) -> str:
     """One task of the cluster."""
     x, y = grid.corner(place)
     evaluator = task.name.startswith(EVALUATOR)
@@ -95,6 +117,9 @@ def _box(grid: _Grid, place: int, task: TaskStatus) -> str:
         f'<circle cx="{x + 16:.1f}" cy="{y + 57}" r="4" fill="{color}"/>',
         text(x + 26, y + 61, task.shown_status.word),
     ]
+    if held := _held(task, variables):
+        fits = letters_width(held[0], SMALL) <= grid.width - 24
+        parts.append(text(x + 12, y + 79, held[not fits], opacity=0.8, size=SMALL))
     if task.chief and not task.name.startswith(CHIEF):
         end = x + grid.width - 12
         parts.append(text(end, y + 21, "chief", anchor="end", opacity=0.8, size=11))

@@ -35,14 +35,39 @@ def training_code(
     )
 
 
+def calling_code(group: Mapping[str, Any], function: Callable[..., Any], keras: int) -> str:
+    """A program that calls a function in every worker, and shows what each returned.
+
+    Args:
+      group: keyword arguments of `LocalCluster`.
+      function: what to call; one of the notebook itself is not imported.
+      keras: which Keras the workers have: 2 or 3.
+    """
+    cluster = ", ".join(f"{name}={_literal(value)}" for name, value in group.items())
+    name = _name(function) or "function"
+    version = ", keras=3" if keras == 3 else ""
+    return (
+        f"{_imports(function)}\n"
+        f"with LocalCluster({cluster}) as cluster:\n"
+        f"    values = cluster.run({name}{version})\n"
+        "values"
+    )
+
+
 def _imports(*functions: Callable[..., Any]) -> str:
     """The lines that bring LocalCluster and the functions."""
     names: dict[str, list[str]] = {"helpers": ["LocalCluster"]}
     for function in functions:
         module = "helpers" if function.__module__ == deferred.__name__ else function.__module__
-        if module != "__main__":
-            names.setdefault(module, []).append(function.__name__)
+        if module != "__main__" and (name := _name(function)):
+            names.setdefault(module, []).append(name)
     return "".join(f"from {module} import {', '.join(names[module])}\n" for module in names)
+
+
+def _name(function: Callable[..., Any]) -> str | None:
+    """What a program calls a function; None for one without a name, as of `functools.partial`."""
+    name = getattr(function, "__name__", "")
+    return name if name.isidentifier() else None
 
 
 def _literal(value: object) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
+from helpers.errors import unknown_choice
 from helpers.i18n import _
 from helpers.panel.html import choice_notes
 from helpers.panel.state import PanelState
@@ -16,8 +18,19 @@ from helpers.system.machine import cores
 
 BATCH_SIZES = (16, 32, 64, 128, 256, 512, 1024)
 
-# The widths of columns; the last one has two phrases in it, of any length.
-EVEN, UNEVEN = "1fr 1fr 1fr", "1fr 0.8fr 0.6fr minmax(max-content, 1.6fr)"
+# What a form can show, in the order in which it does, by rows; and how wide.
+ROWS = (
+    {"strategy": "1fr", "workers": "1fr", "collective": "1fr"},
+    {
+        "batch_size": "1fr",
+        "learning_rate": "0.8fr",
+        "epochs": "0.6fr",
+        "steps": "0.6fr",
+        "evaluator": "minmax(max-content, 1.6fr)",  # two phrases, of any length
+    },
+)
+OFFERS = tuple(name for row in ROWS for name in row)
+IN_ONE_ROW = 3  # so few are not parted
 
 
 class ChoiceForm(widgets.VBox):
@@ -26,20 +39,26 @@ class ChoiceForm(widgets.VBox):
     Args:
       state: whose choices they are.
       repaint: called when a choice was made.
+      offers: which of `OFFERS` it shows; all by default. A training takes either epochs or steps:
+        of these two it shows the one in use.
+
+    Raises:
+      ConfigError: something else is to be offered.
     """
 
-    def __init__(self, state: PanelState, repaint: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        state: PanelState,
+        repaint: Callable[[], None],
+        offers: Sequence[str] | None = None,
+    ) -> None:
         self.choices = state
+        self._offers = _offered(state, offers)
         self._repaint = repaint
         self._blocked: dict[str, dict[Any, str | None]] = {}
         self._notes = widgets.HTML()
         self.fields = self._make_fields()
-        most = max(4, min(8, cores()))
-        self.options = {
-            "workers": Options(range(1, most + 1), self._chooser("workers")),
-            "collective": Options(COLLECTIVES, self._chooser("collective")),
-            "evaluator": Options((False, True), self._chooser("evaluator")),
-        }
+        self.options = self._make_options()
         super().__init__([*self._grids(), self._notes])
 
     def paint(self) -> None:
@@ -69,30 +88,48 @@ class ChoiceForm(widgets.VBox):
 
     def _show(self, name: str, field: Any) -> None:
         value = getattr(self.choices, name)
-        if field.value != value:
+        if value is not None and field.value != value:
             if name == "batch_size" and value not in field.options:
                 field.options = sorted({*BATCH_SIZES, value})
             field.value = value
 
     def _make_fields(self) -> dict[str, Any]:
-        wide = widgets.Layout(width="100%")
-        fields = {
-            "strategy": widgets.Dropdown(options=STRATEGIES, layout=wide),
-            "batch_size": widgets.Dropdown(options=BATCH_SIZES, layout=wide),
-            "learning_rate": widgets.BoundedFloatText(min=1e-6, max=10, step=0.005, layout=wide),
-            "epochs": widgets.BoundedIntText(min=1, max=100, layout=wide),
+        makers: dict[str, Callable[..., Any]] = {
+            "strategy": partial(widgets.Dropdown, options=STRATEGIES),
+            "batch_size": partial(widgets.Dropdown, options=BATCH_SIZES),
+            "learning_rate": partial(widgets.BoundedFloatText, min=1e-6, max=10, step=0.005),
+            "epochs": partial(widgets.BoundedIntText, min=1, max=100),
+            "steps": partial(widgets.BoundedIntText, min=1, max=100_000, step=50),
         }
+        offered = [name for name in self._offers if name in makers]
+        fields = {name: makers[name](layout=widgets.Layout(width="100%")) for name in offered}
         for name, field in fields.items():
             self._show(name, field)
             field.observe(self._observer(name), "value")
             field.add_class("mwl-field")
         return fields
 
+    def _make_options(self) -> dict[str, Options]:
+        most = max(4, min(8, cores()))
+        values: dict[str, Sequence[Any]] = {
+            "workers": range(1, most + 1),
+            "collective": COLLECTIVES,
+            "evaluator": (False, True),
+        }
+        offered = [name for name in self._offers if name in values]
+        return {name: Options(values[name], self._chooser(name)) for name in offered}
+
     def _grids(self) -> list[Any]:
-        fields, options = self.fields, self.options
-        upper = [fields["strategy"], options["workers"], options["collective"]]
-        lower = [fields["batch_size"], fields["learning_rate"], fields["epochs"]]
-        return [_grid(upper, EVEN), _grid([*lower, options["evaluator"]], UNEVEN)]
+        widths = {name: width for row in ROWS for name, width in row.items()}
+        rows = [[name for name in self._offers if name in row] for row in ROWS]
+        if len(self._offers) <= IN_ONE_ROW:
+            rows = [self._offers]
+        shown = {**self.fields, **self.options}
+        return [
+            _grid([shown[name] for name in row], " ".join(widths[name] for name in row))
+            for row in rows
+            if row
+        ]
 
     def _observer(self, name: str) -> Callable[[Any], None]:
         choose = self._chooser(name)
@@ -105,6 +142,18 @@ class ChoiceForm(widgets.VBox):
             self._repaint()
 
         return choose
+
+
+def _offered(state: PanelState, offers: Sequence[str] | None) -> list[str]:
+    """What a form shows of what it is asked for, in its order."""
+    allowed = [name for name in OFFERS if name in state.names]
+    asked = {*(allowed if offers is None else offers)}
+    for name in offers or ():
+        if name not in allowed:
+            raise unknown_choice("offers", name, allowed)
+    if asked & {"epochs", "steps"}:
+        asked = asked - {"epochs", "steps"} | {"steps" if state.steps else "epochs"}
+    return [name for name in OFFERS if name in asked]
 
 
 def _grid(children: list[Any], columns: str) -> Any:
@@ -126,5 +175,6 @@ def _labels() -> dict[str, str]:
         "batch_size": _("Batch size per worker"),
         "learning_rate": _("Learning rate"),
         "epochs": _("Epochs"),
+        "steps": _("Steps"),
         "evaluator": _("Evaluation"),
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from helpers.charts.svg import Drawing
 from helpers.errors import LessonError, StoppedError
 from helpers.i18n import _, number
 from helpers.messages import words
@@ -41,7 +42,7 @@ def task_row(task: TaskStatus, number: int, total: int | None) -> str:
     share = 100 * min(1.0, task.step / total) if total else 0.0
     color = SERIES[number % len(SERIES)]
     speed = task.examples_per_second
-    steps = f"{task.step} / {total}" if total else "–"
+    steps = f"{task.step} / {total}" if total else str(task.step or "–")
     badge = '<span class="mwl-badge">chief</span>' if task.chief else ""
     return (
         f'<div class="mwl-row"><span class="mwl-name">{escape(task.name)}{badge}</span>'
@@ -53,12 +54,13 @@ def task_row(task: TaskStatus, number: int, total: int | None) -> str:
     )
 
 
-def summary(run: Run | None) -> str:
-    """One line on the whole group."""
+def summary(run: Run | None, turn: tuple[int, int] | None = None) -> str:
+    """One line on the whole group; `turn` is which of how many runs of a sweep this is."""
     if run is None:
         line = _("Press Run to start the workers.")
     else:
-        line = " · ".join(_figures(run.result)) or _("The workers start.")
+        figures = _figures(run.result) or [_("The workers start.")]
+        line = " · ".join([*_turn(turn), *figures])
     return f'<div class="mwl-summary">{escape(line)}</div>'
 
 
@@ -84,10 +86,12 @@ def message(run: Run | None, error: BaseException | None, waits: bool) -> str:
     return f'<div class="mwl-message">{"".join(parts)}</div>'
 
 
-def headline(result: TrainingResult, batch_size: int) -> tuple[str, str]:
+def headline(
+    result: TrainingResult, batch_size: int, turn: tuple[int, int] | None = None
+) -> tuple[str, str]:
     """A finished run in two lines, for its picture: what was run, and how it went."""
-    batch = _("batch {size} per worker").format(size=batch_size)
-    group = [words.workers(result.workers), result.exchange, batch]
+    batch = [_("batch {size} per worker").format(size=batch_size)] * bool(batch_size)
+    group = [*_turn(turn), words.workers(result.workers), result.exchange, *batch]
     return " · ".join(group), " · ".join(_figures(result))
 
 
@@ -125,6 +129,12 @@ def runs_table(records: Sequence[RunRecord]) -> str:
     )
 
 
+def side_by_side(drawings: Sequence[Drawing]) -> str:
+    """Drawings in a row, or below each other where there is no room."""
+    shown = "".join(f"<div>{drawing.svg()}</div>" for drawing in drawings)
+    return f'<div class="mwl-charts">{shown}</div>'
+
+
 def task_details(task: TaskStatus, tf_config: str, log: str) -> str:
     """A task's `TF_CONFIG` and the end of its log."""
     parts = []
@@ -150,10 +160,16 @@ def code_block(code: str) -> str:
     )
 
 
+def _turn(turn: tuple[int, int] | None) -> list[str]:
+    return [_("run {number} of {count}").format(number=turn[0], count=turn[1])] if turn else []
+
+
 def _figures(result: TrainingResult) -> list[str]:
     parts = []
     if result.total_steps:
         parts.append(words.step_of(result.steps, result.total_steps))
+    elif result.steps:
+        parts.append(_("step {step}").format(step=result.steps))
     points = next(iter(result.history.values()), [])
     if points:
         parts.append(words.loss(points[-1].loss))
@@ -182,7 +198,7 @@ def _table_row(position: int, record: RunRecord, up: float | None) -> str:
         str(position),
         str(record.workers),
         record.exchange,
-        str(record.batch_size),
+        str(record.batch_size or "–"),
         accuracy,
         speed,
         "–" if up is None else number(up, ".2f") + "×",

@@ -98,7 +98,7 @@ class Run:
     Attributes:
       result: the run's numbers and history, growing event by event.
       tasks: one entry for each process, those that train first.
-      batch_size: examples per step and worker.
+      batch_size: examples per step and worker; 0 for a function, which knows it alone.
       stopping: whether a stop was asked for.
     """
 
@@ -116,7 +116,14 @@ class Run:
     @property
     def replicas(self) -> int:
         """How many train; under MirroredStrategy, more than there are processes."""
+        if not self.batch_size:
+            return self.result.workers
         return max(self.result.workers, self.result.global_batch // self.batch_size)
+
+    @property
+    def batch(self) -> int:
+        """Examples per step and worker; 0 while a function has not told."""
+        return self.batch_size or self.result.global_batch // self.result.workers
 
     def add(self, event: Event, processes: Sequence[TaskProcess]) -> None:
         """Takes in one event, which `result` has; `processes` are those of the present attempt."""
@@ -147,7 +154,7 @@ class Run:
         return RunRecord(
             self.replicas,
             result.exchange,
-            self.batch_size,
+            self.batch,
             self.evaluator,
             status,
             result.accuracy,

@@ -15,11 +15,11 @@ from traitlets import Instance, UseEnum
 from helpers import deferred
 from helpers.cluster.local import LocalCluster
 from helpers.cluster.processes import TaskProcess
-from helpers.errors import ClusterError, ConfigError, StoppedError
+from helpers.errors import ClusterError, StoppedError
 from helpers.i18n import _
 from helpers.messages.events import Event
 from helpers.panel import scenarios
-from helpers.panel.choices import CHOICES, Choices
+from helpers.panel.choices import Choices
 from helpers.panel.interrupts import on_idle_interrupt
 from helpers.panel.run import Run, RunRecord, TaskStatus
 from helpers.panel.status import Status
@@ -48,6 +48,7 @@ class PanelState(Choices):
       error: what ended a failed or stopped run.
       run: the present or last run, else None.
       records: the finished runs of this session.
+      turn: which of how many runs of a sweep this one is; None without a sweep.
     """
 
     status = UseEnum(Status, default_value=Status.IDLE)
@@ -58,11 +59,14 @@ class PanelState(Choices):
         model_fn: Callable[..., Any] = deferred.model_fn,
         input_fn: Callable[..., Any] = deferred.input_fn,
         *,
+        function: Callable[..., Any] | None = None,
+        keras: int = 2,
         laboratory: bool = False,
         **choices: Any,
     ) -> None:
-        super().__init__(model_fn, input_fn)
+        super().__init__(model_fn, input_fn, function, keras)
         self.laboratory = laboratory
+        self.turn: tuple[int, int] | None = None
         self.run: Run | None = None
         self.records: list[RunRecord] = []
         self.result: TrainingResult | None = None
@@ -85,8 +89,11 @@ class PanelState(Choices):
             return self.run.tasks
         return self.planned(self.workers)
 
-    def start(self, **choices: Any) -> None:
+    def start(self, *, turn: tuple[int, int] | None = None, **choices: Any) -> None:
         """Begins a training in a thread of its own, and returns; one that runs is stopped first.
+
+        Args:
+          turn: which of how many runs of a sweep it is.
 
         Raises:
           ConfigError: a choice that this machine cannot run.
@@ -94,18 +101,17 @@ class PanelState(Choices):
         with _starting:
             stop_all()
             self.choose(**choices)
-            for name in CHOICES:
-                if reason := self.why_not(name, getattr(self, name)):
-                    raise ConfigError(reason)
+            self.check()
+            self.turn = turn
             self._forget()
             cluster = self._new_cluster()
             result = TrainingResult.begun(self.strategy, self.workers, self.collective)
-            run = Run(result, self.planned(self.workers), self.batch_size)
+            batch_size = 0 if self.function else self.batch_size
+            run = Run(result, self.planned(self.workers), batch_size)
             self._cluster, self.run = cluster, run
             self.status = Status.RUNNING
             self._ended.clear()
-            arguments = (cluster, run, self.train_options())
-            self._thread = threading.Thread(target=self._train, args=arguments, daemon=True)
+            self._thread = threading.Thread(target=self._train, args=(cluster, run), daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -204,7 +210,7 @@ class PanelState(Choices):
         self.close()
         self.result = self.error = None
 
-    def _train(self, cluster: LocalCluster, run: Run, options: dict[str, Any]) -> None:
+    def _train(self, cluster: LocalCluster, run: Run) -> None:
         status = Status.FAILED
         error: Exception | None = None
         trained = [task.name for task in run.tasks if task.trains]
@@ -218,14 +224,8 @@ class PanelState(Choices):
 
         try:
             with on_idle_interrupt(self.stop):
-                self.result = cluster.train(
-                    self.model_fn,
-                    self.input_fn,
-                    **options,
-                    on_event=on_event,
-                    progress=False,
-                    result=run.result,
-                )
+                self._work(cluster, run.result, on_event)
+            self.result = run.result
             status = Status.DONE
         except StoppedError as stopped:
             status, error = Status.STOPPED, stopped
@@ -236,6 +236,27 @@ class PanelState(Choices):
             self.error = error
             self.status = status
             self._ended.set()
+
+    def _work(
+        self, cluster: LocalCluster, result: TrainingResult, on_event: Callable[[Event], None]
+    ) -> None:
+        """Trains, or calls the reader's function; `result` is filled by what is told meanwhile."""
+        if self.function is None:
+            cluster.train(
+                self.model_fn,
+                self.input_fn,
+                **self.train_options(),
+                on_event=on_event,
+                progress=False,
+                result=result,
+            )
+            return
+
+        def take(event: Event) -> None:
+            result.add(event)
+            on_event(event)
+
+        cluster.run(self.function, keras=self.keras, on_event=take)
 
 
 def stop_all() -> None:

@@ -36,7 +36,7 @@ STYLE = """<style>
 .mwl-options .widget-toggle-button { flex: 1 0 auto; width: auto; min-width: 0; height: 30px;
   line-height: 30px; margin: 0 -1px 0 0; padding: 0 8px; font-size: 12px;
   border: 1px solid var(--mwl-line); background: transparent; color: inherit; box-shadow: none; }
-.mwl-options .widget-toggle-button.mod-active { background: #2f7de1; border-color: #2f7de1;
+.mwl-options .widget-toggle-button.mod-active { background: #2268c3; border-color: #2268c3;
   color: #fff; }
 .mwl-options .widget-toggle-button:last-child { margin-right: 0; }
 .mwl-options .widget-toggle-button:disabled { opacity: .5; }

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import ipywidgets as widgets  # type: ignore[import-untyped]
 from IPython.display import display
 
 from helpers import deferred
-from helpers.charts import image
 from helpers.cluster.readiness import get_ready
 from helpers.i18n import _
 from helpers.messages import words
@@ -24,11 +24,11 @@ from helpers.panel import html as texts
 from helpers.panel.choices import CHOICES
 from helpers.panel.cluster_picture import MOST_BOXES, cluster_picture
 from helpers.panel.form import ChoiceForm
-from helpers.panel.laboratory import Laboratory, lines
-from helpers.panel.run import Run, TaskStatus
+from helpers.panel.laboratory import Laboratory
+from helpers.panel.run import TaskStatus
 from helpers.panel.state import PanelState
 from helpers.panel.status import Status
-from helpers.panel.story_picture import story_picture
+from helpers.panel.stored import stored
 from helpers.panel.style import STYLE
 from helpers.panel.widgets import TaskRow, bundle_of, close_with_parts
 from helpers.results.progress import in_notebook
@@ -47,12 +47,21 @@ class Panel(widgets.VBox):
 
     Args:
       model_fn, input_fn: what to train; by default the package's.
+      function: what to call in every worker instead, as `LocalCluster.run` takes it; what it
+        reports (`helpers.keras.ReportSteps`) is shown.
+      keras: which Keras that function has: 2 or 3.
+      charts: what is drawn, of `helpers.panel.curves.CHARTS`: "loss", "speed", "accuracy" (of
+        each evaluation), "staleness" (of asynchronous steps), "speed-up" (of finished runs).
+      offers: which choices are shown, by their names; all by default. The others stay as given.
       laboratory: whether it has a fault laboratory, in which processes can be harmed.
-      choices: of `PanelState`: workers, collective, batch_size, learning_rate, epochs, evaluator,
-        scenario.
+      choices: of `PanelState`: strategy, workers, collective, batch_size, learning_rate, epochs or
+        steps, evaluator, scenario. A function has workers and collective.
 
     Attributes:
       state: the `PanelState` behind it.
+
+    Raises:
+      ConfigError: a chart, an offer, a choice or its value is unknown.
     """
 
     def __init__(
@@ -60,16 +69,23 @@ class Panel(widgets.VBox):
         model_fn: Callable[..., Any] = deferred.model_fn,
         input_fn: Callable[..., Any] = deferred.input_fn,
         *,
+        function: Callable[..., Any] | None = None,
+        keras: int = 2,
+        charts: Sequence[str] = curves.DEFAULT_CHARTS,
+        offers: Sequence[str] | None = None,
         laboratory: bool = False,
         **choices: Any,
     ) -> None:
-        self.state = PanelState(model_fn, input_fn, laboratory=laboratory, **choices)
+        self.charts = curves.checked(charts)
+        self.state = PanelState(
+            model_fn, input_fn, function=function, keras=keras, laboratory=laboratory, **choices
+        )
         get_ready()
         self._lock = threading.RLock()
         self._painter: threading.Thread | None = None
         self._handle: Any = None
         self._blocking = False  # a cell waits, so the kernel hears no button
-        self._make_widgets()
+        self._make_widgets(offers)
         super().__init__(self._parts())
         self.add_class("mwl-panel")
         self._link()
@@ -81,16 +97,38 @@ class Panel(widgets.VBox):
         Raises:
           LessonError: as `LocalCluster.train`.
         """
-        self._blocking = in_notebook()
-        try:
+        with self._blocked():
             self.launch(**choices)
             return self.state.wait()
-        except KeyboardInterrupt:
-            self.state.end()
-            raise
-        finally:
-            self._blocking = False
-            self._finish()
+
+    def sweep(self, **several: Iterable[Any]) -> list[TrainingResult]:
+        """Trains with every combination of some choices, one after the other, and waits.
+
+            panel.sweep(workers=(1, 2), batch_size=(64, 256))
+
+        The table of runs and the speed-up grow with each. An interrupt, or a stop, ends it all.
+
+        Args:
+          several: the values of each choice; the last one changes fastest.
+
+        Returns: the results, in the order of the table.
+
+        Raises:
+          ConfigError: before the first run: this machine cannot run one of the combinations.
+          LessonError: as `LocalCluster.train`.
+        """
+        self.state.end()
+        combinations = self.state.combinations(several)
+        results = []
+        with self._blocked():
+            for number, combination in enumerate(combinations, 1):
+                self.state.start(turn=(number, len(combinations)), **combination)
+                self.paint()
+                if number == 1:
+                    display(self)
+                results.append(self.state.wait())
+                self._wait_for_the_painter()
+        return results
 
     def launch(self, **choices: Any) -> None:
         """Shows the panel, starts training, and returns at once."""
@@ -125,8 +163,9 @@ class Panel(widgets.VBox):
 
     def close(self) -> None:
         """Ends the training and takes the panel off the page."""
-        self.state.close()
-        close_with_parts(self)
+        if hasattr(self, "state"):  # else its choices were refused
+            self.state.close()
+            close_with_parts(self)
 
     def paint(self) -> None:
         """Brings every part up to date, in the present language."""
@@ -155,35 +194,45 @@ class Panel(widgets.VBox):
         bundle = bundle_of(self)
         run = self.state.run
         if run and not self.state.busy:
-            lines = texts.headline(run.result, run.batch_size)
-            poster = curves.poster(run.result, run.tasks, lines)
-            bundle["text/html"] = image(poster, " · ".join(lines)) + self._told(run)
+            has_story, turn = self.laboratory is not None, self.state.turn
+            bundle["text/html"] = stored(
+                run, self.state.records, self.charts, turn=turn, has_story=has_story
+            )
         return bundle
 
-    def _told(self, run: Run) -> str:
-        """The story of a finished run in the laboratory; nothing without one."""
-        if not self.laboratory:
-            return ""
-        picture = story_picture(run.result, [task.name for task in run.tasks])
-        return picture._repr_html_() + lines(run.result.story)
+    @contextmanager
+    def _blocked(self) -> Iterator[None]:
+        """While a cell waits; an interrupt then ends the training."""
+        self._blocking = in_notebook()
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.state.end()
+            raise
+        finally:
+            self._blocking = False
+            self._finish()
 
     def _finish(self) -> None:
         """Waits for the last repaint, and leaves the picture of the run in the notebook."""
-        if self._painter:
-            self._painter.join()
+        self._wait_for_the_painter()
         self.paint()
         if self._handle and not self.state.busy:
             self._handle.update(self._bundle(), raw=True)
         elif self.state.run:  # a program, where what was shown cannot change
             print(self)
 
+    def _wait_for_the_painter(self) -> None:
+        if self._painter:
+            self._painter.join()
+
     @property
     def _steerable(self) -> bool:
         """Whether a run is at work, and the kernel hears the buttons meanwhile."""
         return self.state.status == Status.RUNNING and not self._blocking
 
-    def _make_widgets(self) -> None:
-        self.form = ChoiceForm(self.state, self.paint)
+    def _make_widgets(self, offers: Sequence[str] | None) -> None:
+        self.form = ChoiceForm(self.state, self.paint, offers)
         self.run_button = widgets.Button(icon="play")
         self.stop_button = widgets.Button(icon="stop")
         self.tasks = widgets.VBox()
@@ -238,7 +287,7 @@ class Panel(widgets.VBox):
         self.stop_button.tooltip = _("End the training")
         self.run_button.disabled = state.busy
         self.stop_button.disabled = state.status != Status.RUNNING or self._blocking
-        self.html["summary"].value = texts.summary(state.run)
+        self.html["summary"].value = texts.summary(state.run, state.turn)
         waits = state.status == Status.RUNNING and self._blocking
         self.html["message"].value = texts.message(state.run, state.error, waits)
 
@@ -272,23 +321,20 @@ class Panel(widgets.VBox):
         result = state.run.result if state.run else None
         tasks = state.tasks
         way = way_of_exchange(state.strategy, state.collective)
-        cluster = cluster_picture(tasks, result.exchange if result else way).svg()
+        lying = result.variables if result else None
+        cluster = cluster_picture(tasks, result.exchange if result else way, lying).svg()
         moving = "mwl-moving" if any(task.status == Status.TRAINING for task in tasks) else ""
         self.html["cluster"].value = f'<div class="mwl-cluster {moving}">{cluster}</div>'
-        charts = [curves.loss_chart(result), curves.speed_chart(result)]
-        self.html["charts"].value = _side_by_side([chart.svg() for chart in charts])
+        drawn = [curves.chart(name, result, state.records) for name in self.charts]
+        self.html["charts"].value = texts.side_by_side(drawn)
         self._paint_records()
 
     def _paint_records(self) -> None:
         records = self.state.records
-        curve = curves.speed_up_chart(records)
-        picture = _side_by_side([curve.svg()]) if curve else ""
+        curve = None if "speed-up" in self.charts else curves.speed_up_chart(records)
+        picture = texts.side_by_side([curve]) if curve else ""
         self.html["runs"].value = texts.runs_table(records) + picture
         self.code_button.description = _("The same in Python")
         self.code_button.tooltip = _("Show the code for these choices")
         code = texts.code_block(self.state.code())
         self.html["code"].value = code if self.code_button.value else ""
-
-
-def _side_by_side(drawings: list[str]) -> str:
-    return f'<div class="mwl-charts">{"".join(f"<div>{svg}</div>" for svg in drawings)}</div>'

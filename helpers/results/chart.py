@@ -50,7 +50,7 @@ def _mark_evaluations(losses: Axes, evaluations: Sequence[Evaluation], last_step
     """A dotted line at each evaluation; the accuracy at the last ones, as far as there is room."""
     room = math.inf
     width = last_step / 8  # of a label, in steps
-    for step, metrics in reversed(evaluations):
+    for step, metrics, _seconds in reversed(evaluations):
         if "accuracy" in metrics:
             losses.axvline(step, color="gray", linestyle=":")
         if "accuracy" in metrics and room - step > width:

@@ -25,7 +25,7 @@ class Point(NamedTuple):
     attempt: int
 
 
-def attempts(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
+def attempts(points: Sequence[Point] | Sequence[Staleness]) -> Iterator[tuple[int, int]]:
     """Where the reports of each attempt begin and end, without a look at all of them."""
     start = 0
     while start < len(points):
@@ -35,8 +35,23 @@ def attempts(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
         start = end
 
 
+class Staleness(NamedTuple):
+    """How old the variables were that a worker computed its gradients from.
+
+    Attributes:
+      step: the global step.
+      updates: by others, during a step of this worker: their mean since the report before.
+      attempt: 0, and one more after each restart.
+    """
+
+    step: int
+    updates: float
+    attempt: int
+
+
 class Evaluation(NamedTuple):
-    """The metrics of one checkpoint on the test split."""
+    """The metrics of one checkpoint on the test split; `seconds` are since the call of `train`."""
 
     step: int
     metrics: dict[str, float]
+    seconds: float = 0.0

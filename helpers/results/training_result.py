@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from helpers.i18n import _, join_phrases, ngettext, number
 from helpers.messages import words
 from helpers.messages.events import Event, Kind
-from helpers.results.history import Evaluation, Point, attempts
+from helpers.results.history import Evaluation, Point, Staleness, attempts
 from helpers.results.story import Story
 from helpers.strategies import MULTI_WORKER, training_tasks, way_of_exchange
 
@@ -42,6 +42,8 @@ class TrainingResult:
       notices: what the reader should know besides, in sentences.
       strategy: the name of the `tf.distribute` strategy.
       story: what was done to the processes or befell them, how it was noticed, how it went on.
+      variables: how many bytes of variables lie on each task, by its name.
+      staleness: of asynchronous training, what each task that trains reported of it.
     """
 
     workers: int
@@ -59,6 +61,8 @@ class TrainingResult:
     notices: list[str] = field(default_factory=list)
     strategy: str = MULTI_WORKER
     story: Story = field(default_factory=Story)
+    variables: dict[str, int] = field(default_factory=dict)
+    staleness: dict[str, list[Staleness]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.history:  # in their order, whoever reports first
@@ -95,10 +99,16 @@ class TrainingResult:
                     event["attempt"],
                 )
                 self.history[event["task"]].append(point)
+            case Kind.VARIABLES:
+                self.variables |= event["bytes"]
+            case Kind.STALENESS:
+                lag = Staleness(event["step"], event["updates"], event["attempt"])
+                self.staleness.setdefault(event["task"], []).append(lag)
             case Kind.CHECKPOINT:
                 self.checkpoints.append(event["step"])
             case Kind.EVALUATION:
-                self.evaluations.append(Evaluation(event["step"], event["metrics"]))
+                evaluation = Evaluation(event["step"], event["metrics"], self.seconds)
+                self.evaluations.append(evaluation)
             case Kind.REPLACED:
                 message = _("{reason}; it was started again, and the others went on.")
                 self._notice(message.format(reason=event["reason"]))

@@ -22,7 +22,9 @@ class WorkerContext:
     Attributes:
       config: this process's checked `TF_CONFIG`.
       report: sends an event; the kinds are listed in `helpers.messages.events`.
+      collective: what its cluster was asked for, for the strategy that a function makes.
     """
 
     config: TFConfig
     report: Report
+    collective: str = "AUTO"

@@ -12,13 +12,15 @@ from helpers.messages.events import Kind
 from helpers.messages.failures import split_graph_error
 from helpers.worker.checkpoints import CheckpointWatch
 from helpers.worker.context import PeerLost, WorkerContext
-from helpers.worker.step_reporter import StepReporter
+from helpers.worker.step_reporter import StalenessReporter, StepReporter
+from helpers.worker.variables import bytes_by_task
 
 SAME_NUMBER = "The same RunGraph (Worker) request was received twice"
 
 
 class ProgressHook(tf.estimator.SessionRunHook):
-    """Reports steps, loss and speed, and ends a worker whose peers have gone.
+    """Reports steps, loss and speed, where the variables are, and how stale asynchronous steps are;
+    and ends a worker whose peers have gone.
 
     When a peer dies, Estimator hides TensorFlow's error, and makes a new session every 0.6 s, for
     ever, without a step. So this hook gives the error another type, which Estimator lets through.
@@ -28,7 +30,9 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self, context: WorkerContext, checkpoints: CheckpointWatch, global_batch: int, steps: int
     ) -> None:
         self._report = context.report
+        self._task = context.config.task
         self._reporter = StepReporter(context, global_batch)
+        self._staleness = StalenessReporter(context.report)
         self._checkpoints = checkpoints
         self._total_steps = steps
         self._asynchronous = context.config.is_asynchronous
@@ -44,6 +48,8 @@ class ProgressHook(tf.estimator.SessionRunHook):
         session.run = functools.partial(run_or_tell, session.run)
         self._step = int(session.run(tf.compat.v1.train.get_global_step()))
         self._report(Kind.READY, step=self._step)
+        lying = bytes_by_task(self._task, tf.compat.v1.global_variables())
+        self._report(Kind.VARIABLES, bytes=lying)
 
     def before_run(self, run_context: Any) -> Any:
         wanted = []
@@ -58,9 +64,12 @@ class ProgressHook(tf.estimator.SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         found = run_values.results
         self._step = int(found.get("step", self._step))
+        self._staleness.count()
         if "loss" not in found:
             return
         self._reporter.send(self._step, float(found["loss"]))
+        if self._asynchronous:
+            self._staleness.send(self._step)
         self._checkpoints.report()
 
 

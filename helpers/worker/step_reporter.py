@@ -1,4 +1,7 @@
-"""Reports the steps of a training: often enough to watch it, seldom enough to cost nothing."""
+"""Reports the steps of a training: often enough to watch it, seldom enough to cost nothing.
+
+And how stale the steps of asynchronous training are.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import time
 
 from helpers.messages.events import Kind
 from helpers.tf_config import TFConfig
-from helpers.worker.context import WorkerContext
+from helpers.worker.context import Report, WorkerContext
 
 REPORT_SECONDS = 0.1
 MOST_A_SECOND = 200  # of all workers but the chief, together
@@ -47,6 +50,35 @@ class StepReporter:
             speed = (step - self.step) * self._global_batch / (now - self._then)
         self._report(Kind.STEP, step=step, loss=loss, examples_per_second=speed)
         self._then, self.step = now, step
+
+
+class StalenessReporter:
+    """Tells how many updates others made, on average, during a step of this worker's own.
+
+    Args:
+      report: sends an event.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._since: int | None = None  # the global step at the last report
+        self._own = 0
+
+    def count(self) -> None:
+        """Notes a step of this worker."""
+        self._own += 1
+
+    def send(self, step: int) -> None:
+        """Reports the steps since the last call; the first only begins to count.
+
+        Args:
+          step: the global step. It is fetched during a step, before or after the update of that
+            step itself, so the others' updates may come out one too few: never below 0.
+        """
+        if self._since is not None and self._own:
+            others = max(0, step - self._since - self._own)
+            self._report(Kind.STALENESS, step=step, updates=others / self._own)
+        self._since, self._own = step, 0
 
 
 def interval(config: TFConfig) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from helpers.messages.events import Kind
@@ -34,6 +35,7 @@ def _call(job: FunctionJob, context: WorkerContext) -> Any:
     context.report(Kind.READY, step=0)
     evaluates = context.config.task.type == EVALUATOR
     function = job.beside if evaluates and job.beside else job.function
+    context = replace(context, collective=job.collective)
     return function(context) if _asks_for_an_argument(function) else function()
 
 

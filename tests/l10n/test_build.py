@@ -307,3 +307,28 @@ def test_updating_and_building_four_languages_costs_no_more_for_a_cell_of_many(
         return float(pstats.Stats(profile).total_calls) / count  # type: ignore[attr-defined]
 
     assert calls_for_a_cell(200) < 1.2 * calls_for_a_cell(50)
+
+
+def test_a_fresh_cell_is_executed_alone_once_and_then_keeps_its_outputs(tmp_path: Path) -> None:
+    """It trains: what it shows differs from run to run."""
+    trained = code_cell("trained", "print(open('nowhere'))", output="98 %\n", count=1)
+    random = code_cell("watch", "import time\nprint(time.time_ns())", "fresh", count=None)
+    project = make_project(tmp_path, *lesson(), random, trained)
+    run(project, "update", "--langs", "ko")
+    assert run(project, "build", "--refresh", "--langs", "en") == 0
+    first = cell_of(project, "en", "watch")
+    assert first["outputs"] and first["execution_count"]
+    assert cell_of(project, "en", "trained")["outputs"][0]["text"] == ["98 %\n"]
+    run(project, "build", "--refresh", "--langs", "en")
+    assert cell_of(project, "en", "watch") == first
+    assert run(project, "build", "--refresh", "--langs", "ko") == 0
+    korean = cell_of(project, "ko", "watch")
+    assert korean["outputs"] and korean["outputs"] != first["outputs"]
+    run(project, "build", "--refresh", "--langs", "ko")
+    assert cell_of(project, "ko", "watch") == korean
+    english = notebook.read(project.notebook(LESSON))
+    [changed] = notebook.fresh(english)
+    notebook.set_source(changed, "import time\nprint(1)")
+    project.notebook(LESSON).write_text(notebook.dumps(english), "utf-8")
+    run(project, "build", "--langs", "ko")
+    assert cell_of(project, "ko", "watch")["outputs"] == []

@@ -15,6 +15,7 @@ from tools.lessons.project import SOURCE, Project
 PROJECT = Project.load(ROOT)
 LESSONS = [domain for domain in PROJECT.notebooks if re.match(r"\d\d_", domain)]
 MOST_BYTES = 400_000
+PANELS = ["02", "05", "06", "09", "10", "12"]
 
 
 def lessons(lang: str) -> dict[str, Json]:
@@ -30,6 +31,19 @@ def test_each_lesson_has_such_cells_and_they_name_all_that_they_use() -> None:
         alone = notebook.standalone(lesson)
         assert "questions" in [cell["id"] for cell in alone], domain
         assert all(re.match(r"(from|import) ", notebook.source(cell)) for cell in alone), domain
+
+
+def test_six_lessons_have_a_panel_that_can_be_run_alone_and_have_its_picture() -> None:
+    """`tools.l10n build --refresh` records them; what they show differs from run to run."""
+    found = {domain: notebook.fresh(lesson) for domain, lesson in lessons(SOURCE).items()}
+    assert [domain[:2] for domain, cells in found.items() if cells] == PANELS
+    for domain, cells in found.items():
+        for cell in cells:
+            assert notebook.source(cell).startswith("from helpers.panel import Panel\n"), domain
+            assert "nbval-ignore-output" in notebook.tags(cell), domain
+            [output] = cell["outputs"]
+            assert "done" in "".join(output["data"]["text/plain"]), domain
+            assert "<img alt=" in "".join(output["data"]["text/html"]), domain
 
 
 @pytest.mark.parametrize("lang", [SOURCE, *PROJECT.languages])

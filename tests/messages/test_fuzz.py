@@ -50,6 +50,7 @@ def almost_events(draw: st.DrawFn) -> bytes:
         "examples_per_second": None,
         "frames": [["f.py", 1, "f"]],
     }
+    known |= {"bytes": {"worker 0": 4}, "updates": 1.5}
     known |= {"metrics": {"accuracy": 0.5}, "message": "m", "type": "E", "restartable": False}
     known |= {"cores": [0], "isolated": True, "host": "h", "lesson_error": None}
     names = draw(st.sets(st.sampled_from([*kinds.get(kind, {}), "time", "task", "attempt"])))

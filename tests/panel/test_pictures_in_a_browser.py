@@ -16,7 +16,7 @@ from helpers.panel import curves as panel_pictures
 from helpers.panel import html as panel_texts
 from helpers.panel.run import Run, planned_tasks
 from helpers.panel.status import Status
-from helpers.results.history import Evaluation, Point
+from helpers.results.history import Evaluation, Point, Staleness
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER
 from helpers.tf_config import build
@@ -75,7 +75,8 @@ def test_no_label_of_a_picture_runs_into_another(browser: Any, language: str) ->
         for (workers, evaluator), strategy in product(shapes, (MULTI_WORKER, PARAMETER_SERVER)):
             run = finished_run(workers, evaluator=evaluator, strategy=strategy)
             lines = panel_texts.headline(run.result, run.batch_size)
-            tab.set_content(panel_pictures.poster(run.result, run.tasks, lines))
+            charts = panel_pictures.CHARTS
+            tab.set_content(panel_pictures.poster(run.result, run.tasks, lines, charts))
             *labels, frame = tab.locator("text, svg").evaluate_all(BOXES)[::-1]
             inside = [x for x in labels if x[0] >= frame[0] and x[1] <= frame[1]]
             assert len(inside) == len(labels) > 15
@@ -91,6 +92,10 @@ def finished_run(workers: int, *, evaluator: bool, strategy: str = MULTI_WORKER)
     accuracies = {2600: 0.97, 2700: 0.98, 2808: 0.981}
     result.evaluations += [Evaluation(step, {"accuracy": a}) for step, a in accuracies.items()]
     tasks = planned_tasks(workers, evaluator=evaluator, strategy=strategy)
+    result.variables = {task.name: 2_777_184 for task in tasks}
+    result.staleness = {
+        task: [Staleness(7, 1.5, 0), Staleness(99, 2, 0)] for task in result.history
+    }
     run = Run(result, tasks, 64)
     for task, status in zip(run.tasks, cycle(STATUSES), strict=False):
         task.status = status

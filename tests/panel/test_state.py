@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import tempfile
@@ -15,12 +16,14 @@ import psutil
 import pytest
 from traitlets import TraitError
 
+from helpers.cluster.local import LocalCluster
 from helpers.errors import ClusterError, ConfigError, StoppedError
 from helpers.panel import choices as panel_choices
 from helpers.panel.run import Run, RunRecord, planned_tasks, speed_ups
 from helpers.panel.state import PanelState
 from helpers.panel.status import Status
 from helpers.results.training_result import TrainingResult
+from helpers.worker.context import WorkerContext
 from tests.support.processes import wait_until, worker_pids
 
 FEW_STEPS = 1024  # a batch size that leaves 29 steps in an epoch on two workers
@@ -48,6 +51,83 @@ def test_a_run_reaches_the_accuracy_that_mnist_is_known_for(state: PanelState) -
         Status.DONE,
     ]
     assert [record.workers for record in state.records] == [2]
+
+
+def test_each_worker_of_a_synchronous_group_has_all_variables(state: PanelState) -> None:
+    state.start(workers=2, steps=20, evaluator=True)
+    result = state.wait(120)
+    one, other = (result.variables[f"worker {k}"] for k in range(2))
+    assert one == other > 2 * 4 * 347_146
+    assert result.variables.keys() == {"worker 0", "worker 1"} and not result.staleness
+    assert result.steps == 20 and "steps=20" in state.code() and "epochs" not in state.code()
+    last = result.history["worker 0"][-1]
+    assert [one.step for one in result.evaluations][-1] == 20
+    assert last.seconds < result.evaluations[-1].seconds <= result.seconds
+
+
+def test_a_sweep_is_refused_before_its_first_run_begins(
+    state: PanelState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(panel_choices, "nvidia_gpus", lambda: 0)
+    with pytest.raises(ConfigError, match="GPU"):
+        state.combinations({"workers": (1, 2), "collective": ("RING", "NCCL")})
+    with pytest.raises(ConfigError, match="workers=0"):
+        state.combinations({"workers": (1, 0)})
+    with pytest.raises(ConfigError, match="speed"):
+        state.combinations({"speed": (1, 2)})
+    for values in (2, "64", ()):
+        with pytest.raises(ConfigError, match="several values"):
+            state.combinations({"batch_size": values})  # type: ignore[dict-item]
+    assert not state.records and state.workers == 2
+
+
+def test_the_last_choice_of_a_sweep_changes_fastest(state: PanelState) -> None:
+    found = state.combinations({"workers": [1, 2], "batch_size": (64, 256)})
+    pairs = [(each["workers"], each["batch_size"]) for each in found]
+    assert pairs == [(1, 64), (1, 256), (2, 64), (2, 256)]
+
+
+def report_steps(context: WorkerContext) -> str:
+    """A function as a reader writes one: it tells how it gets on."""
+    context.report("plan", total_steps=40, global_batch=96)
+    for step in (20, 40):
+        context.report("step", step=step, loss=1 / step, examples_per_second=500.0)
+    context.report("evaluation", step=40, metrics={"accuracy": 0.75})
+    return context.collective
+
+
+def test_a_function_of_the_reader_is_run_and_its_reports_are_the_result() -> None:
+    state = PanelState(function=report_steps, keras=2, workers=2, collective="RING")
+    state.start()
+    result = state.wait(60)
+    state.close()
+    assert state.status == Status.DONE and result is state.result
+    assert (result.steps, result.total_steps, result.accuracy) == (40, 40, 0.75)
+    assert [len(points) for points in result.history.values()] == [2, 2]
+    [record] = state.records
+    assert (record.workers, record.batch_size, record.exchange) == (2, 48, "RING")
+    assert state.code() == (
+        "from helpers import LocalCluster\n"
+        "from tests.panel.test_state import report_steps\n\n"
+        'with LocalCluster(workers=2, collective="RING") as cluster:\n'
+        "    values = cluster.run(report_steps)\n"
+        "values"
+    )
+
+
+def test_a_function_decides_upon_the_rest_itself() -> None:
+    for choice in ({"batch_size": 32}, {"strategy": "MirroredStrategy"}, {"epochs": 2}):
+        with pytest.raises(ConfigError, match="workers, collective"):
+            PanelState(function=report_steps, **choice)
+    with pytest.raises(ConfigError, match="keras=4"):
+        PanelState(function=report_steps, keras=4)
+    nameless = PanelState(function=functools.partial(report_steps), keras=3)
+    assert "cluster.run(function, keras=3)" in nameless.code()
+
+
+def test_a_function_knows_which_collective_was_asked_for() -> None:
+    with LocalCluster(workers=1, collective="RING") as cluster:
+        assert cluster.run(report_steps) == ["RING"]
 
 
 def test_a_killed_worker_is_seen_lost_and_the_group_comes_back(state: PanelState) -> None:
@@ -79,6 +159,12 @@ def test_every_strategy_trains(state: PanelState, strategy: str, tasks: list[str
     result = state.wait(120)
     assert result.accuracy is not None and result.exchange == strategy
     assert f'strategy="{strategy}"' in state.code()
+    holder = "ps 0" if strategy == "ParameterServerStrategy" else "worker 0"
+    copies = 2 if strategy == "MirroredStrategy" else 1
+    weights_and_momentum = 2 * 4 * 347_146
+    assert result.variables.keys() == {holder}
+    assert 0 <= result.variables[holder] - copies * weights_and_momentum < 100 * copies
+    assert result.staleness.keys() <= {task for task in tasks if holder == "ps 0" != task}
     replicas = {"MirroredStrategy": 2, "OneDeviceStrategy": 1, "ParameterServerStrategy": 3}
     assert [record.workers for record in state.records] == [replicas[strategy]]
 

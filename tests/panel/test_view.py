@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +22,7 @@ from helpers.panel import html as panel_texts
 from helpers.panel.cluster_picture import cluster_picture
 from helpers.panel.run import Run, RunRecord, planned_tasks
 from helpers.panel.status import Status
-from helpers.results.history import Evaluation, Point
+from helpers.results.history import Evaluation, Point, Staleness
 from helpers.results.training_result import TrainingResult
 from tests.support.processes import wait_until
 
@@ -201,6 +202,136 @@ def test_many_workers_get_a_cell_each_and_few_curves() -> None:
     assert all(float(cell.attrib["x"]) + float(cell.attrib["width"]) <= 880 for cell in cells)
     svg = panel_pictures.loss_chart(result).svg()
     assert sum(e.tag.endswith("polyline") for e in ET.fromstring(svg).iter()) == 8
+
+
+def drawn_svg(name: str, run: Run) -> ET.Element:
+    return ET.fromstring(panel_pictures.chart(name, run.result, []).svg())
+
+
+def dots(svg: ET.Element) -> int:
+    return sum(e.tag.endswith("circle") and e.get("r") == "3.5" for e in svg.iter())
+
+
+def test_accuracy_has_a_dot_for_each_evaluation_where_it_came() -> None:
+    run = some_run()
+    run.result.seconds = 40.0
+    run.result.evaluations[:] = [
+        Evaluation(k, {"accuracy": k / 400}, k / 10) for k in (100, 200, 400)
+    ] + [Evaluation(400, {"loss": 1.0}, 41.0)]
+    svg = drawn_svg("accuracy", run)
+    assert dots(svg) == 3 and "100.0%" in "".join(svg.itertext())
+    [line] = [e for e in svg.iter() if e.tag.endswith("polyline")]
+    xs = [float(point.partition(",")[0]) for point in line.attrib["points"].split()]
+    assert xs[1] - xs[0] == pytest.approx((xs[2] - xs[1]) / 2, abs=0.2)
+    assert dots(ET.fromstring(panel_pictures.chart("accuracy", None).svg())) == 0
+
+
+def test_staleness_has_a_curve_for_each_worker_that_told_of_it() -> None:
+    run = some_run()
+    assert "each step waits" in "".join(drawn_svg("staleness", run).itertext())
+    run.result.strategy = "ParameterServerStrategy"
+    assert "each step waits" not in "".join(drawn_svg("staleness", run).itertext())
+    lags = [Staleness(k, 1.5, k // 50) for k in range(100)]
+    run.result.staleness = {"worker 0": lags, "worker 1": lags[:20], "evaluator 0": lags}
+    svg = drawn_svg("staleness", run)
+    assert sum(e.tag.endswith("polyline") for e in svg.iter()) == 3  # two attempts, and one
+    run.result.staleness["worker 0"] = [Staleness(0, 500.0, 0), *lags]
+    assert "500" not in drawn_svg("staleness", run).itertext()  # the top of the axis
+
+
+def test_each_chart_is_drawn_before_while_and_after_a_run() -> None:
+    run = some_run()
+    for name in panel_pictures.CHARTS:
+        for result in (None, TrainingResult(2, "AUTO", "", 0.0), run.result):
+            assert ET.fromstring(panel_pictures.chart(name, result).svg()).get("aria-label")
+    one, five = (
+        ET.fromstring(panel_pictures.poster(run.result, run.tasks, ("a", "b"), charts))
+        for charts in (("loss",), panel_pictures.CHARTS)
+    )
+    assert float(five.attrib["height"]) - float(one.attrib["height"]) == 2 * (210 + 16)
+
+
+def test_what_is_drawn_and_offered_can_be_chosen() -> None:
+    panel = Panel(charts=("accuracy",), offers=("evaluator", "workers"), batch_size=32)
+    assert panel.html["charts"].value.count("<svg") == 1
+    assert [*panel.form.fields, *panel.form.options] == ["workers", "evaluator"]
+    panel.state.choose(workers=3)
+    assert panel.form.options["workers"].buttons[3].value
+    assert panel.state.batch_size == 32
+    panel.close()
+    steps = Panel(offers=("epochs", "strategy"), steps=70)
+    assert [*steps.form.fields] == ["strategy", "steps"]
+    assert steps.form.fields["steps"].value == 70
+    steps.close()
+
+
+def test_unknown_charts_and_offers_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"charts='spped' is unknown.*speed-up"):
+        Panel(charts=("loss", "spped"))
+    with pytest.raises(ConfigError, match=r"offers='scenario' is unknown.*strategy"):
+        Panel(offers=("scenario",))
+    with pytest.raises(ConfigError, match=r"offers='epochs' is unknown.*workers, collective"):
+        Panel(function=print, offers=("epochs",))
+
+
+def test_a_panel_of_a_function_offers_workers_and_collective() -> None:
+    panel = Panel(function=print, keras=2)
+    assert [*panel.form.fields, *panel.form.options] == ["workers", "collective"]
+    panel.code_button.value = True
+    assert "cluster.run(print)" in panel.html["code"].value
+    panel.close()
+
+
+def test_a_sweep_runs_each_combination_and_tells_which_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    panel = Panel(charts=("speed-up",), collective="RING", steps=6, evaluator=False)
+    seen = set()
+    panel.html["summary"].observe(lambda change: seen.add(change["new"]), "value")
+    results = panel.sweep(workers=(1, 2), batch_size=(256, 512))
+    shape = [(result.workers, result.global_batch) for result in results]
+    assert shape == [(1, 256), (1, 512), (2, 512), (2, 1024)]
+    assert [(r.workers, r.batch_size) for r in panel.state.records] == [
+        (1, 256),
+        (1, 512),
+        (2, 256),
+        (2, 512),
+    ]
+    for turn in range(1, 5):
+        assert any(f"run {turn} of 4" in summary for summary in seen)
+    assert panel.html["charts"].value.count("<polyline") == 3  # two batches, and the ideal
+    stored = panel._bundle()["text/html"]
+    assert stored.startswith('<img alt="run 4 of 4') and stored.count("<tr>") == 5
+    panel.state.start(workers=1)
+    panel.paint()
+    assert " of 4" not in panel.html["summary"].value
+    panel.close()
+
+
+def test_a_stop_ends_the_whole_sweep() -> None:
+    panel = Panel(collective="RING", batch_size=1024, epochs=50)
+
+    def stop_soon() -> None:
+        assert wait_until(lambda: panel.state.process("worker 0") is not None, 60)
+        panel.stop()
+
+    threading.Thread(target=stop_soon).start()
+    with pytest.raises(StoppedError):
+        panel.sweep(workers=(1, 2))
+    assert [record.status for record in panel.state.records] == [Status.STOPPED]
+    panel.close()
+
+
+def test_boxes_tell_how_much_of_the_variables_lies_there() -> None:
+    tasks = planned_tasks(2, evaluator=True, strategy="ParameterServerStrategy")
+    svg = ET.fromstring(cluster_picture(tasks, "x", {"ps 0": 2_777_184, "ps 7": 1}).svg())
+    words = [text for text in svg.itertext() if "variables" in text]
+    assert words == ["no variables"] * 3 + ["variables: 2.8 MB"]  # an evaluator is not told of
+    assert "ps 0 not started (variables: 2.8 MB)" in svg.attrib["aria-label"]
+    assert "variables" not in cluster_picture(tasks, "x").svg()
+    many = planned_tasks(15, evaluator=True)
+    crowded = cluster_picture(many, "x", {task.name: 43_000 for task in many}).svg()
+    assert ">43.0 kB<" in crowded and ">variables: 43.0 kB<" not in crowded
 
 
 def test_only_widgets_and_traits_that_colab_has_are_used(panel: Panel) -> None:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from helpers.messages import events
+from helpers.results import history
 from helpers.results.progress import show_progress, status_line
 from helpers.results.training_result import RESULT_MIME, TrainingResult
 
@@ -137,3 +138,17 @@ def test_a_collective_is_a_collective_whatever_the_strategy(strategy: str, excha
     result = TrainingResult.begun(strategy, 2, "RING")
     assert (result.strategy, result.collective, result.exchange) == (strategy, "RING", exchange)
     assert f", {exchange}: " in repr(result)
+
+
+def test_where_variables_lie_and_how_stale_steps_are_is_kept_by_task() -> None:
+    result = a_run()
+    result.add(event("variables", 2.6, bytes={"ps 0": 100}))
+    result.add(event("variables", 2.7, bytes={"ps 0": 100, "ps 1": 40}) | {"task": "worker 1"})
+    result.add(event("staleness", 3.0, step=20, updates=1.5))
+    assert result.variables == {"ps 0": 100, "ps 1": 40}
+    assert result.staleness == {"worker 0": [(20, 1.5, 0)]}
+
+
+def test_an_evaluation_knows_when_it_came() -> None:
+    assert [one.seconds for one in a_run().evaluations] == [pytest.approx(13.0)]
+    assert history.Evaluation(1, {}).seconds == 0.0

@@ -113,10 +113,10 @@ def notebook7(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def voila(notebook: Path, folder: Path) -> Iterator[str]:
+def voila(notebook: Path, folder: Path, *options: str) -> Iterator[str]:
     """Serves one notebook as a page; gives the address."""
     others = [f"--VoilaConfiguration.extension_denylist={name}" for name in LAB_ONLY]
-    command = ["voila", "--Voila.ip=127.0.0.1", *others, str(notebook)]
+    command = ["voila", "--Voila.ip=127.0.0.1", *others, *options, str(notebook)]
     with _server(command, folder) as address:
         yield address
 

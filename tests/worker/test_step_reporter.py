@@ -7,7 +7,7 @@ from typing import Any
 
 from helpers.tf_config import build
 from helpers.worker.context import WorkerContext
-from helpers.worker.step_reporter import StepReporter, interval
+from helpers.worker.step_reporter import StalenessReporter, StepReporter, interval
 
 
 def group(workers: int) -> list[Any]:
@@ -37,3 +37,14 @@ def test_a_reporter_keeps_to_its_interval(monkeypatch: Any) -> None:
         if reporter.is_due:
             reporter.send(step, 1.0)
     assert sent == [1, 27, 53, 79]
+
+
+def test_staleness_is_what_others_did_during_the_own_steps() -> None:
+    told: list[tuple[int, float]] = []
+    reporter = StalenessReporter(lambda kind, step, updates: told.append((step, updates)))
+    for own, step in ((1, 10), (4, 22), (2, 24), (0, 30), (5, 34)):
+        for _step in range(own):
+            reporter.count()
+        reporter.send(step)
+    # Nothing before the first report, nor without a step of its own; and never below 0.
+    assert told == [(22, 2.0), (24, 0.0), (34, 0.0)]

@@ -4,7 +4,8 @@ python -m tools.l10n extract            templates (.pot) for a translation progr
 python -m tools.l10n update             catalogues brought up to the English notebooks
 python -m tools.l10n build              notebooks/<lang>, docs/<lang>, the messages of helpers
 python -m tools.l10n build --execute    the same, executed, with outputs
-python -m tools.l10n build --refresh    the same, standalone cells alone executed: figures
+python -m tools.l10n build --refresh    the same, standalone cells alone executed: figures; and
+                                        the panels that have no outputs yet
 python -m tools.l10n check              every check; the exit code is 1 if one finds something
 """
 

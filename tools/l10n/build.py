@@ -27,8 +27,8 @@ class Built:
       text: the notebook file.
       messages: how many messages it has.
       kept: those that stay English: cell id, why, English text.
-      outputs: ``kept``, ``stale`` where standalone cells are new, ``cleared`` because the code
-        changed, or ``none`` to keep.
+      outputs: ``kept``, ``stale`` where cells that need no other are new, ``cleared`` because
+        the code changed, or ``none`` to keep.
     """
 
     text: str
@@ -135,7 +135,7 @@ def _take_outputs(project: Project, domain: str, lang: str, result: Json) -> str
     if [cell for cell in notebook.code(old) if cell[0] not in own] != notebook.code(result):
         return "cleared"
     notebook.copy_outputs(old, result)
-    alone = notebook.standalone(result)
+    alone = notebook.standalone(result) + notebook.fresh(result)
     if alone:
         notebook.number(result)
     return "kept" if all(map(notebook.executed, alone)) else "stale"

@@ -64,13 +64,16 @@ def execute(text: str, path: Path) -> str:
 
 
 def refresh(text: str, path: Path) -> str:
-    """The notebook `text` with the outputs of its standalone cells, which alone are executed.
+    """The notebook `text` with the outputs of cells that need no other, which alone are executed.
+
+    All standalone ones; of those that show something else in each run, those without outputs.
 
     Raises:
       LocalisationError: if a cell fails.
     """
     result = notebook.parse(text, str(path))
-    if alone := notebook.standalone(result):
+    new = [cell for cell in notebook.fresh(result) if not notebook.executed(cell)]
+    if alone := notebook.standalone(result) + new:
         sources = [notebook.source(cell) for cell in alone]
         done = standalone_outputs(sources, notebook.language(result), path)
         for cell, outputs in zip(alone, done, strict=True):

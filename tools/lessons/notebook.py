@@ -19,12 +19,16 @@ NAMED_LANGUAGE = re.compile(
 # A code cell that imports all it needs and whose output depends on the language alone, as a figure
 # of the package: it can be executed anew without training the whole lesson again.
 STANDALONE_TAG = "standalone"
+# One that imports all it needs too, but trains: what it shows differs from run to run. So it is
+# executed alone only where it has no outputs yet, and never compared.
+FRESH_TAG = "fresh"
+ALONE = frozenset({STANDALONE_TAG, FRESH_TAG})
 # Markdown cells that the builder writes: links to open the notebook, and its head and foot.
 BADGES_TAG, HEAD_TAG, FOOT_TAG = "badges", "head", "foot"
 # A code cell that the builder writes: it finds the course's package, or installs it.
 INSTALL_TAG = "install"
 WRITTEN = frozenset({BADGES_TAG, HEAD_TAG, FOOT_TAG, INSTALL_TAG})
-NO_OUTPUT_DEPENDS = frozenset({STANDALONE_TAG, INSTALL_TAG})  # none of another cell
+NO_OUTPUT_DEPENDS = ALONE | {INSTALL_TAG}  # none of another cell
 
 
 def parse(text: str, name: str) -> Json:
@@ -131,14 +135,19 @@ def language(notebook: Json) -> str:
 
 
 def code(notebook: Json) -> list[tuple[str, str]]:
-    """Id and text of every code cell on which an output of another one may depend."""
+    """Id and text of every code cell that needs others: what their outputs depend on."""
     trained = (cell for cell in cells(notebook, "code") if not NO_OUTPUT_DEPENDS & {*tags(cell)})
     return [(cell["id"], source(cell)) for cell in trained]
 
 
 def standalone(notebook: Json) -> list[Json]:
-    """The code cells that need no other."""
+    """The code cells that need no other, and always show the same."""
     return [cell for cell in cells(notebook, "code") if STANDALONE_TAG in tags(cell)]
+
+
+def fresh(notebook: Json) -> list[Json]:
+    """The code cells that need no other, and show something else in each run."""
+    return [cell for cell in cells(notebook, "code") if FRESH_TAG in tags(cell)]
 
 
 def clear_outputs(notebook: Json) -> None:
@@ -150,12 +159,12 @@ def clear_outputs(notebook: Json) -> None:
 def copy_outputs(giver: Json, taker: Json) -> None:
     """Gives the code cells of `taker` the outputs that the same cells have in `giver`.
 
-    A standalone cell whose code has changed, or that is new, gets none.
+    One that needs no other, and whose code has changed or is new, gets none.
     """
     given = {cell["id"]: cell for cell in cells(giver, "code")}
     for new in cells(taker, "code"):
         old = given.get(new["id"])
-        if old and (STANDALONE_TAG not in tags(new) or source(old) == source(new)):
+        if old and (not ALONE & {*tags(new)} or source(old) == source(new)):
             new["outputs"], new["execution_count"] = old["outputs"], old["execution_count"]
 
 

@@ -117,7 +117,8 @@ class RayCluster(Cluster):
         Raises: as `train`.
         """
         callers = [f"worker {k}" for k in range(self.workers)]
-        return self._call(FunctionJob(function, keras=keras), callers, timeout, on_event)
+        job = FunctionJob(function, keras=keras, collective=self.collective)
+        return self._call(job, callers, timeout, on_event)
 
     def _do(
         self, job: EstimatorJob | FunctionJob, folder: Path, deadlines: Deadlines
