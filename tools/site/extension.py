@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from tools.lessons.project import SOURCE
 from tools.site import reference, settings
 from tools.site.tree import Place
 
+SIGNATURE = re.compile(r"<dl>\s*((?:<dd>(?:(?!</?d[ld]>).)*</dd>\s*)+)</dl>", re.DOTALL)
 ELSEWHERE = ("http:", "https:", "mailto:", "#")
 
 
@@ -102,10 +104,17 @@ def add_context(
     written_in, _folder = app.config.site_folders.get(name, (context["reads"], ""))
     if name.startswith(f"{reference.FOLDER}/{reference.PACKAGE}"):
         written_in = SOURCE
+        context["body"] = SIGNATURE.sub(_signature, context["body"])
     context["in_english"] = written_in != context["reads"]
     context["tags"] = {code: settings.html_lang(code) for code in app.config.site_languages}
     site = app.config.site_tree.project.site
     context["alternates"] = {code: f"{site}/{code}/{name}.html" for code in context["tags"]}
+
+
+def _signature(found: re.Match[str]) -> str:
+    """Sphinx writes the parameters of a function as the definitions of nothing."""
+    lines = found[1].replace("<dd>", '<span class="mwl-parameter">').replace("</dd>", "</span>")
+    return lines.strip()
 
 
 def mark_code(

@@ -6,6 +6,8 @@ window.addEventListener("DOMContentLoaded", () => {
     showImages: false,
     autofocus: true,
   });
+  const field = document.querySelector("#mwl-search input");
+  field.setAttribute("aria-label", field.placeholder);
   const asked = new URLSearchParams(location.search).get("q");
   if (asked) search.triggerSearch(asked);
 });
