@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -63,22 +65,59 @@ def test_a_tag_that_does_not_agree_is_refused(
         release.check(project, tag, repository)
 
 
+PYTHON = ".".join(map(str, sys.version_info[:2]))
+STEM = f"{release.DISTRIBUTION}-{PROJECT.version}"
+SMALL = f"""
+site:
+	mkdir -p .artefacts/site && echo page > .artefacts/site/index.html
+offline:
+	mkdir -p offline/{PYTHON} && echo wheel > offline/{PYTHON}/a.whl
+"""
+
+
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The packages of a release of the repository as it stands."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A release of the repository as it stands, but for a small site and few packages."""
     folder = published.copy_of_course(tmp_path_factory.mktemp("course"))
     published.commit(folder)
-    return release.build(folder, ["packages"])
+    (folder / "Makefile").write_text(SMALL)  # not committed: it is not in the release
+    return {path.name: path for path in release.build(folder)}
 
 
-def test_a_release_has_both_packages_and_their_checksums(built: list[Path]) -> None:
-    stem = f"{release.DISTRIBUTION}-{PROJECT.version}"
-    *files, sums = built
-    assert [path.name for path in files] == [f"{stem}-py3-none-any.whl", f"{stem}.tar.gz"]
+def test_a_release_has_all_its_parts_and_their_checksums(built: dict[str, Path]) -> None:
+    files = [path for name, path in built.items() if name != "SHA256SUMS"]
+    assert [path.name.removeprefix(STEM) for path in files] == [
+        f"-offline-python{PYTHON}.tar",
+        "-py3-none-any.whl",
+        "-site.tar.gz",
+        ".tar.gz",
+    ]
+    sums = built["SHA256SUMS"]
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
     assert [line.split() for line in sums.read_text().splitlines()] == [
         [digest, path.name] for digest, path in zip(digests, files, strict=True)
     ]
+
+
+def test_the_bundle_is_the_commit_with_the_packages_in_its_folder(built: dict[str, Path]) -> None:
+    with tarfile.open(built[f"{STEM}-offline-python{PYTHON}.tar"]) as archive:
+        names = set(archive.getnames())
+        makefile = archive.extractfile(f"{STEM}/Makefile")
+        assert makefile and makefile.read() == (ROOT / "Makefile").read_bytes()
+    assert {f"{STEM}/environment.sh", f"{STEM}/offline/{PYTHON}/a.whl"} <= names
+    with tarfile.open(built[f"{STEM}-site.tar.gz"]) as archive:
+        assert archive.getnames() == ["site", "site/index.html"]
+
+
+def test_a_course_without_a_site_has_none_in_its_release(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("pyproject.toml", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "Makefile").write_text("all:\n")
+    published.commit(tmp_path)
+    assert [path.name for path in release.build(tmp_path, ["site"])] == ["SHA256SUMS"]
+    assert "no target `site`" in capsys.readouterr().out
 
 
 TRAINING = """
@@ -99,14 +138,14 @@ print(helpers.__file__, result.workers, result.steps)
 
 @pytest.mark.skipif(not is_permitted(), reason="namespaces are forbidden here")
 def test_the_wheel_trains_on_two_workers_without_a_network(
-    built: list[Path], tmp_path: Path
+    built: dict[str, Path], tmp_path: Path
 ) -> None:
     """In an environment of its own, which is lent the packages that ours has, but not `helpers`."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "new"], check=True)
     [packages] = (tmp_path / "new" / "lib").glob("python*/site-packages")
     (packages / "lent.pth").write_text(sysconfig.get_path("purelib"))  # whose own .pth do not count
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target"]
-    subprocess.run([*install, str(packages), str(built[0])], check=True)
+    subprocess.run([*install, str(packages), str(built[f"{STEM}-py3-none-any.whl"])], check=True)
     python = str(tmp_path / "new" / "bin" / "python")
     done = subprocess.run(
         [*ALONE, "sh", python, "-c", TRAINING],
