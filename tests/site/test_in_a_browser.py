@@ -203,9 +203,12 @@ def test_the_switch_keeps_the_page_and_the_section(
 
 
 def _switch(tab: Any, language: str) -> None:
+    """As by hand: `click` would scroll the page before it clicks on a header that stays."""
     menu = tab.locator(".mwl-languages:visible").first
-    menu.locator("summary").click()
-    menu.locator(f"a[href*='/{language}/']").click()
+    for target in (menu.locator("summary"), menu.locator(f"a[href*='/{language}/']")):
+        target.wait_for()
+        box = target.bounding_box()
+        tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
 
 @pytest.mark.parametrize(("locale", "language"), [("ko-KR", "ko"), ("zh-TW", "zh"), ("fr", "")])
