@@ -85,6 +85,7 @@ def same_in_every_language(address: str) -> str:
 
 
 def plain(children: list[Token]) -> str:
+    """The text of a heading, as Jupyter takes it for the address."""
     parts = []
     for child in children:
         if child.type in MATH:

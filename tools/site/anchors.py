@@ -48,8 +48,9 @@ def slugs(texts: list[str]) -> list[str]:
     found: list[str] = []
     for text in texts:
         slug = NO_SLUG.sub("", text.lower()).replace(" ", "-")
-        seen = sum(one == slug or re.fullmatch(rf"{re.escape(slug)}-\d+", one) is not None
-                   for one in found)
+        seen = sum(
+            one == slug or re.fullmatch(rf"{re.escape(slug)}-\d+", one) is not None for one in found
+        )
         found.append(f"{slug}-{seen}" if seen else slug)
     return found
 

@@ -11,8 +11,8 @@ from tools.l10n.markdown import PARSER
 from tools.lessons import notebook
 from tools.lessons.project import EXERCISES as EXERCISES_FOLDER
 from tools.lessons.project import read_text
-from tools.site import words
 from tools.site import tree as names
+from tools.site import words
 from tools.site.anchors import headings, slugs
 from tools.site.tree import Tree
 from tools.site.words import Translate
