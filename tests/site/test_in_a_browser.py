@@ -29,7 +29,7 @@ LANGUAGES = languages(Project.load(ROOT))
 WIDE, NARROW = 1400, 400
 HEAVIEST = 1_000_000  # bytes of a page, without the pictures of its notebook
 WORDS = {
-    "en": "gradient checkpoint restart heartbeat shard momentum evaluator idempotent bandwidth replica",
+    "en": "gradient checkpoint restart heartbeat shard momentum evaluator bandwidth replica epoch",
     "ru": "градиентов воркеров контрольной реплика скорость сбой перезапуск эпоха пропускная шагов",
     "zh": "全局批次 检查点 参数服务器 梯度 工作进程 学习率 副本 数据集 重启 带宽",
     "ko": "체크포인트 그래디언트 복제본 워커 학습률 데이터 손실 배치 대역폭 파라미터",
@@ -67,11 +67,16 @@ def looking(browser: Any, **settings: Any) -> Iterator[Look]:
     context.set_default_timeout(b.SECONDS * 1000)
     with closing(context):
         look = Look(context.new_page())
-        look.tab.on("console", lambda m: m.type == "error" and look.problems.append(m.text))
+        look.tab.on("console", lambda line: _note_line(look, line))
         look.tab.on("pageerror", lambda error: look.problems.append(str(error)))
         look.tab.on("request", lambda request: _note_request(look, request))
         look.tab.on("response", lambda response: _note_response(look, response))
         yield look
+
+
+def _note_line(look: Look, line: Any) -> None:
+    if line.type == "error":
+        look.problems.append(line.text)
 
 
 def _note_request(look: Look, request: Any) -> None:
@@ -203,9 +208,12 @@ def test_the_switch_keeps_the_page_and_the_section(
 
 
 def _switch(tab: Any, language: str) -> None:
+    """As by hand: `click` would scroll the page before it clicks on a header that stays."""
     menu = tab.locator(".mwl-languages:visible").first
-    menu.locator("summary").click()
-    menu.locator(f"a[href*='/{language}/']").click()
+    for target in (menu.locator("summary"), menu.locator(f"a[href*='/{language}/']")):
+        target.wait_for()
+        box = target.bounding_box()
+        tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
 
 @pytest.mark.parametrize(("locale", "language"), [("ko-KR", "ko"), ("zh-TW", "zh"), ("fr", "")])
@@ -252,7 +260,12 @@ def test_on_paper_there_is_no_navigation_and_no_code_is_cut(address: str, browse
         look.tab.goto(f"{address}/en/01_train_on_two_workers.html")
         look.tab.emulate_media(media="print")
         look.tab.set_viewport_size({"width": 700, "height": 900})
-        for part in (".bd-header", ".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-footer"):
+        for part in (
+            ".bd-header",
+            ".bd-sidebar-primary",
+            ".bd-sidebar-secondary",
+            ".prev-next-footer",
+        ):
             assert not look.tab.locator(part).first.is_visible(), part
         cut = look.tab.locator("article pre").evaluate_all(
             "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"

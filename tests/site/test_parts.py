@@ -93,7 +93,7 @@ def test_a_translation_with_another_heading_is_refused(tmp_path: Path) -> None:
     english, other = tmp_path / "a.md", tmp_path / "b.md"
     english.write_text("# One\n\n## Two\n")
     other.write_text("# Eins\n")
-    with pytest.raises(LocalisationError, match="has 1 headings, and .* has 2"):
+    with pytest.raises(LocalisationError, match=r"has 1 headings, and .* has 2"):
         anchors.anchors(Page("a", other, english, "de"))
 
 

@@ -1,4 +1,4 @@
-"""Looks for what is broken in the built pages: links, ids, pictures, and what is fetched elsewhere."""
+"""Looks for what is broken in the built pages: links, ids, pictures, what is fetched elsewhere."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ class HtmlPage(HTMLParser):
         named = {name: value or "" for name, value in attrs}
         if "id" in named:
             self.ids.append(named["id"])
-        fetched = tag == "link" and named.get("rel") not in ("canonical", "alternate", "next", "prev")
+        fetched = tag == "link" and named.get("rel") not in (
+            "canonical",
+            "alternate",
+            "next",
+            "prev",
+        )
         for name in ("href", "src"):
             if name in named and tag != "base":
                 self.links.append((named[name], fetched or (tag, name) in FETCHED))

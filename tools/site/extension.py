@@ -117,10 +117,9 @@ def _signature(found: re.Match[str]) -> str:
     return lines.strip()
 
 
-def mark_code(
-    app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
-) -> None:
+def mark_code(*args: Any) -> None:
     """Marks as code what stands indented between the paragraphs of a docstring."""
+    lines: list[str] = args[-1]
     lines[:] = reference.with_code(lines)
 
 

@@ -1,4 +1,4 @@
-"""What all languages share: the first page, which leads to the reader's language, and the search."""
+"""What all languages share: the first page, which leads to the reader's own, and the search."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ def _first_page(project: Project) -> str:
         for code in codes
     )
     page = (THEME / "first.html").read_text("utf-8")
-    for name, value in (("NAME", escape(words.NAME)), ("LINKS", links), ("CODES", json.dumps(codes))):
+    for name, value in (
+        ("NAME", escape(words.NAME)),
+        ("LINKS", links),
+        ("CODES", json.dumps(codes)),
+    ):
         page = page.replace(f"@{name}@", value)
     return page
 
@@ -77,7 +81,9 @@ def _index(site: Path) -> None:
         for path in site.rglob("*.html"):
             copy = Path(folder) / path.relative_to(site)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(SECTION.sub(r"<section>\2<\3 id=\"\1\"", path.read_text("utf-8")), "utf-8")
+            copy.write_text(
+                SECTION.sub(r"<section>\2<\3 id=\"\1\"", path.read_text("utf-8")), "utf-8"
+            )
         command = [sys.executable, "-m", "pagefind", "--site", folder]
         command += ["--output-path", str(site / "pagefind")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -14,7 +14,7 @@ from typing import Any
 class Quiet(SimpleHTTPRequestHandler):
     """Says nothing of each request."""
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: Any) -> None:
         """Called for each request."""
 
 

@@ -107,10 +107,9 @@ def _html(tree: Tree, name: str) -> dict[str, Any]:
 
 
 def _folders(tree: Tree) -> dict[str, tuple[str, str]]:
-    """For each page whose links are led: the language it is written in, and the folder of its file."""
+    """For each page whose links are led: the language of its file, and that file's folder."""
     found = {
-        page.name: (page.lang, tree.project.short(page.file.parent))
-        for page in tree.pages.values()
+        page.name: (page.lang, tree.project.short(page.file.parent)) for page in tree.pages.values()
     }
     readme = tree.pages["docs/README"]
     found[START] = found[readme.name]

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from tools.l10n import frame
 from tools.l10n.markdown import PARSER
+from tools.l10n.structure import headings, slugs
 from tools.lessons import notebook
 from tools.lessons.project import EXERCISES as EXERCISES_FOLDER
 from tools.lessons.project import read_text
-from tools.site import words
 from tools.site import tree as names
-from tools.l10n.structure import headings, slugs
+from tools.site import words
 from tools.site.tree import Tree
 from tools.site.words import Translate
 
