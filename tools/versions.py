@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -182,10 +183,13 @@ def main(argv: list[str] | None = None) -> int:
     except subprocess.CalledProcessError:
         print("The newest packages cannot be installed together, see above.", file=sys.stderr)
         return 1
-    outcomes = [
-        *try_lessons(python, [lesson for lesson in args.lessons if lesson != "none"]),
-        *try_rows(python, [row for row in args.rows if row != "none"]),
-    ]
+    outcomes = []
+    for outcome in chain(
+        try_lessons(python, [lesson for lesson in args.lessons if lesson != "none"]),
+        try_rows(python, [row for row in args.rows if row != "none"]),
+    ):
+        print(outcome.what, outcome.reason or "runs", flush=True)
+        outcomes.append(outcome)
     print(table(locked(), versions(python), outcomes))
     return 1 if any(outcome.reason for outcome in outcomes) else 0
 
