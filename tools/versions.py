@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from benchmarks import compatibility
 from tools import checkout
@@ -94,10 +95,11 @@ def make_environment(folder: Path) -> Path:
 def versions(python: Path) -> dict[str, str]:
     """The installed packages that are watched, with their versions."""
     code = (
-        "import json, sys; from importlib.metadata import distributions as all; "
-        "print(json.dumps({d.name.lower(): d.version for d in all()}))"
+        "import json; from importlib.metadata import distributions as all; "
+        "print(json.dumps({d.name: d.version for d in all()}))"
     )
-    found = json.loads(subprocess.check_output([python, "-c", code], text=True))
+    installed = json.loads(subprocess.check_output([python, "-c", code], text=True))
+    found = {canonicalize_name(name): version for name, version in installed.items()}
     return {name: found[name] for name in WATCHED if name in found}
 
 
