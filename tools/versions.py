@@ -99,7 +99,7 @@ def versions(python: Path) -> dict[str, str]:
         "print(json.dumps({d.name: d.version for d in all()}))"
     )
     installed = json.loads(subprocess.check_output([python, "-c", code], text=True))
-    found = {canonicalize_name(name): version for name, version in installed.items()}
+    found = {str(canonicalize_name(name)): version for name, version in installed.items()}
     return {name: found[name] for name in WATCHED if name in found}
 
 
