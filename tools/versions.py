@@ -17,11 +17,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from benchmarks import compatibility
 from tools import checkout
@@ -93,10 +95,11 @@ def make_environment(folder: Path) -> Path:
 def versions(python: Path) -> dict[str, str]:
     """The installed packages that are watched, with their versions."""
     code = (
-        "import json, sys; from importlib.metadata import distributions as all; "
-        "print(json.dumps({d.name.lower(): d.version for d in all()}))"
+        "import json; from importlib.metadata import distributions as all; "
+        "print(json.dumps({d.name: d.version for d in all()}))"
     )
-    found = json.loads(subprocess.check_output([python, "-c", code], text=True))
+    installed = json.loads(subprocess.check_output([python, "-c", code], text=True))
+    found = {str(canonicalize_name(name)): version for name, version in installed.items()}
     return {name: found[name] for name in WATCHED if name in found}
 
 
@@ -182,10 +185,13 @@ def main(argv: list[str] | None = None) -> int:
     except subprocess.CalledProcessError:
         print("The newest packages cannot be installed together, see above.", file=sys.stderr)
         return 1
-    outcomes = [
-        *try_lessons(python, [lesson for lesson in args.lessons if lesson != "none"]),
-        *try_rows(python, [row for row in args.rows if row != "none"]),
-    ]
+    outcomes = []
+    for outcome in chain(
+        try_lessons(python, [lesson for lesson in args.lessons if lesson != "none"]),
+        try_rows(python, [row for row in args.rows if row != "none"]),
+    ):
+        print(outcome.what, outcome.reason or "runs", flush=True)
+        outcomes.append(outcome)
     print(table(locked(), versions(python), outcomes))
     return 1 if any(outcome.reason for outcome in outcomes) else 0
 
