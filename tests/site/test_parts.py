@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
+from tools.l10n import structure
 from tools.lessons.project import LocalisationError, Project
 from tools.site import anchors, check, pictures, tree, words
 from tools.site.tree import Page, Place
@@ -99,7 +100,7 @@ def test_a_translation_with_another_heading_is_refused(tmp_path: Path) -> None:
 
 def test_headings_are_named_as_on_a_page_of_a_repository() -> None:
     texts = ["What's new?", "A `b` & c", "Same", "Same", "故障 与 恢复"]
-    assert anchors.slugs(texts) == ["whats-new", "a-b--c", "same", "same-1", "故障-与-恢复"]
+    assert structure.slugs(texts) == ["whats-new", "a-b--c", "same", "same-1", "故障-与-恢复"]
 
 
 def test_a_picture_becomes_a_file_without_the_systems_colours(tmp_path: Path) -> None:
