@@ -46,14 +46,14 @@ class Tree:
     """The pages of one language.
 
     Attributes:
-      owners: for each file of the repository that is a page, the language it is written in, and
-        its page's name.
+      owners: for each file of the repository that is a page, the language of the tree that it
+        stands for, and its page's name. An English document stands for the page of every tree.
     """
 
     project: Project
     lang: str
     pages: Mapping[str, Page]
-    owners: Mapping[str, tuple[str, str]]
+    owners: Mapping[str, tuple[str | None, str]]
 
     def lead(self, folder: str, lang: str, link: str) -> Place | str | None:
         """Where a link within the repository leads: a page, an address, or nowhere on the web.
@@ -70,7 +70,9 @@ class Tree:
         file = os.path.normpath(PurePosixPath(start, path.lstrip("/")))
         if file in self.owners:
             written, name = self.owners[file]
-            return Place(self.lang if written == lang else written, name, parts.fragment)
+            if written is None or written == lang:
+                written = self.lang
+            return Place(written, name, parts.fragment)
         if not self.project.repository:
             return None
         kind = "tree" if (self.project.root / file).is_dir() else "blob"
@@ -84,10 +86,11 @@ def languages(project: Project) -> list[str]:
 
 def tree(project: Project, lang: str) -> Tree:
     """The pages of a language; where a document is not translated, the English one."""
-    owners: dict[str, tuple[str, str]] = {}
+    owners: dict[str, tuple[str | None, str]] = {}
     for other in languages(project):
         for page in _pages(project, other):
-            owners.setdefault(project.short(page.file), (page.lang, page.name))
+            of_all = page.file == page.english and page.file.suffix == ".md"
+            owners.setdefault(project.short(page.file), (None if of_all else page.lang, page.name))
     return Tree(project, lang, {page.name: page for page in _pages(project, lang)}, owners)
 
 
