@@ -115,6 +115,28 @@ def test_a_function_of_the_reader_is_run_and_its_reports_are_the_result() -> Non
     )
 
 
+def fit_twice(context: WorkerContext) -> None:
+    """One epoch, and then two."""
+    import tensorflow as tf
+
+    from helpers.keras import ReportSteps
+
+    data = tf.data.Dataset.from_tensors((tf.ones([32, 4]), tf.ones([32, 1]))).repeat()
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    report = ReportSteps(context, global_batch=32)
+    for epochs in (1, 2):
+        model.fit(data, epochs=epochs, steps_per_epoch=10, verbose=0, callbacks=[report])
+
+
+def test_keras_tells_how_many_steps_it_will_make_also_in_a_second_fit() -> None:
+    state = PanelState(function=fit_twice, workers=1)
+    state.start()
+    result = state.wait(60)
+    state.close()
+    assert (result.total_steps, result.steps, result.global_batch) == (30, 30, 32)
+
+
 def test_a_function_decides_upon_the_rest_itself() -> None:
     for choice in ({"batch_size": 32}, {"strategy": "MirroredStrategy"}, {"epochs": 2}):
         with pytest.raises(ConfigError, match="workers, collective"):

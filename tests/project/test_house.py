@@ -185,7 +185,7 @@ def test_what_a_notebook_imports_first_costs_it_no_tensorflow() -> None:
 def test_the_notebooks_side_can_be_imported_without_tensorflow() -> None:
     inside = re.compile(
         r"helpers\.(data|estimator|in_process|keras|keras_3|migrate|model|timeline)\b|"
-        r"helpers\.worker\.(checkpoints|devices|hooks|input|server|tensorflow_patches|training)|"
+        r"helpers\.worker\.(checkpoints|devices|hooks|input|server|tensorflow_patches|training|variables)|"
         r"helpers\.engines\.ray\.(tasks|watch)"  # Ray is an extra
     )
     light = [name for name in modules() if not inside.match(name)]
