@@ -112,8 +112,9 @@ test-site:  ## every page of the site in a real Chromium
 	@EXTRAS=site VENV=.venv-site ./environment.sh
 	@.venv-site/bin/python -m pytest -m site $(if $(SITE_K),-k "$(SITE_K)")
 
-pictures: environment  ## every figure, experiment and panel, in five languages, light and dark
+pictures: environment  ## figures and stored pictures, in five languages, light and dark; the README's
 	@$(PY) -m tools.pictures
+	@$(PY) -m tools.screens
 
 lab: environment  ## open JupyterLab on the lessons of a language
 	@$(PY) -m jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks/$(IN) \

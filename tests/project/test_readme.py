@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import ROOT
 from tools.lessons.run import best_result
+from tools.screens import SHOTS
 
 LANGUAGES = ["ru", "zh", "ko", "es"]
 PAGES = sorted(
@@ -60,6 +61,14 @@ def test_each_language_has_a_readme_that_lists_its_lessons(language: str) -> Non
     text = (ROOT / "docs" / language / "README.md").read_text("utf-8")
     for path in sorted((ROOT / "notebooks" / language).glob("[0-9][0-9]_*.ipynb")):
         assert f"notebooks/{language}/{path.name}" in text
+
+
+def test_the_pictures_of_the_readme_are_those_that_are_taken() -> None:
+    shown = re.findall(
+        r"!\[[^\]]+\]\(docs/pictures/(\w+)\.png\)", (ROOT / "README.md").read_text("utf-8")
+    )
+    assert sorted(shown) == sorted(SHOTS)
+    assert {path.stem for path in (ROOT / "docs" / "pictures").iterdir()} == {*SHOTS}
 
 
 def test_the_commands_of_the_readme_are_targets_of_the_makefile() -> None:
