@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import matplotlib.image
 import pytest
@@ -160,18 +161,24 @@ def test_no_page_is_heavy(language: str, site: Path, address: str, browser: Any)
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_words_are_found_inside_of_sentences(language: str, address: str, browser: Any) -> None:
-    asked = WORDS[language].split()
+    asked, sections = WORDS[language].split(), set[str]()
     assert len(asked) == 10
     with looking(browser) as look:
         for word in asked:
             look.tab.goto(f"{address}/{language}/search.html?q={word}")
             first = look.tab.locator("#mwl-search .pagefind-ui__result").first
-            first.wait_for()
+            first.locator("mark").first.wait_for()
             marked = first.locator("mark").all_inner_texts()
             assert marked, word
             assert word[:3].lower() in "".join(marked).lower(), (word, marked)
             links = look.tab.locator("#mwl-search a").evaluate_all("all => all.map(a => a.href)")
             assert links and all(link.startswith(f"{address}/{language}/") for link in links), links
+            sections |= {link for link in links if "#" in link}
+        assert len(sections) > 10
+        for link in sorted(sections)[::7]:
+            look.tab.goto(link)
+            fragment = link.partition("#")[2]
+            assert look.tab.evaluate("id => !!document.getElementById(id)", unquote(fragment)), link
         assert look.problems == []
 
 

@@ -18,6 +18,7 @@ from tools.site.settings import THEME, html_lang
 from tools.site.tree import START, languages
 
 SECTION = re.compile(r'<section id="([^"]*)">(\s*(?:<span id="[^"]*"></span>)*)<(h[1-6])')
+HEADER_LINK = re.compile(r'<a class="headerlink"[^>]*>[^<]*</a>')
 UNUSED = (
     *("*.html", "searchtools.js", "language_data.js", "scripts/*.map", "scripts/fontawesome.*"),
     *("styles/*.map", "*.png"),
@@ -81,9 +82,8 @@ def _index(site: Path) -> None:
         for path in site.rglob("*.html"):
             copy = Path(folder) / path.relative_to(site)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(
-                SECTION.sub(r"<section>\2<\3 id=\"\1\"", path.read_text("utf-8")), "utf-8"
-            )
+            text = HEADER_LINK.sub("", path.read_text("utf-8"))
+            copy.write_text(SECTION.sub(r'<section>\2<\3 id="\1"', text), "utf-8")
         command = [sys.executable, "-m", "pagefind", "--site", folder]
         command += ["--output-path", str(site / "pagefind")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

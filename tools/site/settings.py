@@ -81,6 +81,7 @@ def _html(tree: Tree, name: str) -> dict[str, Any]:
         "html_static_path": [str(THEME / "static")],
         "html_css_files": ["site.css"],
         "html_js_files": [("site.js", {"defer": "defer"})],
+        "html_sidebars": {"**": ["sidebar-nav-bs.html"]},
         "html_copy_source": False,
         "html_show_sourcelink": False,
         "html_show_sphinx": False,
