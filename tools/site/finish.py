@@ -30,7 +30,7 @@ def write(project: Project, site: Path) -> None:
     """Finishes a site whose trees are there."""
     (site / "index.html").write_text(_first_page(project), "utf-8")
     if project.site:
-        (site / "sitemap.xml").write_text(_sitemap(project, site), "utf-8")
+        (site / "sitemap.xml").write_text(sitemap(project, site), "utf-8")
     _drop_unused(site)
     _index(site)
 
@@ -53,7 +53,8 @@ def _first_page(project: Project) -> str:
     return page
 
 
-def _sitemap(project: Project, site: Path) -> str:
+def sitemap(project: Project, site: Path) -> str:
+    """Every page of a site that has an address, for search engines."""
     addresses = (
         f"{project.site}/{path.relative_to(site).as_posix()}"
         for lang in languages(project)

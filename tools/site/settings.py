@@ -99,7 +99,6 @@ def _html(tree: Tree, name: str) -> dict[str, Any]:
             "secondary_sidebar_items": ["page-toc"],
             "header_links_before_dropdown": 5,
             "show_toc_level": 2,
-            "navigation_depth": 2,  # what unfolds has, in the theme, a button without a name
             "navigation_with_keys": False,
             "pygments_light_style": "a11y-high-contrast-light",
             "pygments_dark_style": "a11y-high-contrast-dark",
