@@ -18,6 +18,7 @@ from tools.site.settings import THEME, html_lang
 from tools.site.tree import START, languages
 
 SECTION = re.compile(r'<section id="([^"]*)">(\s*(?:<span id="[^"]*"></span>)*)<(h[1-6])')
+HEADER_LINK = re.compile(r'<a class="headerlink"[^>]*>[^<]*</a>')
 UNUSED = (
     *("*.html", "searchtools.js", "language_data.js", "scripts/*.map", "scripts/fontawesome.*"),
     *("styles/*.map", "*.png"),
@@ -29,7 +30,7 @@ def write(project: Project, site: Path) -> None:
     """Finishes a site whose trees are there."""
     (site / "index.html").write_text(_first_page(project), "utf-8")
     if project.site:
-        (site / "sitemap.xml").write_text(_sitemap(project, site), "utf-8")
+        (site / "sitemap.xml").write_text(sitemap(project, site), "utf-8")
     _drop_unused(site)
     _index(site)
 
@@ -52,7 +53,8 @@ def _first_page(project: Project) -> str:
     return page
 
 
-def _sitemap(project: Project, site: Path) -> str:
+def sitemap(project: Project, site: Path) -> str:
+    """Every page of a site that has an address, for search engines."""
     addresses = (
         f"{project.site}/{path.relative_to(site).as_posix()}"
         for lang in languages(project)
@@ -81,9 +83,8 @@ def _index(site: Path) -> None:
         for path in site.rglob("*.html"):
             copy = Path(folder) / path.relative_to(site)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(
-                SECTION.sub(r"<section>\2<\3 id=\"\1\"", path.read_text("utf-8")), "utf-8"
-            )
+            text = HEADER_LINK.sub("", path.read_text("utf-8"))
+            copy.write_text(SECTION.sub(r'<section>\2<\3 id="\1"', text), "utf-8")
         command = [sys.executable, "-m", "pagefind", "--site", folder]
         command += ["--output-path", str(site / "pagefind")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -81,6 +81,7 @@ def _html(tree: Tree, name: str) -> dict[str, Any]:
         "html_static_path": [str(THEME / "static")],
         "html_css_files": ["site.css"],
         "html_js_files": [("site.js", {"defer": "defer"})],
+        "html_sidebars": {"**": ["sidebar-nav-bs.html"]},
         "html_copy_source": False,
         "html_show_sourcelink": False,
         "html_show_sphinx": False,
@@ -98,7 +99,6 @@ def _html(tree: Tree, name: str) -> dict[str, Any]:
             "secondary_sidebar_items": ["page-toc"],
             "header_links_before_dropdown": 5,
             "show_toc_level": 2,
-            "navigation_depth": 2,  # what unfolds has, in the theme, a button without a name
             "navigation_with_keys": False,
             "pygments_light_style": "a11y-high-contrast-light",
             "pygments_dark_style": "a11y-high-contrast-dark",

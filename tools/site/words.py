@@ -43,10 +43,8 @@ ABOUT_LESSONS = gettext_noop(
 OF_THE_THEME = (
     gettext_noop("Back to top"),
     gettext_noop("Breadcrumb"),
-    gettext_noop("Collapse Sidebar"),
     gettext_noop("Color mode"),
     gettext_noop("Dark"),
-    gettext_noop("Expand Sidebar"),
     gettext_noop("Home"),
     gettext_noop("Light"),
     gettext_noop("Navbar"),
