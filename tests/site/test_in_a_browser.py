@@ -118,8 +118,8 @@ def test_without_an_address_nothing_speaks_of_one(site: Path) -> None:
 
 
 def test_where_there_are_addresses_the_pages_name_them(tmp_path: Path) -> None:
-    address, repository = "https://example.org/course", "https://example.org/us/course"
-    project = replace(Project.load(ROOT), site=address, repository=repository)
+    address, repository = "https://us.github.io/course", "https://github.com/Us/course"
+    project = replace(Project.load(ROOT), repository=repository)
     assert build(project, "en", tmp_path / "site") == 0
     page = (tmp_path / "site" / "en" / "docs" / "README.html").read_text("utf-8")
     assert f'<link rel="canonical" href="{address}/en/docs/README.html"' in page
