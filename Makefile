@@ -7,6 +7,7 @@ export IN WORKERS VENV
 
 PY := $(VENV)/bin/python
 DIST ?= worksteal
+JOBS ?= 2
 QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub and not soak and not release and not systems and not site
 .PHONY: run test quick pictures catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-soak test-systems test-image test-hub test-release test-site site serve lab app lint environment \
 	update-lock offline extract update build check
@@ -23,7 +24,7 @@ grade: environment  ## mark a folder of submissions: make grade IN=es FROM=submi
 	@$(PY) -m tools.teaching.course grade --language $(IN) "$(FROM)"
 
 test: environment lint catalogues  ## everything that must hold, but for what needs a browser
-	@$(PY) -m pytest -n 2 --dist $(DIST) -m "$(QUICK)" --durations=30
+	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) -m "$(QUICK)" --durations=30
 
 # What starts no worker and imports no TensorFlow.
 UNITS := tests/charts tests/messages/test_events.py tests/messages/test_failures.py tests/results \

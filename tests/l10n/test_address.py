@@ -71,11 +71,12 @@ def test_an_address_is_right_everywhere_and_leaves_no_trace(course: Path) -> Non
     for domain in PROJECT.exercises:
         solution = Project(course).solution(domain)
         assert solution and f"git+{published.ADDRESS}@" in solution.read_text("utf-8")
-    line = (course / "README.md").read_text("utf-8").split("\n\n")[1]
-    check_badges(line, "notebooks/en")
+    for lang in ["en", *PROJECT.languages]:
+        readme = Project(course).document("docs/README", lang)
+        check_badges(readme.read_text("utf-8").split("\n\n")[1], f"notebooks/{lang}")
     cited = yaml.safe_load((course / "CITATION.cff").read_text("utf-8"))
     assert cited["repository-code"] == published.ADDRESS
     told = [path for path, text in contents(course).items() if published.NAME.encode() in text]
-    assert len(told) == 5 * len(PROJECT.notebooks) + len(PROJECT.exercises) + 2
+    assert len(told) == 5 * len(PROJECT.notebooks) + len(PROJECT.exercises) + 5 + 1
     published.give_address(course, "")
     assert contents(course) == before

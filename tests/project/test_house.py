@@ -243,7 +243,7 @@ def test_what_there_should_be_one_of_there_is_one_of() -> None:
 def test_contributing_draws_the_floors_that_lint_holds() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
     floors = [re.findall(r"\w+", floor) for floor in settings["contracts"][0]["layers"]]
-    drawing = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("on\none floor")[2]
+    drawing = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("on one floor")[2]
     lines = [line for line in drawing.splitlines() if line.startswith("    ")]
     assert len(lines) == len(floors) <= 15
     for line, floor in zip(lines, floors, strict=True):

@@ -52,10 +52,15 @@ def on_page(text: str, project: Project, lang: str, _: Translate) -> str:
 
     Put on again, they replace those that are there.
     """
-    blocks = [block for block in text.split("\n\n") if not block.endswith(MARK)]
+    blocks = without(text).split("\n\n")
     if badges := of_course(project, lang, _):
         blocks.insert(1, f"{badges} {MARK}")
     return "\n\n".join(blocks)
+
+
+def without(text: str) -> str:
+    """A page without its line of badges, if it has one."""
+    return "\n\n".join(block for block in text.split("\n\n") if not block.endswith(MARK))
 
 
 def place(project: Project, result: Json) -> None:

@@ -10,17 +10,19 @@ from functools import partial
 from os.path import normpath, relpath
 from urllib.parse import urlsplit
 
-from tools.l10n import catalogue, markdown, structure
-from tools.lessons.project import SOURCE, Project, read_text
+from tools.l10n import badges, catalogue, markdown, structure
+from tools.l10n.build import page as badged
+from tools.lessons.project import DOCUMENTS, SOURCE, Project, read_text
 
 LINK = re.compile(r"(?<=\]\()[^)\s]+")
+README = f"{DOCUMENTS}/README"  # the page that has badges
 # A cell of the README's table that leads to a page in one language is in that language already.
 NAMED = re.compile(r"\[[^\]]+\]\([^)\s]*(?:\.ipynb|README\.md)\)")
 
 
 def messages(project: Project, domain: str) -> Iterator[markdown.Message]:
     """What is to be translated of a document."""
-    for part in markdown.split(read_text(project.document(domain))):
+    for part in markdown.split(badges.without(read_text(project.document(domain)))):
         if not NAMED.fullmatch(part.text):
             yield part
 
@@ -48,7 +50,8 @@ def build(
             kept.append(("", catalogue.why_not(message), text))
         return LINK.sub(partial(_moved, project, domain, lang, lang), text)
 
-    return markdown.translate(source, look)
+    text = markdown.translate(badges.without(source), look)
+    return badged(project, text, lang) if domain == README else text
 
 
 def dead_ends(project: Project, domain: str, lang: str) -> Iterator[tuple[str, str]]:
