@@ -10,7 +10,8 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.l10n_project import cell_of, make_project, run, text_cell, translate
-from tools.l10n import frame, words
+from tools.l10n import course_map, frame, words
+from tools.l10n.document_checks import map_problems
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
 from tools.lessons.project import LocalisationError, Project
@@ -65,7 +66,9 @@ def test_each_lesson_begins_with_its_head_and_ends_with_its_foot(domain: str, la
     assert all(f"[{title}]({address})" in foot for _, title, address in COURSE[domain].references)
 
 
-def test_titles_and_words_are_those_of_the_language(tmp_path: Path) -> None:
+@pytest.fixture
+def two_lessons(tmp_path: Path) -> Project:
+    """A course of two lessons and a glossary, built in English and in Russian."""
     cells = [text_cell("title", "# First\n"), text_cell("head", "", "head")]
     project = make_project(tmp_path, *cells, text_cell("foot", "", "foot"))
     second = project.notebook("01_first").read_text("utf-8").replace("# First", "# Second")
@@ -83,6 +86,11 @@ def test_titles_and_words_are_those_of_the_language(tmp_path: Path) -> None:
     translate(project, "ru", {frame.NEXT: "**Дальше:** {lesson}"}, domain="helpers")
     translate(project, "ru", {"Second": "Второй"}, domain="02_second")
     run(project, "build")
+    return project
+
+
+def test_titles_and_words_are_those_of_the_language(two_lessons: Project) -> None:
+    project = two_lessons
     foot = notebook.source(cell_of(project, "ru", "foot"))
     assert "**Дальше:** [Второй](02_second.ipynb)" in foot
     assert "- [A guide](https://example.org/guide) (guide)" in foot
@@ -90,6 +98,15 @@ def test_titles_and_words_are_those_of_the_language(tmp_path: Path) -> None:
     assert frame.BEGINNERS in head
     assert "2 min" in head
     assert "[Glossary](glossary.ipynb)" in head
+
+
+def test_the_map_is_drawn_in_each_language_and_kept_fresh(two_lessons: Project) -> None:
+    for lang, second in ("en", "Second"), ("ru", "Второй"):
+        path = course_map.path_of(two_lessons, lang)
+        assert f">{second}</text>" in path.read_text("utf-8")
+        assert not list(map_problems(two_lessons, lang))
+    path.write_text(path.read_text("utf-8").replace("Второй", "Третий"), "utf-8")
+    assert "the map is not what a build draws" in str(*map_problems(two_lessons, "ru"))
 
 
 def test_new_words_lead_to_their_definitions() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 
@@ -26,9 +27,12 @@ def test_no_tool_is_asked_for_what_only_gnu_can(name: str) -> None:
 
 @pytest.mark.parametrize(("features", "option"), [("output-sync", "--output-sync"), ("jobs", "")])
 def test_jobs_take_turns_to_print_where_make_can_do_that(features: str, option: str) -> None:
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    alone.pop("MFLAGS", None)
     done = subprocess.run(
         ["make", "--eval", 'tell: ; @echo "$(SYNC)"', "tell", f".FEATURES={features}"],
         cwd=ROOT,
+        env=alone,
         capture_output=True,
         text=True,
         check=True,

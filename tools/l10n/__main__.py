@@ -17,7 +17,7 @@ from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tools.l10n import build, catalogue, checks, documents, extract, update
+from tools.l10n import build, catalogue, checks, course_map, documents, extract, update
 from tools.lessons import execute
 from tools.lessons.project import SOURCE, LocalisationError, Project
 
@@ -74,6 +74,8 @@ def run_build(project: Project, args: argparse.Namespace) -> int:
             except LocalisationError as error:
                 print(error, file=sys.stderr)
                 failures += 1
+        if picture := course_map.drawn(project, lang):
+            update.write(course_map.path_of(project, lang), picture)
         for domain in (d for d in project.documents if fnmatch(d, args.only)):
             if lang != SOURCE:
                 _build_document(project, domain, lang)

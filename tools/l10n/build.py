@@ -152,8 +152,7 @@ def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None
     framed = domain in frame.course(project)
 
     def link(other: str) -> str:
-        title = _title(project, other, lang)
-        return f"[{title}]({other}.ipynb)"
+        return f"[{title(project, other, lang)}]({other}.ipynb)"
 
     for cell in (cell for cell in written if cell["cell_type"] == "markdown"):
         tags = notebook.tags(cell)
@@ -195,7 +194,7 @@ def _labels(project: Project, lang: str) -> Callable[[str], str]:
     return lambda text: _translated(messages, text)
 
 
-def _title(project: Project, domain: str, lang: str) -> str:
+def title(project: Project, domain: str, lang: str) -> str:
     """The heading of a notebook, in a language."""
     first = next(notebook.prose(notebook.parse(exercises.english(project, domain), domain)))
     heading = notebook.source(first).splitlines()[0].lstrip("# ")

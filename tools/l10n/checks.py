@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tools.l10n import catalogue_checks, extract
-from tools.l10n.document_checks import document_problems
+from tools.l10n.document_checks import document_problems, map_problems
 from tools.l10n.lesson_checks import lesson_problems, page_problems
 from tools.l10n.report import Finding
 from tools.lessons.project import SOURCE, Project
@@ -19,6 +19,7 @@ def check(project: Project, langs: Iterable[str]) -> Iterator[Finding]:
             yield from lesson_problems(project, domain, lang)
         for domain in project.documents:
             yield from document_problems(project, domain, lang)
+        yield from map_problems(project, lang)
         if lang == SOURCE:
             yield from page_problems(project)
             continue

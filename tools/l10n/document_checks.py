@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.l10n import catalogue, documents
+from tools.l10n import catalogue, course_map, documents
 from tools.l10n.lesson_checks import compare
 from tools.l10n.report import Finding
-from tools.lessons.project import SOURCE, Project
+from tools.lessons.project import SOURCE, Project, read_text
 
 
 def document_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
@@ -25,6 +25,14 @@ def document_problems(project: Project, domain: str, lang: str) -> Iterator[Find
         name = project.short(path if lang == SOURCE else project.catalogue(domain, lang))
         for link, why in documents.dead_ends(project, domain, lang):
             yield Finding(name, f"the link {link} leads nowhere: {why}", "Mend it.")
+
+
+def map_problems(project: Project, lang: str) -> Iterator[Finding]:
+    """Whether the map of the course is what a build draws."""
+    path, text = course_map.path_of(project, lang), course_map.drawn(project, lang)
+    if text and not (path.exists() and read_text(path) == text):
+        todo = f"Run: python -m tools.l10n build --langs {lang}"
+        yield Finding(project.short(path), "the map is not what a build draws", todo)
 
 
 def _structure_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
