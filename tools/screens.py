@@ -1,9 +1,9 @@
 """Takes the README's pictures, in JupyterLab in a real Chromium: `docs/pictures`.
 
-    python -m tools.screens [panel laboratory lesson]
+    python -m tools.screens [panel laboratory lesson] [--langs en ru]
 
-The panel at work, the laboratory after a freeze, and lesson 1 in three scripts. What they show was
-just trained; so they differ from one time to the next.
+The panel at work and the laboratory after a freeze, in each language; and lesson 1 in three
+scripts. What they show was just trained; so they differ from one time to the next.
 """
 
 from __future__ import annotations
@@ -18,39 +18,43 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import browser as b
+from tools.lessons.project import SOURCE, Project
 
 ROOT = Path(__file__).resolve().parents[1]
-PICTURES = ROOT / "docs" / "pictures"
 LESSON = "01_train_on_two_workers.ipynb"
+DOCUMENTS, LANGUAGES = ROOT / "docs", [SOURCE, *Project.load(ROOT).languages]
 SCRIPTS = ("ru", "zh", "ko")
 EDGE = 12  # pixels around a panel
 SECONDS = 180
 CELL = """
+from helpers import begin
 from helpers.panel import Panel
+begin(lang="{lang}")
 panel = Panel({choices})
 panel
 """
 
 
-def panel(browser: Any, path: Path) -> None:
+def panel(browser: Any, lang: str, path: Path) -> None:
     """Two workers in the midst of their second epoch."""
-    with _panel(browser, 'collective="RING", epochs=2') as tab:
+    with _panel(browser, lang, 'collective="RING", epochs=2') as tab:
         tab.locator(".mwl-run").click()
         b.soon(lambda: _step(tab) > 600, "a step of the second epoch", SECONDS)
         _shot(tab.locator(".mwl-panel"), path)
 
 
-def laboratory(browser: Any, path: Path) -> None:
+def laboratory(browser: Any, lang: str, path: Path) -> None:
     """A worker that stood still, and the story of it."""
-    with _panel(browser, 'laboratory=True, collective="RING", scenario="a worker freezes"') as tab:
+    choices = 'laboratory=True, collective="RING", scenario="a worker freezes"'
+    with _panel(browser, lang, choices) as tab:
         tab.locator(".mwl-run").click()
-        story = tab.locator(".mwl-story li")
-        b.soon(lambda: "next step" in " ".join(story.all_inner_texts()), "the story", SECONDS)
-        tab.wait_for_timeout(1500)
+        b.soon(lambda: tab.locator(".mwl-story li").count() > 0, "a story", SECONDS)
+        b.soon(lambda: tab.locator(".mwl-run").is_enabled(), "the end of it", SECONDS)
+        tab.wait_for_timeout(500)
         _shot(tab.locator(".mwl-laboratory"), path)
 
 
-def lesson(browser: Any, path: Path) -> None:
+def lesson(browser: Any, path: Path) -> None:  # one for all languages
     """The first figure of lesson 1 in three scripts, side by side, as it is stored."""
     shots = []
     for lang in SCRIPTS:
@@ -75,11 +79,11 @@ def lesson(browser: Any, path: Path) -> None:
         tab.locator("div").screenshot(path=path)
 
 
-SHOTS: Mapping[str, Callable[[Any, Path], None]] = {
+IN_EACH_LANGUAGE: Mapping[str, Callable[[Any, str, Path], None]] = {
     "panel": panel,
     "laboratory": laboratory,
-    "lesson": lesson,
 }
+SHOTS = (*IN_EACH_LANGUAGE, "lesson")
 
 
 def _step(tab: Any) -> int:
@@ -89,10 +93,10 @@ def _step(tab: Any) -> int:
 
 
 @contextmanager
-def _panel(browser: Any, choices: str) -> Iterator[Any]:
+def _panel(browser: Any, lang: str, choices: str) -> Iterator[Any]:
     """A page with a panel whose Run button can be pressed."""
     with tempfile.TemporaryDirectory() as place:
-        b.write_notebook(Path(place) / "panel.ipynb", CELL.format(choices=choices))
+        b.write_notebook(Path(place) / "panel.ipynb", CELL.format(lang=lang, choices=choices))
         with b.jupyterlab(Path(place)) as lab, b.page(browser, []) as tab:
             b.open_and_run(tab, lab, "panel.ipynb")
             b.soon(lambda: tab.locator(".mwl-run").is_enabled(), "an enabled Run button")
@@ -110,13 +114,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.screens", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*SHOTS, []], help="which; all by default")
+    parser.add_argument("--langs", nargs="+", default=LANGUAGES, choices=LANGUAGES)
     args = parser.parse_args(argv)
-    PICTURES.mkdir(parents=True, exist_ok=True)
+    names = args.names or SHOTS
     with b.running_chromium() as browser:
-        for name in args.names or SHOTS:
-            SHOTS[name](browser, PICTURES / f"{name}.png")
-            print(PICTURES / f"{name}.png")
+        for lang in args.langs:
+            for name in (name for name in names if name in IN_EACH_LANGUAGE):
+                IN_EACH_LANGUAGE[name](browser, lang, _path(name, lang))
+        if "lesson" in names:
+            lesson(browser, _path("lesson"))
     return 0
+
+
+def _path(name: str, lang: str = SOURCE) -> Path:
+    """Where a picture is stored."""
+    path = DOCUMENTS / ("" if lang == SOURCE else lang) / "pictures" / f"{name}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    print(path)
+    return path
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ import nbformat
 import pytest
 
 from tests.support import ROOT
+from tools.lessons.project import SOURCE
 from tools.lessons.run import best_result
-from tools.screens import SHOTS
+from tools.screens import IN_EACH_LANGUAGE, SHOTS
 
 LANGUAGES = ["ru", "zh", "ko", "es"]
 PAGES = sorted(
@@ -64,11 +65,19 @@ def test_each_language_has_a_readme_that_lists_its_lessons(language: str) -> Non
 
 
 def test_the_pictures_of_the_readme_are_those_that_are_taken() -> None:
-    shown = re.findall(
-        r"!\[[^\]]+\]\(docs/pictures/(\w+)\.png\)", (ROOT / "README.md").read_text("utf-8")
-    )
-    assert sorted(shown) == sorted(SHOTS)
-    assert {path.stem for path in (ROOT / "docs" / "pictures").iterdir()} == {*SHOTS}
+    picture = re.compile(r"!\[[^\]]+\]\((?P<folder>[\w./]*)pictures/(?P<name>\w+)\.png\)")
+    expected = {(SOURCE, name) for name in SHOTS}
+    expected |= {(lang, name) for lang in LANGUAGES for name in IN_EACH_LANGUAGE}
+    there = {(path.parts[-3], path.stem) for path in (ROOT / "docs").glob("*/pictures/*.png")}
+    there |= {(SOURCE, path.stem) for path in (ROOT / "docs" / "pictures").iterdir()}
+    assert there == expected
+    shown = set()
+    for lang in (SOURCE, *LANGUAGES):
+        path = ROOT / "README.md" if lang == SOURCE else ROOT / "docs" / lang / "README.md"
+        for found in picture.finditer(path.read_text("utf-8")):
+            own = lang if found["folder"] == "" else SOURCE
+            shown.add((own, found["name"]))
+    assert shown == expected
 
 
 def test_the_commands_of_the_readme_are_targets_of_the_makefile() -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from os.path import normpath, relpath
 from urllib.parse import urlsplit
 
-from tools.l10n import badges, catalogue, course_map, markdown, structure
+from tools.l10n import badges, catalogue, markdown, structure
 from tools.l10n.build import page as badged
 from tools.lessons.project import DOCUMENTS, SOURCE, Project, read_text
 
@@ -97,13 +97,14 @@ def _moved(
 
 
 def in_language(project: Project, path: str, lang: str) -> str:
-    """The path of a document, a notebook or the map in a language; any other path as it is.
+    """The path of a document, notebook or picture in a language; as it is, where there is none.
 
     Args:
       path: that of the English one, from the root of the repository.
     """
-    if path == project.short(course_map.path_of(project, SOURCE)):
-        return project.short(course_map.path_of(project, lang))
+    picture = re.sub(rf"^{DOCUMENTS}/(?=.*\.(png|svg)$)", f"{DOCUMENTS}/{lang}/", path)
+    if (project.root / picture).exists():
+        return picture
     for domain in project.documents:
         if path == project.short(project.document(domain)):
             return project.short(project.document(domain, lang))

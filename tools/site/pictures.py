@@ -1,4 +1,4 @@
-"""The pictures of notebooks as files: a page shows them in the colours of its own theme.
+"""The pictures of notebooks and documents as files: a page shows them in its own theme's colours.
 
 Stored, a picture is an image with a `data:` address, whose style follows the reader's system; on a
 page that is dark while the system is not, that is the wrong one. Here the style is taken away, and
@@ -8,16 +8,20 @@ the page's style sheet turns the pictures' colours.
 from __future__ import annotations
 
 import base64
+import os
 import re
 from hashlib import sha256
 from html import escape, unescape
 from pathlib import Path
+
+from tools.lessons.project import read_text
 
 IMAGE = re.compile(
     r'<img alt="(?P<alt>[^"]*)" src="data:image/(?P<kind>svg\+xml|png|jpeg);base64,(?P<data>[^"]+)"'
     r"\s*/?>"
 )
 OF_THE_SYSTEM = re.compile(r"<style>@media \(prefers-color-scheme: dark\).*?</style>", re.DOTALL)
+IN_MARKDOWN = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^):\s]+)\)")
 SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)(pt)?" height="([\d.]+)(?:pt)?"', re.DOTALL)
 PIXELS_PER_POINT = 4 / 3
 FOLDER = "pictures"
@@ -61,3 +65,19 @@ def _size(svg: str) -> str:
     scale = PIXELS_PER_POINT if size[2] else 1
     width, height = (round(float(size[k]) * scale) for k in (1, 3))
     return f' width="{width}" height="{height}"'
+
+
+def from_root(document: Path, root: Path) -> str:
+    """The text of a document; the addresses of its pictures start at the root of the repository."""
+    folder = document.parent
+
+    def moved(found: re.Match[str]) -> str:
+        path = os.path.normpath(folder / found["path"])
+        return f"![{found['alt']}](/{Path(path).relative_to(root).as_posix()})"
+
+    return IN_MARKDOWN.sub(moved, read_text(document))
+
+
+def names(text: str) -> list[str]:
+    """The pictures of a text whose addresses start at the root."""
+    return [found["path"].removeprefix("/") for found in IN_MARKDOWN.finditer(text)]

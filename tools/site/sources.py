@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
-from tools.lessons.project import read_text
 from tools.site import pictures, reference, written
 from tools.site.anchors import anchors
 from tools.site.tree import Page, Tree
 
 FOR_PROGRAMS = "application/"  # widgets, and results as data: what is beside them is for readers
-PICTURE = re.compile(r"!\[[^\]]*\]\(([^):\s]+)\)")
 
 Ids = dict[str, list[list[str]]]
 """For each page, the ids of its headings."""
@@ -33,8 +30,7 @@ def write(tree: Tree, folder: Path, site: Path) -> Ids:
         if page.file.suffix == ".ipynb":
             path.write_text(_notebook(page, site), "utf-8")
         else:
-            path.write_text(read_text(page.file), "utf-8")
-            _copy_pictures(page.file, path.parent)
+            path.write_text(_document(page, tree, folder), "utf-8")
         ids[page.name] = anchors(page)
     for name, text, own in written.pages(tree):
         path = folder / f"{name}.md"
@@ -63,6 +59,12 @@ def _for_readers(data: Json, site: Path, up: str) -> None:
         data["text/html"] = pictures.as_files("".join(data["text/html"]), site, up)
 
 
-def _copy_pictures(document: Path, folder: Path) -> None:
-    for name in PICTURE.findall(read_text(document)):
-        shutil.copy(document.parent / name, folder / name)
+def _document(page: Page, tree: Tree, folder: Path) -> str:
+    """A document's text. Its pictures are copied to where they are in the repository."""
+    root = tree.project.root
+    text = pictures.from_root(page.file, root)
+    for name in pictures.names(text):
+        copy = folder / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / name, copy)
+    return text

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tools.l10n import frame
+from tools.l10n import course_map, frame
 from tools.l10n.markdown import PARSER
 from tools.l10n.structure import headings, slugs
 from tools.lessons import notebook
 from tools.lessons.project import EXERCISES as EXERCISES_FOLDER
 from tools.lessons.project import read_text
+from tools.site import pictures, words
 from tools.site import tree as names
-from tools.site import words
 from tools.site.tree import Tree
 from tools.site.words import Translate
 
@@ -56,7 +56,7 @@ def title(tree: Tree, name: str) -> str:
 def _start(tree: Tree, _: Translate) -> Written:
     """README's introduction, the lessons, and those of its chapters that a reader needs."""
     readme = tree.pages["docs/README"]
-    chapters = _chapters(read_text(readme.file))
+    chapters = _chapters(pictures.from_root(readme.file, tree.project.root))
     # Found by their English headings; there are as many in each language.
     keys = slugs([headings(chapter[0])[0] for chapter in _chapters(read_text(readme.english))])
     found = dict(zip(keys, chapters, strict=True))
@@ -94,7 +94,7 @@ def _blocks(source: str) -> Iterator[tuple[str, str]]:
 
 def _lessons(tree: Tree, _: Translate) -> Written:
     """Every lesson with what its reader will do, as its first cell says."""
-    parts, ids = [_(words.ABOUT_LESSONS)], []
+    parts, ids = [_(words.ABOUT_LESSONS), _map(tree)], []
     course = frame.course(tree.project)
     for number, (name, lesson) in enumerate(course.items(), 1):
         first = next(notebook.prose(notebook.read(tree.pages[name].file)))
@@ -109,6 +109,12 @@ def _lessons(tree: Tree, _: Translate) -> Written:
         ids.append([name])
     page = _page(names.LESSONS, _(words.LESSONS), [*parts, _toctree(course)])
     return page._replace(ids=[*page.ids, *ids])
+
+
+def _map(tree: Tree) -> str:
+    """README's picture of the course."""
+    text = pictures.from_root(tree.pages["docs/README"].file, tree.project.root)
+    return next(block for _tag, block in _blocks(text) if f"/{course_map.NAME})" in block)
 
 
 def _page(name: str, heading: str, parts: list[str]) -> Written:
