@@ -90,6 +90,15 @@ def test_a_page_of_docs_leads_up_one_folder_more(project: Project) -> None:
     assert "[начало](README.md) и [урок](../../notebooks/ru)" in text
 
 
+def test_a_picture_is_shown_in_the_language_where_it_was_taken_in_it(project: Project) -> None:
+    shown = "docs/pictures/panel.png"
+    assert documents.in_language(project, shown, "ru") == shown
+    own = project.root / "docs" / "ru" / "pictures" / "panel.png"
+    own.parent.mkdir()
+    own.write_bytes(b"")
+    assert documents.in_language(project, shown, "ru") == "docs/ru/pictures/panel.png"
+
+
 def test_a_translated_lesson_leads_to_the_page_in_its_language(project: Project) -> None:
     assert "(../../docs/ru/FAULTS.md)" in project.notebook(LESSON, "ru").read_text("utf-8")
 

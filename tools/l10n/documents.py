@@ -103,7 +103,7 @@ def in_language(project: Project, path: str, lang: str) -> str:
       path: that of the English one, from the root of the repository.
     """
     picture = re.sub(rf"^{DOCUMENTS}/(?=.*\.(png|svg)$)", f"{DOCUMENTS}/{lang}/", path)
-    if (project.root / picture).exists():
+    if picture != path and (project.root / picture).exists():
         return picture
     for domain in project.documents:
         if path == project.short(project.document(domain)):
