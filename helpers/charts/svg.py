@@ -30,6 +30,9 @@ class Drawing(NamedTuple):
     body: str
     label: str
 
+    def __repr__(self) -> str:
+        return f"Drawing({self.label})"
+
     def svg(self) -> str:
         """An `<svg>` for a page, that shrinks with it."""
         return (

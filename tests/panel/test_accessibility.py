@@ -53,6 +53,9 @@ def check(tab: Any, within: str) -> None:
     for theme, light in THEMES.items():
         tab.evaluate(CHANGE, theme)
         tab.locator(f'body[data-jp-theme-light="{light}"]').wait_for(state="attached")
+        # JupyterLab removes its splash 200 ms after each theme: a second theme before that, and it
+        # removes it twice.
+        tab.locator("#jupyterlab-splash").wait_for(state="detached")
         found += [f"{theme}: {fault}" for fault in faults(tab, within)]
     assert not found, "\n".join(found)
 
