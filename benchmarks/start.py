@@ -26,7 +26,7 @@ from helpers.cluster.fork_client import can_fork
 from helpers.deferred import input_fn, model_fn
 from helpers.messages.events import Event
 
-KILL_AT, STEPS = 150, 300
+STEPS = 300
 
 
 class Measured(NamedTuple):
@@ -37,15 +37,15 @@ class Measured(NamedTuple):
     memory: int
 
 
-def measure(workers: int) -> Measured:
-    """Trains, kills a worker at a step, and trains on."""
+def measure(workers: int, steps: int) -> Measured:
+    """Trains, kills a worker half way, and trains on."""
     with LocalCluster(workers, collective="RING") as cluster:
-        watch = _Watch(cluster)
+        watch = _Watch(cluster, steps // 2)
         result = cluster.train(
             model_fn,
             input_fn,
-            steps=STEPS,
-            save_checkpoints_steps=50,
+            steps=steps,
+            save_checkpoints_steps=steps // 6,
             evaluate=None,
             progress=False,
             on_event=watch,
@@ -58,8 +58,8 @@ def measure(workers: int) -> Measured:
 class _Watch:
     """Does the harm, and notes what came of it."""
 
-    def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: LocalCluster, kill_at: int) -> None:
+        self._cluster, self._kill_at = cluster, kill_at
         self.memory = 0
         self.lost_at = self.stepped_at = 0.0
 
@@ -68,7 +68,7 @@ class _Watch:
             self.lost_at = event["time"]
         if event["event"] != "step":
             return
-        if not self.memory and event["step"] >= KILL_AT:
+        if not self.memory and event["step"] >= self._kill_at:
             self.memory = sum(one.memory_full_info().pss for one in self._processes())
             self._cluster.processes[1].signal(signal.SIGKILL)
         if self.lost_at and not self.stepped_at:
@@ -85,13 +85,13 @@ class _Watch:
         return workers | servers
 
 
-def compare(workers: int, rounds: int) -> str:
+def compare(workers: int, rounds: int, steps: int) -> str:
     """A row for each way, and the ratios, as Markdown."""
     runs: dict[bool, list[Measured]] = {True: [], False: []}
     for _round in range(rounds):
         for forked, found in runs.items():
             with patch.object(processes, "can_fork", return_value=forked):
-                found.append(measure(workers))
+                found.append(measure(workers, steps))
     lines = [
         f"| {workers} | {'forked' if forked else 'started anew'} | {first:.1f} | {after:.1f} "
         f"| {memory / 1e6:.0f} |"
@@ -107,17 +107,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--steps", type=int, default=STEPS, help="of each training")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     if not can_fork():
         parser.exit(1, "Workers are not forked on this machine, so there is nothing to compare.\n")
     about = sentence(describe(None))
-    measure(2)  # starts the fork server
+    measure(2, args.steps)  # starts the fork server
     head = (
         "| workers | they are | first step after, s | next step after a kill, s | MB together |\n"
         "|---|---|---|---|---|"
     )
-    rows = [compare(workers, args.rounds) for workers in args.workers]
+    rows = [compare(workers, args.rounds, args.steps) for workers in args.workers]
     text = "\n".join(["# The start of a group", "", about, "", head, *rows, ""])
     publish(text, args.output, "start.md")
 

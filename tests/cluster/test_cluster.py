@@ -118,13 +118,13 @@ def test_an_evaluator_beside_the_workers_evaluates_while_they_train() -> None:
         result = cluster.train(
             tiny_model_fn,
             tiny_input_fn,
-            steps=4000,
+            steps=1500,
             params=PARAMS,
             evaluate="beside",
-            save_checkpoints_steps=500,
+            save_checkpoints_steps=300,
             progress=False,
         )
-    assert result.evaluations[-1].step == 4000
+    assert result.evaluations[-1].step == 1500
     assert result.evaluation["error"] < 0.05
     assert set(result.history) == {"worker 0", "worker 1"}
 

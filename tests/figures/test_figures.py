@@ -123,6 +123,7 @@ def test_a_figure_is_well_formed_and_says_in_words_what_it_shows(drawing: Drawin
     assert ET.fromstring(drawing.file()).get("aria-label") == root.get("aria-label")
     label = root.get("aria-label") or ""
     assert label == drawing.label
+    assert repr(drawing) == f"Drawing({label})"
     assert "{" not in label
     assert len(label) > 30
 

@@ -153,11 +153,11 @@ def write_idx_files(folder: Path) -> None:
     """The original files, made again from the bundled data set, in its order."""
     names = iter(FILES)
     for split, count in (("train", 60_000), ("test", 10_000)):
-        pairs = list(load(split).as_numpy_iterator())
-        images = b"".join(image.tobytes() for image, _ in pairs)
+        pairs = list(load(split).batch(1000).as_numpy_iterator())
+        images = b"".join(some.tobytes() for some, _ in pairs)
         header = b"\0\0\x08\x03" + np.array([count, 28, 28], ">i4").tobytes()
         (folder / next(names)).write_bytes(header + images)
-        labels = bytes(int(label) for _, label in pairs)
+        labels = bytes(int(label) for _, some in pairs for label in some)
         header = b"\0\0\x08\x01" + np.array([count], ">i4").tobytes()
         (folder / next(names)).write_bytes(header + labels)
 

@@ -112,6 +112,7 @@ def script(folder: Path, text: str) -> str:
 @pytest.mark.skipif(not can_fork(), reason="forks need Linux 5.3 and no GPU")
 def test_both_ways_to_start_a_group_are_measured(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "benchmarks.start", "--rounds=1", "--workers=2"]
+    program += ["--steps=150"]
     subprocess.run([*program, f"--output={tmp_path}"], timeout=300, check=True)
     rows = [
         line.split("|") for line in (tmp_path / "start.md").read_text().splitlines() if "|" in line

@@ -15,7 +15,7 @@ from benchmarks import repaint
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 IMAGE = 'src="data:image/svg+xml;base64,'
-FEW_STEPS = "batch_size=1024"
+FEW_STEPS = "steps=60"
 
 
 def execute(*cells: str) -> Any:

@@ -26,7 +26,7 @@ from helpers.results.training_result import TrainingResult
 from helpers.worker.context import WorkerContext
 from tests.support.processes import wait_until, worker_pids
 
-FEW_STEPS = 1024  # a batch size that leaves 29 steps in an epoch on two workers
+FEW_STEPS = 60
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_every_strategy_trains(state: PanelState, strategy: str, tasks: list[str
     state.choose(strategy=strategy)
     assert state.collective == "AUTO"
     assert [task.name for task in state.tasks] == tasks
-    state.start(batch_size=FEW_STEPS)
+    state.start(steps=FEW_STEPS)
     result = state.wait(120)
     assert result.accuracy is not None and result.exchange == strategy
     assert f'strategy="{strategy}"' in state.code()
@@ -266,7 +266,7 @@ def test_a_fourth_run_leaves_no_more_than_the_second(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     left = []
     for _run in range(4):
-        state.start(batch_size=FEW_STEPS)
+        state.start(steps=FEW_STEPS)
         state.wait(60)
         left.append(
             (
@@ -291,7 +291,7 @@ def test_the_readers_own_error_is_shown_and_raised(state: PanelState) -> None:
 
 
 def test_the_code_runs_as_it_stands(state: PanelState) -> None:
-    state.choose(batch_size=FEW_STEPS, evaluator=True)
+    state.choose(steps=FEW_STEPS, evaluator=True)
     checked = state.code() + '\nassert "accuracy" in result.evaluation\n'
     subprocess.run([sys.executable, "-c", checked], check=True, timeout=120)
 
@@ -373,7 +373,7 @@ def test_a_run_follows_its_events() -> None:
 
 
 def test_a_run_has_one_result_that_the_cluster_fills(state: PanelState) -> None:
-    state.start(workers=1, batch_size=FEW_STEPS)
+    state.start(workers=1, steps=FEW_STEPS)
     result = state.wait(60)
     assert state.run and result is state.run.result is state.result
     points = [point for reports in result.history.values() for point in reports]

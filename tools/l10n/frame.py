@@ -36,6 +36,8 @@ REFERENCE = gettext_noop("[{title}]({address}) ({kind})")
 KINDS = {
     "guide": gettext_noop("guide"),
     "reference": gettext_noop("reference"),
+    "manual": gettext_noop("manual"),
+    "issue": gettext_noop("issue"),
     "paper": gettext_noop("paper"),
 }
 

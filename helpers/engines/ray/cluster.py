@@ -243,8 +243,8 @@ def _check_room(workers: int) -> None:
     most = most_processes(forked=False)  # each worker imports TensorFlow
     if most is not None and workers > most:
         message = _(
-            "workers={workers} do not fit into the free memory: {most} could start here, and fewer "
-            "can train. Say workers={most} at most."
+            "workers={workers} do not fit into the free memory: {most} could start here, and training "
+            "takes more. Say workers={most} or fewer."
         )
         raise ConfigError(message.format(workers=workers, most=most))
 
