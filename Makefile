@@ -59,7 +59,7 @@ test-colab:  ## Python 3.12, TensorFlow 2.19 and the widgets of Colab: lessons, 
 	@PYTHON_VERSIONS=3.12 PIP_CONSTRAINT=tests/lessons/colab.txt VENV=.venv-colab ./environment.sh
 	@.venv-colab/bin/python -m pytest -n 2 -m "$(QUICK) or english" -k "$(ENGLISH_K) or test_estimator" \
 		$(ENGLISH) tests/estimator
-	@.venv-colab/bin/python -m pytest -m "browser and not long" $(BROWSER)
+	@.venv-colab/bin/python -m pytest -m "browser and not long" $(if $(BROWSER_K),-k "$(BROWSER_K)")
 	@.venv-colab/bin/python -m pytest -m colab $(REHEARSAL)
 
 GENUINE_K := en- and not en-12
@@ -146,8 +146,8 @@ update-lock: environment  ## the newest versions that pyproject.toml admits, int
 offline: environment  ## every package into offline/, for a room without internet; docs/TEACHING.md
 	@version=$$($(PY) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 		$(PY) -m pip download --quiet --no-deps --no-build-isolation --require-hashes \
-			--dest offline/$$version -r locks/$$version.txt && \
-		du -sh offline/$$version
+			--dest "$(or $(DEST),offline)/$$version" -r locks/$$version.txt && \
+		du -sh "$(or $(DEST),offline)/$$version"
 
 release: environment  ## wheel, sdist, site, offline bundle and checksums into .artefacts/release
 	@$(PY) -m tools.release build

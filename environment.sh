@@ -3,7 +3,7 @@
 #
 #   ./environment.sh            uses the first Python 3.12, 3.13, 3.11 or 3.10 it finds
 #   PYTHON=/path ./environment.sh
-#   PYTHON_VERSIONS=3.11 ./environment.sh    that version, wherever it is found
+#   PYTHON_VERSIONS=3.11 ./environment.sh    that version, wherever it is found, for a new environment
 #   VENV=.venv311 ./environment.sh    another folder, so that several stand side by side
 #   PIP_CONSTRAINT=file ./environment.sh    the versions to keep to, instead of the locked ones
 #   EXTRAS=test,ray ./environment.sh    which of pyproject.toml's optional dependencies; else test
@@ -16,7 +16,10 @@ cd "$(dirname "$0")" || exit 1
 : "${VENV:=.venv}" "${EXTRAS:=test}" "${INSTALLER:=uv}"
 
 say() { printf '%s\n' "$*" >&2; }
-suits() { "$1" -c 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
+# Debian's and Ubuntu's Python has venv, but makes no environment without ensurepip, a package apart.
+suits() {
+    "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null
+}
 
 find_python() {
     if [ -n "${PYTHON:-}" ]; then
@@ -38,7 +41,8 @@ find_python() {
 python=$(find_python)
 if [ -z "$python" ]; then
     say "No suitable Python${PYTHON:+ (PYTHON=$PYTHON)}: the lessons need Python 3.10, 3.11, 3.12 or 3.13" \
-        "with the venv module. Install one and say which: make PYTHON=/path/to/python3.12 run"
+        "with the modules venv and ensurepip (on Debian and Ubuntu: sudo apt install python3-venv)." \
+        "Install one and say which: make PYTHON=/path/to/python3.12 run"
     exit 1
 fi
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -60,18 +64,22 @@ if [ "$free" -lt "${NEEDED_MB:=3500}" ]; then
 fi
 wheels=offline/$version
 if [ -d offline ] && [ ! -d "$wheels" ]; then
-    there=
-    for folder in offline/*; do there="$there ${folder#offline/}"; done
-    say "The folder offline holds no packages for Python $version, only for$there." \
-        "Take one of these Pythons (PYTHON=/path/to/it), or run make offline with this one where there is" \
-        "internet; or remove the folder, to install from the internet."
+    only='' run=Run
+    for folder in offline/*/; do
+        [ -d "$folder" ] || continue # the pattern itself, where there is none
+        only="${only:-, only for} $(basename "$folder")"
+        run="Take one of these Pythons (PYTHON=/path/to/it), or run"
+    done
+    say "The folder offline holds no packages for Python $version$only." \
+        "$run make offline with this one where there is internet; or remove the folder, to install" \
+        "from the internet."
     exit 1
 fi
 
 say "Making $VENV with $("$python" --version) (a few minutes the first time) ..."
 log=$(mktemp "${TMPDIR:-/tmp}/environment.XXXXXX")
 if ! "$python" -m venv "$VENV" >"$log" 2>&1; then
-    say "Python could not make $VENV: $(tail -n 1 "$log") (all of it: $log)"
+    say "Python could not make $VENV: $(grep '[^[:space:]]' "$log" | tail -n 1) (all of it: $log)"
     exit 1
 fi
 pip() { "$VENV/bin/python" -m pip --disable-pip-version-check "$@"; }

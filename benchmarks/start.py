@@ -26,7 +26,7 @@ from helpers.cluster.fork_client import can_fork
 from helpers.deferred import input_fn, model_fn
 from helpers.messages.events import Event
 
-STEPS = 300
+STEPS, LEAST_STEPS = 300, 60
 
 
 class Measured(NamedTuple):
@@ -110,6 +110,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS, help="of each training")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
+    if args.steps < LEAST_STEPS:
+        parser.error(f"--steps={args.steps}: {LEAST_STEPS} or more, as a worker is killed half way")
     if not can_fork():
         parser.exit(1, "Workers are not forked on this machine, so there is nothing to compare.\n")
     about = sentence(describe(None))

@@ -36,7 +36,7 @@ def pytest_configure() -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """How many tests run at a time: three, since a third of a test is waiting; two in little memory.
+    """How many tests run at a time: three, for a third of each is waiting; two in little memory.
 
     Not more on a larger machine: with how much else the deadlines hold is known for two cores.
     """

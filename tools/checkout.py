@@ -6,12 +6,28 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tools.lessons.project import LocalisationError
+
 
 def copy(root: Path, folder: Path) -> Path:
-    """Copies what git knows of, or would add, from `root` to `folder`; returns the folder."""
+    """Copies what git knows of, or would add, from `root` to `folder`; returns the folder.
+
+    Raises:
+      LocalisationError: git is not there, or `root` is no repository.
+    """
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, listed.split("\0")):
+    try:
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise LocalisationError(
+            "There is no program git, which knows the files of the course. Install it."
+        ) from None
+    if done.returncode:
+        raise LocalisationError(
+            f"git does not know the files of {root}: {done.stderr.strip()}. Get the course by "
+            "git clone, and do this there."
+        )
+    for name in filter(None, done.stdout.split("\0")):
         if (root / name).is_file():  # one that was removed is still listed
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / name, folder / name)

@@ -72,6 +72,20 @@ def newest_change(root: Path) -> tuple[str, str]:
     return match[1], match[2]
 
 
+def must_be_committed(root: Path) -> None:
+    """Whether the repository is as in its last commit, of which a release is made.
+
+    Raises:
+      ReleaseError: there are other files, or changed ones.
+    """
+    if changed := _run(root, "git", "status", "--porcelain").splitlines():
+        names = ", ".join(line[3:] for line in changed[:3]) + ", ..." * (len(changed) > 3)
+        raise ReleaseError(
+            f"A release is made of the last commit, from which this differs: {names}. "
+            "Commit it, or put it away: git stash -u"
+        )
+
+
 def build(root: Path, parts: Sequence[str] = PARTS) -> list[Path]:
     """Makes the files of a release; returns them.
 
@@ -116,10 +130,6 @@ def _packages(root: Path, source: Path, folder: Path) -> None:
 
 
 def _site(root: Path, path: Path) -> None:
-    known = subprocess.run(["make", "-n", "site"], cwd=root, capture_output=True, check=False)
-    if known.returncode:
-        print("The Makefile has no target `site`: there is no archive of it.")
-        return
     _run(root, "make", "site")
     with tarfile.open(path, "w:gz") as archive:
         archive.add(root / SITE, arcname="site")
@@ -127,22 +137,27 @@ def _site(root: Path, path: Path) -> None:
 
 def _bundle(root: Path, source: Path, folder: Path, stem: str) -> None:
     """The course with the folder `offline`: unpacked, `make run` needs no internet."""
-    _run(root, "make", "offline")
+    # Not into the checkout: where it has such a folder, environment.sh asks nothing else.
+    _run(root, "make", "offline", f"DEST={source / 'offline'}")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     with tarfile.open(folder / f"{stem}-offline-python{version}.tar", "w") as archive:
         archive.add(source, arcname=stem)
-        archive.add(root / "offline" / version, arcname=f"{stem}/offline/{version}")
 
 
 def _run(folder: Path, *command: str, **environ: str) -> str:
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, **environ},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **environ},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ReleaseError(
+            f"There is no program {command[0]!r}, which a release needs. Install it, and try again."
+        ) from None
     if done.returncode:
         raise ReleaseError(f"This failed, see above: {' '.join(command)}")
     return done.stdout
@@ -172,6 +187,7 @@ def main(argv: list[str] | None = None) -> int:
         if args.command == "check":
             check(Project.load(ROOT), args.tag, args.repository)
         else:
+            must_be_committed(ROOT)
             for path in build(ROOT, args.only):
                 print(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.1f} MB")
     except (ReleaseError, LocalisationError) as error:

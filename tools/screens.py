@@ -2,8 +2,8 @@
 
     python -m tools.screens [panel laboratory lesson] [--langs en ru]
 
-The panel at work and the laboratory after a freeze, in each language; and lesson 1 in three
-scripts. What they show was just trained; so they differ from one time to the next.
+The panel at work and the laboratory after a freeze, in each language: they show what was just
+trained, so they differ from one time to the next. And lesson 1 in three scripts, as it is stored.
 """
 
 from __future__ import annotations

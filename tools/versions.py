@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +30,7 @@ from packaging.utils import canonicalize_name
 
 from benchmarks import compatibility
 from tools import checkout
+from tools.lessons.project import LocalisationError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -67,11 +71,15 @@ def lifted(line: str) -> str:
     return str(wanted)
 
 
+def requirements(pyproject: str) -> set[str]:
+    """What the text of a pyproject.toml asks for, its extras too."""
+    project = tomllib.loads(pyproject)["project"]
+    return {*project["dependencies"], *chain(*project["optional-dependencies"].values())}
+
+
 def lift_all(pyproject: str) -> str:
     """The text of a pyproject.toml whose requirements have no upper bounds."""
-    project = tomllib.loads(pyproject)["project"]
-    extras = project["optional-dependencies"].values()
-    for line in {*project["dependencies"], *(line for extra in extras for line in extra)}:
+    for line in requirements(pyproject):
         pyproject = pyproject.replace(json.dumps(line), json.dumps(lifted(line)))
     return pyproject
 
@@ -80,6 +88,7 @@ def make_environment(folder: Path) -> Path:
     """A copy of the course with the newest packages; returns its interpreter.
 
     Raises:
+      LocalisationError: the course cannot be copied.
       subprocess.CalledProcessError: environment.sh failed, and said why.
     """
     shutil.rmtree(folder, ignore_errors=True)
@@ -140,15 +149,32 @@ def table(before: dict[str, str], now: dict[str, str], outcomes: Sequence[Outcom
 def _failure(command: Sequence[str]) -> str:
     """The last words of a program that failed; empty if it did not."""
     try:
-        done = subprocess.run(
-            command, cwd=FOLDER, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
+        done = _run(command)
     except subprocess.TimeoutExpired:
         return f"did not end in {SECONDS:.0f} s"
     if not done.returncode:
         return ""
     lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
     return "broke: " + re.sub(r"\x1b\[[\d;]*m", "", lines[-1] if lines else "no word")[:200]
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a program in the copy; where it takes too long, all that it has started ends with it."""
+    with subprocess.Popen(
+        command,
+        cwd=FOLDER,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            said = process.communicate(timeout=SECONDS)
+        except BaseException:  # Ctrl-C too, which does not reach another session
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, *said)
 
 
 def _difference(python: str, capability: str) -> str:
@@ -182,6 +208,9 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         python = make_environment(FOLDER)
+    except LocalisationError as error:
+        print(error, file=sys.stderr)
+        return 1
     except subprocess.CalledProcessError:
         print("The newest packages cannot be installed together, see above.", file=sys.stderr)
         return 1

@@ -19,6 +19,7 @@ LETTER = 7.0  # a letter's width, at most
 FONT = 'font-family="system-ui, sans-serif" font-size="12"'
 AXIS = ",.7g"  # the numbers on an axis: 12,500, 468, 1.25
 INK, PAPER, FRAME = "#24292f", "#ffffff", "#d0d7de"
+LEGEND_ROW = 15  # pixels
 EDGE = 16  # pixels of paper around a drawing
 
 
@@ -72,13 +73,18 @@ class Line(NamedTuple):
 
 
 class Axes:
-    """A plot from (0, 0) to (x_max, y_max) with grid, labels and title."""
+    """A plot of lines from (0, 0) to (x_max, y_max) with grid, labels, title and legend."""
 
-    def __init__(self, title: str, x_label: str, x_max: float, y_max: float) -> None:
+    def __init__(
+        self, title: str, x_label: str, x_max: float, y_max: float, lines: Sequence[Line] = ()
+    ) -> None:
         self.title, self.x_label = title, x_label
         self.x_max, self.y_max = x_max, y_max
+        self.lines = lines
         self.width, self.height = CHART
         self.left, self.right, self.top, self.bottom = 54, 12, 34, 34
+        self._legend = self._rows()
+        self.top += LEGEND_ROW * max(0, len(self._legend) - 1)
 
     def x(self, value: float) -> float:
         """The pixel of an abscissa."""
@@ -124,22 +130,42 @@ class Axes:
             )
         return "".join(parts)
 
-    def legend(self, lines: Sequence[Line]) -> str:
+    def legend(self) -> str:
         """Names of the lines, at the upper right: beside the title, or below where it is long."""
-        common, names = _common_word([line.name for line in lines])
-        spans = " ".join(
-            f'<tspan fill="{line.color}" dx="8">● {escape(name)}</tspan>'
-            for line, name in zip(lines, names, strict=True)
+        letters = sum(row.letters for row in self._legend) + 1.2 * len(self.title)
+        first = 14 if letters * LETTER < self.width else 14 + LEGEND_ROW
+        return "".join(
+            f'<text x="{self.width - self.right}" y="{first + LEGEND_ROW * k}" text-anchor="end">'
+            f"{escape(row.common)} {row.spans}</text>"
+            for k, row in enumerate(self._legend)
         )
-        letters = len(common) + sum(len(name) + 5 for name in names) + 1.2 * len(self.title)
-        level = 14 if letters * LETTER < self.width else 29
-        place = f'x="{self.width - self.right}" y="{level}" text-anchor="end"'
-        return f"<text {place}>{escape(common)} {spans}</text>"
 
-    def picture(self, lines: Sequence[Line], extra: str = "") -> Drawing:
+    def picture(self, extra: str = "") -> Drawing:
         """The finished drawing."""
-        body = self.frame() + self.legend(lines) + extra + "".join(map(self.curve, lines))
+        body = self.frame() + self.legend() + extra + "".join(map(self.curve, self.lines))
         return Drawing(self.width, self.height, body, self.title)
+
+    def _rows(self) -> list[_LegendRow]:
+        """The legend, in as many rows as its names take."""
+        common, names = _common_word([line.name for line in self.lines])
+        rows = [_LegendRow(common, "", len(common))]
+        for line, name in zip(self.lines, names, strict=True):
+            span = f'<tspan fill="{line.color}" dx="8">● {escape(name)}</tspan>'
+            before, letters = rows[-1], len(name) + 5
+            if before.spans and (before.letters + letters) * LETTER > self.width:
+                rows.append(_LegendRow("", span, letters))
+            else:
+                spans = f"{before.spans} {span}" if before.spans else span
+                rows[-1] = _LegendRow(before.common, spans, before.letters + letters)
+        return rows
+
+
+class _LegendRow(NamedTuple):
+    """What all its names begin with, the names, and how many letters wide it is."""
+
+    common: str
+    spans: str
+    letters: int
 
 
 def text(

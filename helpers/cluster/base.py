@@ -25,6 +25,7 @@ from helpers.messages.values import unpacked
 from helpers.results.progress import follow
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import MIRRORED, MULTI_WORKER
+from helpers.system.machine import most_processes
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -239,10 +240,32 @@ class Cluster(ABC):
 
     def _new_folder(self) -> Path:
         """A folder for a run: temporary, and on this machine."""
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix=self.folder_prefix))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        return Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
+        try:
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix=self.folder_prefix))
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            return Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
+        except OSError as error:
+            message = _(
+                "A temporary folder cannot be made: {reason}. Set TMPDIR to a folder that you may "
+                "write to."
+            )
+            raise ConfigError(message.format(reason=error.strerror)) from None
+
+
+def check_room(workers: int, *, forked: bool) -> None:
+    """Raises ConfigError if this machine has no memory for so many workers.
+
+    Args:
+      forked: whether they are forked; else each imports TensorFlow.
+    """
+    most = most_processes(forked=forked)
+    if most is not None and workers > most:
+        message = _(
+            "workers={workers} do not fit into the free memory: {most} could start here, and "
+            "training takes more. Say workers={most} or fewer."
+        )
+        raise ConfigError(message.format(workers=workers, most=most))
 
 
 def check_writable(model_dir: str) -> None:

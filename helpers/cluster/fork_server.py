@@ -168,12 +168,16 @@ def claim(ticket: int) -> bool:
     The server claims it to fork a worker, the notebook to end one that has not been forked: so each
     knows what the other will do.
     """
-    return bool(os.read(ticket, 1))
+    try:
+        return bool(os.read(ticket, 1))
+    except BlockingIOError:  # its other end is still in a fork that another thread made meanwhile
+        return False
 
 
 def new_ticket() -> int:
     """A ticket: a pipe with one byte, to which nobody can write another."""
     ticket, writer = os.pipe()
+    os.set_blocking(ticket, False)
     os.write(writer, b"t")
     os.close(writer)
     return ticket

@@ -208,7 +208,7 @@ class Group:
             return message.format(**values)
         if code < 0:
             message = _("{task} ended with signal {number} ({name}) at step {step}")
-            return message.format(number=-code, name=signal.Signals(-code).name, **values)
+            return message.format(number=-code, name=_signal_name(-code), **values)
         message = _("{task} ended with exit code {code} at step {step}")
         return message.format(code=code, **values)
 
@@ -260,3 +260,11 @@ class Group:
         )
         seconds = self._deadlines.progress
         return Fault(process, message.format(task=process.task, seconds=seconds, step=self._step))
+
+
+def _signal_name(number: int) -> str:
+    """As SIGKILL or, for those of real time that Python has no names for, SIGRTMIN+1."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIGRTMIN{number - signal.SIGRTMIN:+d}"

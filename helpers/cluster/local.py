@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from helpers.cluster.base import MAX_RESTARTS, STEP_TIMEOUT_SECONDS, Cluster
+from helpers.cluster.base import MAX_RESTARTS, STEP_TIMEOUT_SECONDS, Cluster, check_room
 from helpers.cluster.deadlines import Deadlines, default_start_timeout
 from helpers.cluster.fork_client import can_fork
 from helpers.cluster.harm import Harms
@@ -16,7 +16,7 @@ from helpers.cluster.launcher import Launcher
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.readiness import get_ready, is_getting_ready
 from helpers.cluster.supervisor import Supervisor
-from helpers.errors import ConfigError, check_count
+from helpers.errors import check_count
 from helpers.i18n import _
 from helpers.messages.events import Event
 from helpers.messages.job import EstimatorJob, FunctionJob
@@ -30,7 +30,6 @@ from helpers.strategies import (
 from helpers.system.hosts import Hosts, check_hosts
 from helpers.system.isolation import Network, check_bandwidth
 from helpers.system.keras_choice import check_keras_3
-from helpers.system.machine import most_processes
 from helpers.tf_config import CHIEF, EVALUATOR, PS, WORKER
 
 
@@ -96,7 +95,7 @@ class LocalCluster(Cluster):
         if hosts:
             check_hosts(isolated=isolated)
         if strategy not in ONE_PROCESS:
-            _check_room(workers)
+            check_room(workers, forked=can_fork())
         if start_timeout is None:
             start_timeout = default_start_timeout(workers)
         super().__init__(workers, collective, max_restarts, start_timeout, step_timeout)
@@ -256,13 +255,3 @@ class LocalCluster(Cluster):
         counts = {CHIEF: self.ps > 0, WORKER: self._worker_processes, PS: self.ps}
         counts |= {EVALUATOR: evaluator}
         return [f"{job} {index}" for job, count in counts.items() for index in range(count)]
-
-
-def _check_room(workers: int) -> None:
-    most = most_processes(forked=can_fork())
-    if most is not None and workers > most:
-        message = _(
-            "workers={workers} do not fit into the free memory: {most} could start here, and training "
-            "takes more. Say workers={most} or fewer."
-        )
-        raise ConfigError(message.format(workers=workers, most=most))

@@ -49,6 +49,7 @@ class Choices(HasTraits):
       model_fn, input_fn: what is to be trained.
       function: what is to be called in every worker instead, as `LocalCluster.run` takes it.
       keras: which Keras `tf.keras` is for that function: 2 or 3.
+      laboratory: whether processes can be harmed.
 
     Raises:
       ConfigError: there is no such Keras.
@@ -70,6 +71,7 @@ class Choices(HasTraits):
         input_fn: Callable[..., Any],
         function: Callable[..., Any] | None = None,
         keras: int = 2,
+        laboratory: bool = False,
     ) -> None:
         super().__init__()
         if keras not in KERAS:
@@ -78,6 +80,7 @@ class Choices(HasTraits):
         self.input_fn = input_fn
         self.function = function
         self.keras = keras
+        self.laboratory = laboratory
 
     @validate("learning_rate")
     def _check_number(self, proposal: Any) -> float:
@@ -95,12 +98,15 @@ class Choices(HasTraits):
             self.workers = 1
 
     def choose(self, **choices: Any) -> None:
-        """Sets several choices.
+        """Sets several choices. Epochs take the place of steps, and steps that of epochs.
 
         Raises:
           ConfigError: a name or a value is unknown.
         """
-        for name, value in choices.items():
+        if "epochs" in choices:
+            choices = {"steps": None, **choices}
+        # The strategy first: it takes back what it cannot have, but nothing that comes with it.
+        for name, value in sorted(choices.items(), key=lambda one: one[0] != "strategy"):
             if name not in self.names:
                 raise unknown_choice("choice", name, self.names)
             try:
@@ -121,7 +127,8 @@ class Choices(HasTraits):
                 raise ConfigError(reason)
 
     def combinations(self, several: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
-        """Every combination of several values of some choices; the last choice changes fastest.
+        """Every combination of several values of some choices, with the present other choices; the
+        last one given changes fastest.
 
         Raises:
           ConfigError: there is no value, a choice is unknown, or this machine cannot run one of
@@ -129,12 +136,18 @@ class Choices(HasTraits):
         """
         lists = {name: _values(name, values) for name, values in several.items()}
         found = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
-        for combination in found:
-            trial = Choices(self.model_fn, self.input_fn, self.function, self.keras)
-            trial.choose(**{name: getattr(self, name) for name in self.names})
-            trial.choose(**combination)
-            trial.check()
-        return found
+        return [self._complete(combination) for combination in found]
+
+    def _complete(self, some: Mapping[str, Any]) -> dict[str, Any]:
+        """All choices where some are others; checked."""
+        trial = Choices(self.model_fn, self.input_fn, self.function, self.keras, self.laboratory)
+        trial.choose(**self._chosen())
+        trial.choose(**some)
+        trial.check()
+        return trial._chosen()
+
+    def _chosen(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.names}
 
     def why_not(self, name: str, value: Any) -> str | None:
         """Why this machine cannot run a choice; None when it can."""
@@ -145,7 +158,7 @@ class Choices(HasTraits):
         if name == "collective" and value != "AUTO" and self.strategy != MULTI_WORKER:
             return _("{strategy} has no collective to choose.").format(strategy=self.strategy)
         if name == "scenario":
-            return scenarios.why_not(value)
+            return scenarios.why_not(value, laboratory=self.laboratory)
         if name == "workers" and value > 1:
             if self.strategy == ONE_DEVICE:
                 return _("OneDeviceStrategy trains on one device.")

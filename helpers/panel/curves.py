@@ -39,8 +39,8 @@ def loss_chart(result: TrainingResult | None) -> Drawing:
         for k, (name, points) in enumerate(_shown(result))
     ]
     top = max((y for line in lines for piece in line.pieces for _x, y in piece), default=2.0)
-    axes = Axes(_("Loss"), _("step"), _last_step(result), nice(top))
-    return axes.picture(lines, "".join(_marks(axes, result.evaluations if result else ())))
+    axes = Axes(_("Loss"), _("step"), _last_step(result), nice(top), lines)
+    return axes.picture("".join(_marks(axes, result.evaluations if result else ())))
 
 
 def speed_chart(result: TrainingResult | None) -> Drawing:
@@ -57,8 +57,8 @@ def speed_chart(result: TrainingResult | None) -> Drawing:
     pieces = [piece for line in lines for piece in line.pieces]
     top = max((y for piece in pieces for _x, y in piece), default=20_000)
     last = max((piece[-1][0] for piece in pieces if piece), default=0.0)
-    axes = Axes(_("Examples per second"), _("seconds"), _round_seconds(last), nice(top))
-    return axes.picture(lines, "".join(_gaps(axes, lines[0].pieces if lines else [])))
+    axes = Axes(_("Examples per second"), _("seconds"), _round_seconds(last), nice(top), lines)
+    return axes.picture("".join(_gaps(axes, lines[0].pieces if lines else [])))
 
 
 def speed_up_chart(records: Sequence[RunRecord]) -> Drawing | None:
@@ -75,9 +75,8 @@ def speed_up_chart(records: Sequence[RunRecord]) -> Drawing | None:
         Line(f"{name} {batch}", SERIES[k % len(SERIES)], [sorted({1: 1.0, **ups}.items())])
         for k, ((name, batch), ups) in enumerate(groups.items())
     ]
-    axes = _speed_up_axes(most)
-    dots = "".join(_dots(axes, line) for line in lines)
-    return axes.picture([_ideal(most), *lines], dots)
+    axes = _speed_up_axes(most, lines)
+    return axes.picture("".join(_dots(axes, line) for line in lines))
 
 
 def accuracy_chart(result: TrainingResult | None) -> Drawing:
@@ -94,7 +93,7 @@ def accuracy_chart(result: TrainingResult | None) -> Drawing:
         x, y = found[-1]
         said, place = number(y, ".1%"), min(axes.x(x), axes.width - axes.right - 20)
         dots += text(place, axes.y(y) + 18, said, anchor="middle", weight=600)
-    return axes.picture([], axes.curve(line) + dots)
+    return axes.picture(axes.curve(line) + dots)
 
 
 def staleness_chart(result: TrainingResult | None) -> Drawing:
@@ -111,13 +110,13 @@ def staleness_chart(result: TrainingResult | None) -> Drawing:
     values = sorted(y for line in lines for piece in line.pieces for _x, y in piece)
     usual = values[int(0.9 * len(values))] if values else 0.0
     top = nice(max(4.0, 1.5 * usual))  # a task's first step is slow, and tens of others behind
-    axes = Axes(_("Updates by others in a step"), _("step"), _last_step(result), top)
+    axes = Axes(_("Updates by others in a step"), _("step"), _last_step(result), top, lines)
     note = ""
     if result and not lines and result.strategy != PARAMETER_SERVER:
         middle = (axes.left + axes.width - axes.right) / 2
         said = _("none: each step waits for all workers")
         note = text(middle, axes.height / 2, said, anchor="middle", opacity=0.8)
-    return axes.picture(lines, note)
+    return axes.picture(note)
 
 
 def checked(names: Sequence[str]) -> tuple[str, ...]:
@@ -178,7 +177,7 @@ def _shown(result: TrainingResult | None) -> list[tuple[str, list[Point]]]:
 def _last_step(result: TrainingResult | None) -> float:
     """Where an axis of steps ends: at the last one that there will be, as far as that is known."""
     if result and result.total_steps:
-        return result.total_steps
+        return max(result.total_steps, result.steps)
     return nice(max(result.steps if result else 0, 100))
 
 
@@ -187,12 +186,10 @@ def _round_seconds(last: float) -> float:
     return max(10, 5 * math.ceil(last / 5))
 
 
-def _speed_up_axes(most: int) -> Axes:
-    return Axes(_("Speed-up over one worker"), _("workers"), most, most)
-
-
-def _ideal(most: int) -> Line:
-    return Line(_("ideal"), "#8a8f98", [[(1, 1), (most, most)]], 1.5, "5 4")
+def _speed_up_axes(most: int, lines: Sequence[Line] = ()) -> Axes:
+    """With the ideal line besides."""
+    ideal = Line(_("ideal"), "#8a8f98", [[(1, 1), (most, most)]], 1.5, "5 4")
+    return Axes(_("Speed-up over one worker"), _("workers"), most, most, [ideal, *lines])
 
 
 def _dots(axes: Axes, line: Line) -> str:
@@ -251,7 +248,5 @@ _DRAWN: Mapping[str, _Draw] = {
     "speed": lambda result, _records: speed_chart(result),
     "accuracy": lambda result, _records: accuracy_chart(result),
     "staleness": lambda result, _records: staleness_chart(result),
-    "speed-up": lambda _result, records: (
-        speed_up_chart(records) or _speed_up_axes(2).picture([_ideal(2)])
-    ),
+    "speed-up": lambda _result, records: speed_up_chart(records) or _speed_up_axes(2).picture(),
 }

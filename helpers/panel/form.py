@@ -40,7 +40,7 @@ class ChoiceForm(widgets.VBox):
       state: whose choices they are.
       repaint: called when a choice was made.
       offers: which of `OFFERS` it shows; all by default. A training takes either epochs or steps:
-        of these two it shows the one in use.
+        of these two it shows the one in use when it was made.
 
     Raises:
       ConfigError: something else is to be offered.
@@ -88,6 +88,7 @@ class ChoiceForm(widgets.VBox):
 
     def _show(self, name: str, field: Any) -> None:
         value = getattr(self.choices, name)
+        field.layout.display = "none" if value is None else ""  # steps, where epochs count
         if value is not None and field.value != value:
             if name == "batch_size" and value not in field.options:
                 field.options = sorted({*BATCH_SIZES, value})
@@ -97,9 +98,11 @@ class ChoiceForm(widgets.VBox):
         makers: dict[str, Callable[..., Any]] = {
             "strategy": partial(widgets.Dropdown, options=STRATEGIES),
             "batch_size": partial(widgets.Dropdown, options=BATCH_SIZES),
-            "learning_rate": partial(widgets.BoundedFloatText, min=1e-6, max=10, step=0.005),
-            "epochs": partial(widgets.BoundedIntText, min=1, max=100),
-            "steps": partial(widgets.BoundedIntText, min=1, max=100_000, step=50),
+            "learning_rate": partial(
+                widgets.BoundedFloatText, **_bounds(PanelState.learning_rate), step=0.005
+            ),
+            "epochs": partial(widgets.BoundedIntText, **_bounds(PanelState.epochs)),
+            "steps": partial(widgets.BoundedIntText, **_bounds(PanelState.steps), step=50),
         }
         offered = [name for name in self._offers if name in makers]
         fields = {name: makers[name](layout=widgets.Layout(width="100%")) for name in offered}
@@ -154,6 +157,11 @@ def _offered(state: PanelState, offers: Sequence[str] | None) -> list[str]:
     if asked & {"epochs", "steps"}:
         asked = asked - {"epochs", "steps"} | {"steps" if state.steps else "epochs"}
     return [name for name in OFFERS if name in asked]
+
+
+def _bounds(trait: Any) -> dict[str, Any]:
+    """Those of a choice, for its field: else the field would take what is beyond its own back."""
+    return {"min": trait.min, "max": trait.max}
 
 
 def _grid(children: list[Any], columns: str) -> Any:

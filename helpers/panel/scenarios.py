@@ -102,10 +102,12 @@ def names() -> dict[str, str]:
     return {NONE: _("none"), **{name: _(name) for name in SCENARIOS}}
 
 
-def why_not(key: str) -> str | None:
-    """Why this machine cannot play a scenario; None when it can."""
+def why_not(key: str, *, laboratory: bool) -> str | None:
+    """Why a scenario cannot be played here, or without a laboratory; None when it can."""
     deed = None if key == NONE else SCENARIOS[key].deed
-    if deed == Deed.CUT_OFF and not are_permitted():
+    if deed == Deed.CUT_OFF and not laboratory:
+        message = _("The scenario {scenario!r} needs the laboratory: Panel(laboratory=True).")
+    elif deed == Deed.CUT_OFF and not are_permitted():
         message = _(
             "The scenario {scenario!r} needs virtual network cables, which this machine forbids or "
             "does not have. Choose another scenario."

@@ -15,7 +15,7 @@ from traitlets import Instance, UseEnum
 from helpers import deferred
 from helpers.cluster.local import LocalCluster
 from helpers.cluster.processes import TaskProcess
-from helpers.errors import ClusterError, StoppedError
+from helpers.errors import ClusterError, ConfigError, StoppedError
 from helpers.i18n import _
 from helpers.messages.events import Event
 from helpers.panel import scenarios
@@ -64,8 +64,8 @@ class PanelState(Choices):
         laboratory: bool = False,
         **choices: Any,
     ) -> None:
-        super().__init__(model_fn, input_fn, function, keras)
-        self.laboratory = laboratory
+        super().__init__(model_fn, input_fn, function, keras, laboratory)
+        self._ending = threading.Lock()  # held where the status may become STOPPING, or final
         self.turn: tuple[int, int] | None = None
         self.run: Run | None = None
         self.records: list[RunRecord] = []
@@ -108,19 +108,40 @@ class PanelState(Choices):
             result = TrainingResult.begun(self.strategy, self.workers, self.collective)
             batch_size = 0 if self.function else self.batch_size
             run = Run(result, self.planned(self.workers), batch_size)
+            trained = [task.name for task in run.tasks if task.trains]
+            play = scenarios.begin(self.scenario, trained, cluster.harm)
             self._cluster, self.run = cluster, run
             self.status = Status.RUNNING
             self._ended.clear()
-            self._thread = threading.Thread(target=self._train, args=(cluster, run), daemon=True)
+            work = (
+                cluster,
+                run,
+                self.train_options(),
+                play,
+            )  # what is chosen from now on is not its
+            self._thread = threading.Thread(target=self._train, args=work, daemon=True)
             self._thread.start()
+
+    def press(self) -> None:
+        """As `start`, for a button: no page shows what a button raises, so a refusal is kept as
+        `error`. A second click of a double click is not a second run.
+        """
+        if self.busy:
+            return
+        try:
+            self.start()
+        except ConfigError as refusal:
+            self.error = refusal
 
     def stop(self) -> None:
         """Ends the training; returns at once. Does nothing when none runs."""
         run, cluster = self.run, self._cluster
-        if run and cluster and self.status == Status.RUNNING:
+        with self._ending:
+            if not (run and cluster and self.status == Status.RUNNING):
+                return
             self.status = Status.STOPPING
             run.stopping = True
-            cluster.stop()  # before the first process runs this does nothing: see _on_event
+        cluster.stop()  # before the first process runs this does nothing: `_train` asks again
 
     def harm(self, deed: str, task: str, **how: float) -> None:
         """Does to a process of the run what `LocalCluster.harm` does.
@@ -210,11 +231,15 @@ class PanelState(Choices):
         self.close()
         self.result = self.error = None
 
-    def _train(self, cluster: LocalCluster, run: Run) -> None:
+    def _train(
+        self,
+        cluster: LocalCluster,
+        run: Run,
+        options: dict[str, Any],
+        play: Callable[[Event], None],
+    ) -> None:
         status = Status.FAILED
         error: Exception | None = None
-        trained = [task.name for task in run.tasks if task.trains]
-        play = scenarios.begin(self.scenario, trained, cluster.harm)
 
         def on_event(event: Event) -> None:
             run.add(event, cluster.processes)
@@ -224,7 +249,7 @@ class PanelState(Choices):
 
         try:
             with on_idle_interrupt(self.stop):
-                self._work(cluster, run.result, on_event)
+                self._work(cluster, run.result, options, on_event)
             self.result = run.result
             status = Status.DONE
         except StoppedError as stopped:
@@ -234,18 +259,23 @@ class PanelState(Choices):
         finally:
             self.records.append(run.end(status))
             self.error = error
-            self.status = status
+            with self._ending:
+                self.status = status
             self._ended.set()
 
     def _work(
-        self, cluster: LocalCluster, result: TrainingResult, on_event: Callable[[Event], None]
+        self,
+        cluster: LocalCluster,
+        result: TrainingResult,
+        options: dict[str, Any],
+        on_event: Callable[[Event], None],
     ) -> None:
         """Trains, or calls the reader's function; `result` is filled by what is told meanwhile."""
         if self.function is None:
             cluster.train(
                 self.model_fn,
                 self.input_fn,
-                **self.train_options(),
+                **options,
                 on_event=on_event,
                 progress=False,
                 result=result,

@@ -55,7 +55,7 @@ class Panel(widgets.VBox):
       offers: which choices are shown, by their names; all by default. The others stay as given.
       laboratory: whether it has a fault laboratory, in which processes can be harmed.
       choices: of `PanelState`: strategy, workers, collective, batch_size, learning_rate, epochs or
-        steps, evaluator, scenario. A function has workers and collective.
+        steps, evaluator, scenario; for a function only workers, collective, scenario.
 
     Attributes:
       state: the `PanelState` behind it.
@@ -261,8 +261,8 @@ class Panel(widgets.VBox):
         self.state.observe(lambda _change: self.paint(), list(CHOICES))
 
     def _press_run(self) -> None:
-        if not self.state.busy:  # a second click of a double click is not a second run
-            self.state.start()
+        self.state.press()
+        self.paint()
 
     def _on_status(self, change: Any) -> None:
         if change["new"] == Status.RUNNING:
@@ -336,5 +336,5 @@ class Panel(widgets.VBox):
         self.html["runs"].value = texts.runs_table(records) + picture
         self.code_button.description = _("The same in Python")
         self.code_button.tooltip = _("Show the code for these choices")
-        code = texts.code_block(self.state.code())
-        self.html["code"].value = code if self.code_button.value else ""
+        shown = self.code_button.value
+        self.html["code"].value = texts.code_block(self.state.code()) if shown else ""

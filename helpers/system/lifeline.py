@@ -15,7 +15,7 @@ GUARD = 'read -r line || kill -s KILL -- "-$0" "$0"'
 
 
 def die_with_parent() -> None:
-    """Has this process, and its group, killed when its standard input closes.
+    """Has this process, and the group that it leads, killed when its standard input closes.
 
     Works on a process that is stopped, or deep in a C call, where no thread of Python would run:
     TensorFlow holds Python's lock while it waits for peers. The kernel does it or, where it does
@@ -32,6 +32,8 @@ def die_with_parent() -> None:
 
 def dismiss_guard(stdin: int) -> None:
     """Tells the guard of a process that has ended, if it had one, that nobody is to be killed.
+
+    The kernel, which knows a group by more than its number, kills what is left of it.
 
     Args:
       stdin: our end of the pipe that was its standard input.
@@ -50,10 +52,15 @@ def wake_with_parent() -> None:
 
 
 def _ask_for(number: int) -> None:
-    """Has the kernel send this process a signal when its standard input closes, or can be read."""
+    """Has the kernel send a signal when standard input closes, or can be read.
+
+    To this process and its group: what it started ends with it. To it alone where it leads none.
+    """
     import fcntl
 
-    fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+    pid = os.getpid()
+    leads = os.getpgrp() == pid  # else the group is that of the one whose end is waited for
+    fcntl.fcntl(0, fcntl.F_SETOWN, -pid if leads else pid)
     fcntl.fcntl(0, fcntl.F_SETSIG, number)
     fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
 

@@ -168,21 +168,12 @@ def test_two_clusters_train_at_once() -> None:
     assert [result.steps for result in results] == [200, 200]
 
 
-def test_the_first_step_comes_within_two_seconds_of_the_imports() -> None:
-    imports = min(import_seconds() for _ in range(2))
+def test_a_result_says_when_the_first_step_came() -> None:
+    """How soon that is, benchmarks measure."""
     with LocalCluster(workers=2) as cluster:
         result = cluster.train(model_fn, input_fn, steps=5, evaluate=None, progress=False)
     assert result.seconds_to_first_step is not None
-    print(f"first step after {result.seconds_to_first_step:.1f} s, imports {imports:.1f} s")
-    # The claim is 2 s, shown by `python -m benchmarks.throughput` on a quiet machine.
-    assert result.seconds_to_first_step < imports + 10
-
-
-def import_seconds() -> float:
-    start = time.monotonic()
-    code = "import tensorflow, tensorflow_datasets; tensorflow_datasets.builder"
-    subprocess.run([sys.executable, "-c", code], check=True, stderr=subprocess.DEVNULL)
-    return time.monotonic() - start
+    assert 0 < result.seconds_to_first_step <= result.seconds
 
 
 def test_a_plain_script_trains_without_a_main_guard() -> None:

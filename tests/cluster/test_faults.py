@@ -35,6 +35,9 @@ from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 # 2 to 6 s alone, on two cores; this machine may run other tests too. The table in
 # docs/FAULTS.md has what was measured.
 RECOVERY_SECONDS = 30
+# 0.1 s, and no more than docs/FAULTS.md says where tests run one by one (make test-long). Beside
+# two others, who watches may wait for a core; to wait for a deadline would take 30 s.
+DETECTION_SECONDS = 5.0 if "PYTEST_XDIST_WORKER" in os.environ else 0.5
 
 
 @matrix(KERAS, 2)
@@ -59,7 +62,7 @@ def kill_at_a_step(engine: Engine, workers: int, task: int, folder: Path) -> Non
     assert len(result.restarts) == 1
     assert_little_lost(engine, result)
     show_times(saboteur)
-    assert saboteur.detection < 0.5
+    assert saboteur.detection < DETECTION_SECONDS
     assert saboteur.recovery < RECOVERY_SECONDS
 
 
@@ -82,7 +85,7 @@ def test_a_killed_evaluator_restarts_the_group(workers: int) -> None:
     assert result.evaluations[-1].step == ESTIMATOR.steps
     assert_little_lost(ESTIMATOR, result)
     show_times(saboteur)
-    assert saboteur.detection < 0.5
+    assert saboteur.detection < DETECTION_SECONDS
 
 
 @matrix(ESTIMATOR, 2)

@@ -7,6 +7,7 @@ import json
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +172,12 @@ def test_keras_refuses_a_folder_in_which_no_backup_can_be_read(tmp_path: Path) -
 def truncate(path: Path) -> None:
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size // 2)
+
+
+def test_where_no_temporary_folder_can_be_made_a_sentence_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalCluster(workers=1) as cluster:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+        with pytest.raises(ConfigError, match=r"No such file or directory\. Set TMPDIR to"):
+            cluster.train(tiny_model_fn, tiny_input_fn, steps=1, params=PARAMS, progress=False)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from helpers import LocalCluster
+from helpers.cluster.processes import END_SECONDS
 from helpers.errors import ClusterError, ConfigError, StoppedError
 from tests.support.faults import ESTIMATOR, KERAS, Engine, Saboteur, kill, matrix
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
@@ -149,7 +150,7 @@ def train(cluster: LocalCluster, steps: int, on_event: Any) -> Any:
     )
 
 
-def test_stop_from_another_thread_ends_everything_within_a_second() -> None:
+def test_stop_from_another_thread_ends_everything_at_once() -> None:
     stopped_at: list[float] = []
     with LocalCluster(workers=2) as cluster:
 
@@ -161,7 +162,8 @@ def test_stop_from_another_thread_ends_everything_within_a_second() -> None:
         saboteur = Saboteur(cluster, 100, lambda c: threading.Thread(target=stop).start())
         with pytest.raises(StoppedError):
             train(cluster, 10**6, saboteur)
-        assert time.monotonic() - stopped_at[0] < 1
+        # 0.1 s alone. Beside other tests it may take longer, but nothing is given time to end.
+        assert time.monotonic() - stopped_at[0] < END_SECONDS
         cluster.stop()
     cluster.close()
 

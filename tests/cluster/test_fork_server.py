@@ -19,7 +19,7 @@ from helpers import LocalCluster
 from helpers.cluster import fork_client as forked
 from helpers.cluster import processes
 from helpers.cluster.fork_client import ForkedProcess, ForkServer, can_fork
-from helpers.cluster.fork_server import Request, Server, new_ticket
+from helpers.cluster.fork_server import Request, Server, claim, new_ticket
 from helpers.errors import StoppedError
 from helpers.worker.context import WorkerContext
 from tests.support.faults import Saboteur, kill, train_tiny
@@ -148,6 +148,19 @@ def test_what_was_ended_before_the_server_came_to_it_is_not_forked(
     process.signal(signal.SIGKILL)
     serve()
     assert process.wait(5) == -signal.SIGKILL
+
+
+def test_nobody_waits_for_a_ticket_whose_other_end_is_in_a_fork(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: list[int] = []  # as a fork keeps what is open, if another thread makes it meanwhile
+    monkeypatch.setattr(os, "close", kept.append)
+    ticket = new_ticket()
+    monkeypatch.undo()
+    assert not os.get_blocking(ticket)
+    assert [claim(ticket), claim(ticket)] == [True, False]
+    for descriptor in (ticket, *kept):
+        os.close(descriptor)
 
 
 def test_where_forks_are_not_safe_workers_import_for_themselves(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 from contextlib import closing
 from typing import Any
 
@@ -49,14 +51,18 @@ def test_deadlines_are_looked_at_some_times_a_second_not_at_every_event() -> Non
     assert count > 4 * rounds
 
 
-def test_a_death_is_a_fault_that_names_the_worker() -> None:
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGKILL, "SIGKILL"), (signal.SIGRTMIN + 1, "SIGRTMIN+1")]
+)
+def test_a_death_is_a_fault_that_names_the_worker_and_the_signal(number: int, name: str) -> None:
     talkers = [Talker(config) for config in build([f"host-{k}:2222" for k in range(3)])]
     group = Group(talkers, lambda config: False, DEADLINES, Replacements(_nobody, 0))
     silent, wake = os.pipe()
-    with closing(group), pytest.raises(Fault, match=r"worker 1 ended with signal 9 \(SIGKILL\)"):
+    told = re.escape(f"worker 1 ended with signal {number:d} ({name}) at step ")
+    with closing(group), pytest.raises(Fault, match=told):
         for event in group.watch(silent):
             if event["event"] == Kind.STEP:
-                talkers[1].signal(9)
+                talkers[1].signal(number)
     os.close(silent)
     os.close(wake)
 

@@ -176,7 +176,9 @@ def test_the_group_goes_at_the_pace_of_a_slow_worker_which_never_counts_as_froze
     )
     print(f"{fast:.0f}, {slow:.0f} and {again:.0f} steps a second")
     assert run.result.restarts == []
-    assert 4 < max(fast, again) / slow < 40  # a busy machine gives no more than that
+    # 12 on idle cores (docs/FAULTS.md), but other tests come and go between the turns. A worker
+    # that nobody slows down would give 1, and of a frozen one there would be no step.
+    assert 2 < max(fast, again) / slow < 100
     assert whats(run.result.story) == [
         "slowed down to 1/10 of its speed",
         "at full speed again",

@@ -69,8 +69,9 @@ def test_an_estimator_trains_with_parameter_servers_and_an_evaluator_beside() ->
     assert result.evaluation["error"] < 0.05
 
 
-def test_an_evaluator_that_comes_too_late_for_a_checkpoint_takes_a_newer_one() -> None:
-    with LocalCluster(workers=1, ps=1) as cluster:  # 600 checkpoints, of which five are kept
+def test_an_evaluator_beside_one_that_saves_often_evaluates_what_was_saved_last() -> None:
+    """Should it come too late for one of 600 checkpoints, of which five are kept, it goes on."""
+    with LocalCluster(workers=1, ps=1) as cluster:
         result = train(cluster, steps=3000, save_checkpoints_steps=5, evaluate="beside")
     assert result.evaluations[-1].step >= 3000
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from helpers.tf_config import build
+from tests.support import images
 from tests.support.images import Container, Image, why_not
 from tests.support.two_hosts import TwoHosts
 from tests.support.two_hosts import why_not as why_no_hosts
@@ -187,3 +190,19 @@ def test_where_isolation_is_refused_the_cluster_says_that_its_ports_are_open(
     )
     assert f"{USER} [{USER}, {USER}]" in printed, printed
     assert "ports are open to the network" in printed, printed
+
+
+def test_where_no_container_can_be_given_limits_a_sentence_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container of version 2 with control groups of its own: no such file is in them."""
+    monkeypatch.setattr(shutil, "which", lambda program: program)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(images, "CGROUP", tmp_path)
+    monkeypatch.setattr(Path, "write_text", refuse)
+    assert why_not().startswith("no container can be given limits here: [Errno 13]")
+    assert not [*tmp_path.iterdir()], "a control group is left"
+
+
+def refuse(path: Path, _text: str) -> int:
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))

@@ -50,7 +50,7 @@ def check_notebook(course: Path, domain: str, lang: str) -> None:
 
 
 def check_outputs_stay(course: Path) -> None:
-    """Every lesson still has the outputs of its cells, but for those whose code differs here."""
+    """Every lesson still has the outputs of its cells, also where the code of one has changed."""
     for path in ROOT.glob("notebooks/*/[0-9][0-9]_*.ipynb"):
         kept = [
             {cell["id"]: cell["outputs"] for cell in notebook.cells(notebook.read(each), "code")}

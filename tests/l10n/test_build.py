@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support import ROOT
 from tests.support.l10n_project import (
@@ -18,13 +19,12 @@ from tests.support.l10n_project import (
     cell_of,
     code_cell,
     make_project,
-    move,
     run,
     text_cell,
     translate,
     whats,
 )
-from tools.l10n import build, catalogue, checks
+from tools.l10n import build, catalogue, checks, citation
 from tools.lessons import notebook
 from tools.lessons.project import Project
 
@@ -256,13 +256,20 @@ def test_a_page_has_the_badges_of_the_course_below_its_title_once(tmp_path: Path
     assert build.page(homeless, first, "en") == page
 
 
+@pytest.mark.parametrize("value", ["'https://example.org/x'", "7"])
 def test_a_repository_that_colab_cannot_open_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = make_project(tmp_path, *lesson())
-    move(tmp_path, "https://example.org/x")
+    path = tmp_path / "pyproject.toml"
+    path.write_text(path.read_text("utf-8").replace('repository = ""', f"repository = {value}"))
     assert run(project, "build") == 1
-    assert "'https://example.org/x'" in capsys.readouterr().err
+    assert f"repository = {value} in pyproject.toml is no address" in capsys.readouterr().err
+
+
+def test_a_version_that_looks_like_a_number_is_cited_as_it_is() -> None:
+    text = citation.written("version: 1.9\n", Project(ROOT, version="1.10"))
+    assert yaml.safe_load(text) == {"version": "1.10"}
 
 
 def test_the_messages_of_helpers_are_compiled_where_the_package_reads_them(tmp_path: Path) -> None:

@@ -85,6 +85,15 @@ def test_the_table_of_languages_stays_in_all_of_them(project: Project) -> None:
     assert [part.text for part in documents.messages(project, "docs/README")][2:] == []
 
 
+def test_only_in_a_table_of_the_readme_does_a_link_to_a_notebook_stay(project: Project) -> None:
+    alone = f"[The first](notebooks/en/{LESSON}.ipynb)"
+    cell = f"[One](../notebooks/en/{LESSON}.ipynb)"
+    project.document("docs/README").write_text(f"{README}\n{alone}\n", "utf-8")
+    project.document(PAGE).write_text(f"| {cell} |\n|---|\n", "utf-8")
+    assert alone in [part.text for part in documents.messages(project, "docs/README")]
+    assert [part.text for part in documents.messages(project, PAGE)] == [cell]
+
+
 def test_a_page_of_docs_leads_up_one_folder_more(project: Project) -> None:
     text = project.document(PAGE, "ru").read_text("utf-8")
     assert "[начало](README.md) и [урок](../../notebooks/ru)" in text
@@ -121,6 +130,16 @@ def test_a_link_to_a_heading_that_is_not_there_is_found(project: Project) -> Non
     translate(project, "ru", {READ: wrong}, "docs/README")
     found = whats(list(checks.check(project, ["ru"])))
     assert "FAULTS.md has no heading #чего-не-бывает" in found
+
+
+def test_it_is_found_from_the_command_line_too(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = READ_IN_RUSSIAN.replace("#что-бывает", "#чего-не-бывает")
+    translate(project, "ru", {READ: wrong}, "docs/README")
+    monkeypatch.chdir(project.root)
+    [(link, why)] = documents.dead_ends(Project.load(Path()), "docs/README", "ru")
+    assert (link, why) == ("FAULTS.md#чего-не-бывает", "FAULTS.md has no heading #чего-не-бывает")
 
 
 def test_a_translation_that_lost_its_link_is_found(project: Project) -> None:

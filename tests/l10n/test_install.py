@@ -6,11 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, published
 from tests.support.l10n_project import (
     LESSON,
     Cell,
@@ -35,6 +36,12 @@ CODED = [
     for domain in PROJECT.notebooks
     if domain != "glossary"
 ]
+IN_IPYTHON = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+
+sys.exit(not InteractiveShell.instance().run_cell(sys.stdin.read()).success)
+"""
 SOLUTIONS = [path for domain in PROJECT.exercises if (path := PROJECT.solution(domain))]
 
 
@@ -58,6 +65,28 @@ def execute(code: str, folder: Path, *paths: Path) -> subprocess.CompletedProces
     )
 
 
+def as_notebook(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a cell with its `%pip`, where `folder` may have our package, and nobody offers it."""
+    paths = [str(folder), sysconfig.get_path("purelib")]
+    environ = {"PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(folder), "PIP_CONSTRAINT": ""}
+    return subprocess.run(
+        [sys.executable, "-S", "-c", IN_IPYTHON],
+        cwd=folder,
+        env={**os.environ, **published.environment(f"file://{folder}/none"), **environ},
+        input=code,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def record(folder: Path, version: str) -> None:
+    """Makes it look as if a version of our package were installed in a folder."""
+    path = folder / f"multiworker_lessons-{version}.dist-info" / "METADATA"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"Name: {install.DISTRIBUTION}\nVersion: {version}\n")
+
+
 def test_an_empty_kernel_is_told_what_to_do_in_a_sentence(tmp_path: Path) -> None:
     done = execute(install.cell(Project(ROOT), str), tmp_path)
     assert done.returncode == 1
@@ -75,10 +104,8 @@ def test_helpers_of_somebody_else_are_not_taken_for_ours(name: str, tmp_path: Pa
 def test_a_checkout_on_the_path_is_ours_and_so_is_an_installed_package(tmp_path: Path) -> None:
     code = install.cell(Project(ROOT), str)
     assert execute(code, tmp_path, ROOT).returncode == 0
-    record = tmp_path / "packages" / "multiworker_lessons-0.1.0.dist-info" / "METADATA"
-    record.parent.mkdir(parents=True)
-    record.write_text(f"Name: {install.DISTRIBUTION}\nVersion: 0.1.0\n")
-    assert execute(code, tmp_path, record.parents[1]).returncode == 0
+    record(tmp_path / "packages", "0.1.0")
+    assert execute(code, tmp_path, tmp_path / "packages").returncode == 0
     assert execute(code, tmp_path).returncode == 1
 
 
@@ -86,7 +113,27 @@ def test_with_an_address_the_release_is_installed_from_there_and_never_by_its_na
     code = install.cell(Project(ROOT, repository=ADDRESS, version="1.2"), str)
     assert f'"{install.DISTRIBUTION} @ git+{ADDRESS}@v1.2"\n' in f"{code}\n"
     assert code.count("%pip install") == 1
-    assert len(code.splitlines()) <= 8
+    assert "/tmp" not in code, "anybody may write there"
+    assert len(code.splitlines()) <= 20
+
+
+def test_another_release_is_not_enough_and_a_failed_installation_is_told(tmp_path: Path) -> None:
+    record(tmp_path, "1.1")
+    project = Project(ROOT, repository=ADDRESS, version="1.2")
+    done = as_notebook(install.cell(project, str), tmp_path)
+    assert done.returncode == 1
+    assert "ModuleNotFoundError" in done.stdout
+    assert install.FAILED in done.stdout
+    [kept] = tmp_path.glob("*/kept.txt")
+    assert kept.parent.stat().st_mode & 0o077 == 0
+    assert {"tensorflow", "numpy"} <= {line.split("==")[0] for line in kept.read_text().split()}
+
+
+def test_the_release_of_the_notebook_is_not_installed_again(tmp_path: Path) -> None:
+    record(tmp_path, "1.2rc1")
+    project = Project(ROOT, repository=ADDRESS, version="1.2-rc1")
+    assert as_notebook(install.cell(project, str), tmp_path).returncode == 0
+    assert not list(tmp_path.glob("*/kept.txt"))
 
 
 @pytest.mark.parametrize("path", [*CODED, *SOLUTIONS], ids=lambda p: f"{p.parent.name}-{p.stem}")

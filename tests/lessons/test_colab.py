@@ -23,6 +23,7 @@ from nbclient import NotebookClient
 from tests.support import ROOT, published
 from tools.lessons.project import Project
 from tools.lessons.run import best_result
+from tools.site.serve import serving
 
 pytestmark = pytest.mark.colab
 
@@ -64,7 +65,7 @@ def server(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     folder = tmp_path_factory.mktemp("server")
     published.publish(course, folder)
     published.offer_forgery(folder)
-    with published.served(folder) as address:
+    with serving(folder) as address:
         yield address
 
 

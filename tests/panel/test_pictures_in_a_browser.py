@@ -14,11 +14,11 @@ from helpers.charts import image
 from helpers.i18n import set_language
 from helpers.panel import curves as panel_pictures
 from helpers.panel import html as panel_texts
-from helpers.panel.run import Run, planned_tasks
+from helpers.panel.run import Run, RunRecord, planned_tasks
 from helpers.panel.status import Status
 from helpers.results.history import Evaluation, Point, Staleness
 from helpers.results.training_result import TrainingResult
-from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER
+from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER, STRATEGIES
 from helpers.tf_config import build
 from tests.support import browser as b
 
@@ -26,6 +26,12 @@ pytestmark = b.MARKS
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 WIDTHS = "all => all.map(image => image.complete ? image.naturalWidth : 0)"
+FINISHED = [  # as a legend can hardly be longer
+    RunRecord(workers, strategy, batch, False, Status.DONE, 0.98, 9_000.0 * workers, 0)
+    for strategy in STRATEGIES
+    for batch in (64, 256)
+    for workers in (1, 2)
+]
 STATUSES = Status.RESTARTING, Status.EVALUATING, Status.WAITING
 BOXES = """all => all.map(item => item.getBoundingClientRect())
     .map(box => [box.left, box.right, box.top, box.bottom])"""
@@ -76,7 +82,9 @@ def test_no_label_of_a_picture_runs_into_another(browser: Any, language: str) ->
             run = finished_run(workers, evaluator=evaluator, strategy=strategy)
             lines = panel_texts.headline(run.result, run.batch_size)
             charts = panel_pictures.CHARTS
-            tab.set_content(panel_pictures.poster(run.result, run.tasks, lines, charts))
+            tab.set_content(
+                panel_pictures.poster(run.result, run.tasks, lines, charts, records=FINISHED)
+            )
             *labels, frame = tab.locator("text, svg").evaluate_all(BOXES)[::-1]
             inside = [x for x in labels if x[0] >= frame[0] and x[1] <= frame[1]]
             assert len(inside) == len(labels) > 15

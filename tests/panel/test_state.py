@@ -65,6 +65,60 @@ def test_each_worker_of_a_synchronous_group_has_all_variables(state: PanelState)
     assert last.seconds < result.evaluations[-1].seconds <= result.seconds
 
 
+def test_a_combination_runs_as_it_was_checked(state: PanelState) -> None:
+    state.choose(workers=2, batch_size=32)
+    several = {"strategy": ("OneDeviceStrategy", "MultiWorkerMirroredStrategy")}
+    found = state.combinations(several)
+    assert [one["workers"] for one in found] == [1, 2]
+    assert [one["collective"] for one in found] == ["AUTO", "RING"]
+    assert [one["batch_size"] for one in found] == [32, 32]
+    with pytest.raises(ConfigError, match="one device"):
+        state.combinations({"workers": (1, 2), "strategy": ("OneDeviceStrategy",)})
+
+
+def test_the_order_of_choices_is_of_no_account(state: PanelState) -> None:
+    state.choose(workers=2, strategy="OneDeviceStrategy")
+    with pytest.raises(ConfigError, match="one device"):
+        state.check()
+
+
+def test_the_last_of_epochs_and_steps_counts(state: PanelState) -> None:
+    state.choose(steps=60)
+    assert state.train_options()["steps"] == 60
+    state.choose(epochs=2)
+    options = state.train_options()
+    assert options["epochs"] == 2 and "steps" not in options
+
+
+def test_a_scenario_with_cables_needs_the_laboratory(state: PanelState) -> None:
+    state.choose(scenario="a pulled cable")
+    with pytest.raises(ConfigError, match="laboratory=True"):
+        state.check()
+
+
+def test_a_refusal_of_a_press_is_kept_as_an_error(
+    state: PanelState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(panel_choices, "nvidia_gpus", lambda: 0)
+    state.choose(collective="NCCL")
+    state.press()
+    assert isinstance(state.error, ConfigError) and "GPU" in str(state.error)
+    assert state.status == Status.IDLE and not state.records
+
+
+def test_a_stop_that_comes_as_the_training_ends_leaves_nobody_busy(state: PanelState) -> None:
+    """The thread may not write how the run ended between the stop's look and its word."""
+    state.start(workers=1, steps=20)
+    assert wait_until(lambda: reached(state, 1), 60)
+    state._ending.acquire()  # as a stop that has looked, and not yet written
+    try:
+        assert not state._ended.wait(3)
+        assert state.status == Status.RUNNING
+    finally:
+        state._ending.release()
+    assert state.wait(60).steps == 20 and state.status == Status.DONE
+
+
 def test_a_sweep_is_refused_before_its_first_run_begins(
     state: PanelState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +240,7 @@ def test_every_strategy_trains(state: PanelState, strategy: str, tasks: list[str
     weights_and_momentum = 2 * 4 * 347_146
     assert result.variables.keys() == {holder}
     assert 0 <= result.variables[holder] - copies * weights_and_momentum < 100 * copies
+    assert bool(result.staleness) == (holder == "ps 0")
     assert result.staleness.keys() <= {task for task in tasks if holder == "ps 0" != task}
     replicas = {"MirroredStrategy": 2, "OneDeviceStrategy": 1, "ParameterServerStrategy": 3}
     assert [record.workers for record in state.records] == [replicas[strategy]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 from helpers.charts.svg import AXIS, nice
 from helpers.errors import ConfigError, StoppedError
 from helpers.i18n import number
-from helpers.panel import Panel
+from helpers.panel import Panel, scenarios
 from helpers.panel import choices as panel_choices
 from helpers.panel import curves as panel_pictures
 from helpers.panel import form as panel_form
@@ -373,6 +374,44 @@ def test_a_closed_panel_leaves_no_widget_behind() -> None:
     assert len(set(open_widgets()) - kept) > 50
     panel.close()
     assert set(open_widgets()) == kept
+
+
+def test_a_refused_press_is_told_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenarios, "are_permitted", lambda: False)
+    panel = Panel(laboratory=True, scenario="a pulled cable")
+    panel.run_button.click()
+    assert 'role="alert"' in panel.html["message"].value
+    assert "virtual network cables" in panel.html["message"].value
+    panel.close()
+
+
+def test_a_form_takes_what_the_choices_take() -> None:
+    panel = Panel(learning_rate=100.0, epochs=200)
+    assert (panel.form.fields["learning_rate"].value, panel.form.fields["epochs"].value) == (
+        100,
+        200,
+    )
+    panel.state.choose(learning_rate=200.0, epochs=300)
+    panel.paint()
+    assert (panel.state.learning_rate, panel.state.epochs) == (200, 300)
+    panel.close()
+
+
+def test_steps_are_not_shown_where_epochs_count() -> None:
+    panel = Panel(steps=60)
+    assert panel.form.fields["steps"].layout.display == ""
+    panel.state.choose(epochs=2)
+    panel.paint()
+    assert panel.form.fields["steps"].layout.display == "none"
+    panel.close()
+
+
+@pytest.mark.parametrize("model_fn", [functools.partial(print, 1), lambda features: None])
+def test_functions_without_a_name_are_called_by_what_they_are(model_fn: Any) -> None:
+    panel = Panel(model_fn=model_fn)
+    panel.code_button.value = True
+    assert "        model_fn,\n" in panel.html["code"].value
+    panel.close()
 
 
 def open_widgets() -> list[str]:

@@ -212,6 +212,14 @@ def test_a_folder_of_packages_for_another_python_is_named(tmp_path: Path) -> Non
     assert not (tmp_path / ".venv").exists()
 
 
+def test_a_folder_without_packages_is_named(tmp_path: Path) -> None:
+    (tmp_path / "offline").mkdir()
+    done = run_setup(tmp_path, PYTHON=sys.executable)
+    assert done.returncode == 1
+    assert re.search(r"holds no packages for Python 3\.\d+\. Run make offline", done.stderr)
+    assert not (tmp_path / ".venv").exists()
+
+
 @pytest.mark.parametrize("installer", ["uv", "pip"])
 def test_what_is_locked_is_installed_from_the_folder_alone(installer: str, tmp_path: Path) -> None:
     """With a package of ours in place of some hundred others."""
@@ -244,6 +252,22 @@ def test_set_up_without_a_suitable_python_says_so(tmp_path: Path) -> None:
     done = run_setup(tmp_path, PYTHON="/no/such/python")
     assert done.returncode == 1
     assert "the lessons need Python 3.10, 3.11, 3.12 or 3.13" in done.stderr
+
+
+def test_a_python_that_cannot_make_environments_is_not_taken(tmp_path: Path) -> None:
+    """As that of Debian and Ubuntu, where ensurepip comes with python3-venv."""
+    (tmp_path / "ensurepip.py").write_text("raise ModuleNotFoundError('ensurepip')")
+    done = run_setup(tmp_path, PYTHON=sys.executable, PYTHONPATH=str(tmp_path), **NO_INDEX)
+    assert done.returncode == 1
+    assert "sudo apt install python3-venv" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_an_environment_that_cannot_be_made_is_told_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "venv.py").write_text("if __name__ == '__main__': raise SystemExit('Why.\\n\\n')")
+    done = run_setup(tmp_path, PYTHON=sys.executable, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "Python could not make .venv: Why. (all of it: " in done.stderr
 
 
 def test_set_up_makes_the_environment_where_it_is_asked_to(tmp_path: Path) -> None:

@@ -79,11 +79,31 @@ def test_the_workflows_call_what_exists() -> None:
     lanes = {name.split()[0] for name in matrix["lane"]}
     lanes |= {entry["lane"].split()[0] for entry in matrix["include"]}
     assert {"release", "newest"} <= called
-    assert called | lanes <= targets | {"site"}
+    assert called | lanes <= targets
     assert {name for name in targets if name.startswith("test-")} == lanes
     for script in (".ci/run", ".ci/packages", "environment.sh"):
         assert os.access(ROOT / script, os.X_OK)
         assert any(script in run for run in runs)
+
+
+def test_what_is_asked_for_by_hand_must_be_numbers(tmp_path: Path) -> None:
+    runs = [step.get("run", "") for _job, step in steps(GITHUB / "workflows" / "versions.yml")]
+    [script] = [run for run in runs if "make newest" in run]
+    (tmp_path / "make").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "make").chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+
+    def said(lessons: str) -> str:
+        environ = {**os.environ, "PATH": path, "LESSONS": lessons}
+        command = ["bash", "-e", "-c", script]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+        ).stdout
+
+    assert said("01 05") == "newest PYTHON=python LESSONS=01 05\n"
+    assert said("") == "newest PYTHON=python LESSONS=\n"
+    for wrong in ("01; ls", "$(shell ls)", "`ls`", "01\nls"):
+        assert said(wrong) == "Numbers of lessons, as 01 05\n"
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
@@ -94,6 +114,14 @@ def test_a_form_asks_for_what_is_needed(path: Path) -> None:
     assert len(set(names)) == len(names) >= 2
     assert all("label" in field["attributes"] for field in fields)
     assert any(field["validations"]["required"] for field in fields)
+
+
+def test_the_form_for_faults_shows_a_command_that_finds_the_course() -> None:
+    [versions] = [field for field in load(FORMS[0])["body"] if field.get("id") == "versions"]
+    assert "placeholder" not in versions["attributes"], "it cannot be copied"
+    [pattern] = re.findall(r'`%pip list \| grep -iE "(.+)"`', versions["attributes"]["description"])
+    for line in (f"{install.DISTRIBUTION} 0.1.0", "tf_keras 2.21.0", "tensorflow 2.21.0", "ray 2"):
+        assert re.match(pattern, line, re.IGNORECASE)
 
 
 def test_the_form_for_translations_knows_every_language_and_lesson() -> None:
@@ -109,6 +137,12 @@ def test_the_form_for_translations_knows_every_language_and_lesson() -> None:
         title = next(notebook.prose(notebook.read(PROJECT.notebook(domain))))
         wanted.append(f"{int(domain[:2])}. {notebook.source(title).splitlines()[0].lstrip('# ')}")
     assert fields["lesson"]["attributes"]["options"][: len(wanted)] == wanted
+
+
+def test_a_container_of_ci_may_limit_the_memory_of_others() -> None:
+    jobs = load(GITHUB / "workflows" / "ci.yml")["jobs"].values()
+    assert len(jobs) == 2
+    assert all("--cgroupns=host" in job["container"]["options"] for job in jobs)
 
 
 def test_the_citation_names_the_version_and_nobody_who_is_not() -> None:

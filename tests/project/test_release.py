@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -12,11 +11,13 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from helpers.system.isolation import is_permitted
 from tests.support import ROOT, published
-from tools import release, versions
-from tools.lessons.project import Project
+from tests.support.processes import is_running, wait_until
+from tools import checkout, release, versions
+from tools.lessons.project import LocalisationError, Project
 from tools.release import ReleaseError
 
 PROJECT = Project.load(ROOT)
@@ -71,7 +72,7 @@ SMALL = f"""
 site:
 	mkdir -p .artefacts/site && echo page > .artefacts/site/index.html
 offline:
-	mkdir -p offline/{PYTHON} && echo wheel > offline/{PYTHON}/a.whl
+	mkdir -p $(or $(DEST),offline)/{PYTHON} && echo wheel > $(or $(DEST),offline)/{PYTHON}/a.whl
 """
 
 
@@ -81,7 +82,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = published.copy_of_course(tmp_path_factory.mktemp("course"))
     published.commit(folder)
     (folder / "Makefile").write_text(SMALL)  # not committed: it is not in the release
-    return {path.name: path for path in release.build(folder)}
+    files = release.build(folder)
+    assert not (folder / "offline").exists(), "environment.sh would ask nothing else for packages"
+    return {path.name: path for path in files}
 
 
 def test_a_release_has_all_its_parts_and_their_checksums(built: dict[str, Path]) -> None:
@@ -109,15 +112,59 @@ def test_the_bundle_is_the_commit_with_the_packages_in_its_folder(built: dict[st
         assert archive.getnames() == ["site", "site/index.html"]
 
 
-def test_a_course_without_a_site_has_none_in_its_release(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_folder_of_packages_is_where_it_is_asked_for() -> None:
+    def commands(*settings: str) -> str:
+        command = ["make", "-n", "offline", *settings]
+        return subprocess.check_output(command, cwd=ROOT, text=True)
+
+    assert '--dest "offline/$version"' in commands()
+    assert '--dest "/some where/offline/$version"' in commands("DEST=/some where/offline")
+
+
+def test_what_is_not_committed_is_not_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("pyproject.toml", "CHANGELOG.md"):
-        shutil.copy(ROOT / name, tmp_path)
-    (tmp_path / "Makefile").write_text("all:\n")
+    (tmp_path / "Makefile").write_text("site:\n")
     published.commit(tmp_path)
-    assert [path.name for path in release.build(tmp_path, ["site"])] == ["SHA256SUMS"]
-    assert "no target `site`" in capsys.readouterr().out
+    release.must_be_committed(tmp_path)
+    (tmp_path / "thesis.txt").touch()
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    assert release.main(["build"]) == 1
+    assert "the last commit, from which this differs: thesis.txt" in capsys.readouterr().err
+
+
+def test_a_program_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ReleaseError, match="There is no program 'git'"):
+        release.must_be_committed(tmp_path)
+    with pytest.raises(LocalisationError, match="There is no program git"):
+        checkout.copy(ROOT, tmp_path)
+
+
+def test_a_folder_that_git_does_not_know_is_not_tried_with_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(versions, "ROOT", tmp_path)
+    monkeypatch.setattr(versions, "FOLDER", tmp_path / "newest")
+    assert versions.main(["--lessons", "none", "--rows", "none"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"git does not know the files of {tmp_path}: ")
+    assert "cannot be installed together" not in told
+
+
+def test_what_takes_too_long_ends_with_all_that_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "SECONDS", 1.0)
+    monkeypatch.setattr(versions, "FOLDER", tmp_path)
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nsleep 60 &\necho $! > started\nwait\n")
+    python.chmod(0o755)
+    [outcome] = versions.try_lessons(python, ["01"])
+    assert outcome.reason == "did not end in 1 s"
+    assert wait_until(lambda: not is_running(int((tmp_path / "started").read_text())), 10)
 
 
 TRAINING = """
@@ -184,7 +231,12 @@ def test_no_requirement_of_ours_keeps_its_upper_bound() -> None:
         line for line in versions.lift_all(text).splitlines() if line not in text.splitlines()
     ]
     assert len(changed) >= 20
-    assert not [line for line in changed if ",<" in line]
+    kept = [
+        str(requirement)
+        for requirement in map(Requirement, versions.requirements(versions.lift_all(text)))
+        if any(part.operator in versions.UPPER for part in requirement.specifier)
+    ]
+    assert kept == ["tensorflow-estimator==2.15.0"]
 
 
 def test_the_table_of_versions_says_what_broke() -> None:

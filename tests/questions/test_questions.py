@@ -18,6 +18,7 @@ from helpers.questions import ask, html, view
 from helpers.questions.course import COURSE
 from helpers.questions.question import Choice, Question
 from helpers.questions.view import ChoiceRow, QuestionBox, Questions
+from tests.panel.test_view import open_widgets
 from tests.support import ROOT
 from tools.l10n import extract
 from tools.lessons.project import HELPERS, Project
@@ -255,12 +256,6 @@ def test_closed_questions_leave_no_widget_behind() -> None:
     assert len(set(open_widgets()) - kept) > 50
     made.close()
     assert set(open_widgets()) == kept
-
-
-def open_widgets() -> list[str]:
-    """The numbers of the widgets that ipywidgets, 7 or 8, knows."""
-    known = widgets.Widget.widgets if widgets.__version__ < "8" else widgets.widget._instances
-    return list(known)
 
 
 @pytest.mark.parametrize("lesson", ["13_no_such_lesson", "", None, ["a", "list"]])

@@ -271,7 +271,9 @@ def test_pictures_follow_the_theme_and_not_the_system(
         look.tab.goto(f"{address}/en/01_train_on_two_workers.html")
         for theme in ("light", "dark"):
             look.tab.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
-            for picture in look.tab.locator(".mwl-drawing").all()[:3]:
+            drawings = look.tab.locator(".mwl-drawing").all()[:3]
+            assert len(drawings) == 3
+            for picture in drawings:
                 picture.scroll_into_view_if_needed()
                 shot = matplotlib.image.imread(io.BytesIO(picture.screenshot()))
                 paper = shot[..., :3].mean()
@@ -289,6 +291,7 @@ def test_on_paper_there_is_no_navigation_and_no_code_is_cut(address: str, browse
             ".bd-sidebar-secondary",
             ".prev-next-footer",
         ):
+            assert look.tab.locator(part).count() > 0, part
             assert not look.tab.locator(part).first.is_visible(), part
         cut = look.tab.locator("article pre").evaluate_all(
             "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"

@@ -10,7 +10,8 @@ import pytest
 from tests.support import ROOT
 from tools.l10n import structure
 from tools.lessons.project import LocalisationError, Project
-from tools.site import anchors, check, pictures, tree, words
+from tools.site import anchors, check, pictures, reference, serve, tree, words
+from tools.site.__main__ import main, make_room
 from tools.site.tree import Page, Place
 
 PROJECT = Project.load(ROOT)
@@ -39,6 +40,11 @@ def test_a_sound_site_has_no_problem(tmp_path: Path) -> None:
         ('<script src="https://example.org/x.js">', "is fetched from elsewhere"),
         ('<link rel="stylesheet" href="//example.org/x.css">', "is fetched from elsewhere"),
         ('<p id="z"><p id="z">', "more than once"),
+        ('<a href="../b.html">', "leads out of the site"),
+        ('<img srcset="b.html 1x, c.png 2x">', "there is no such file"),
+        ('<video poster="c.png">', "there is no such file"),
+        ("<style>p { background: url(c.png) }</style>", "there is no such file"),
+        ('<p style="background: url(https://example.org/c.png)">', "is fetched from elsewhere"),
     ],
 )
 def test_a_problem_is_found(html: str, problem: str, tmp_path: Path) -> None:
@@ -58,14 +64,25 @@ def test_links_lead_to_pages_in_the_language_of_the_tree() -> None:
     assert ru.lead("notebooks/ru/exercises", "ru", "../08_survive_failures.ipynb") == Place(
         "ru", "08_survive_failures"
     )
-    assert ru.lead("notebooks/ru", "ru", "../../docs/KERAS_3.md") == Place("ru", "docs/KERAS_3")
+    assert ru.lead("notebooks/ru", "ru", "../../docs/ru/KERAS_3.md") == Place("ru", "docs/KERAS_3")
     # A document that is not translated links to English lessons; its reader reads Russian ones.
     assert ru.lead("", "en", "notebooks/en/glossary.ipynb") == Place("ru", "glossary")
     assert ru.lead("", "en", "notebooks/ko/glossary.ipynb") == Place("ko", "glossary")
 
 
+def test_an_english_document_is_in_the_tree_of_a_page_that_does_not_mean_the_english_one() -> None:
+    ru = tree.tree(PROJECT, "ru")
+    assert ru.lead("", "en", "docs/KERAS_3.md") == Place("ru", "docs/KERAS_3")
+    untranslated = ru.lead("docs/ru", "ru", "../../locales/TRANSLATING.md")
+    assert untranslated == Place("ru", "locales/TRANSLATING")
+    # The table of languages in a README.
+    assert ru.lead("docs/ru", "ru", "../../README.md") == Place("en", "docs/README")
+    assert ru.lead("docs/ru", "ru", "README.md") == Place("ru", "docs/README")
+
+
 def test_what_is_no_page_leads_to_the_repository_or_nowhere() -> None:
-    assert tree.tree(PROJECT, "en").lead("", "en", "helpers/datasets/LICENSE.md") is None
+    nowhere = Project(PROJECT.root, PROJECT.released)
+    assert tree.tree(nowhere, "en").lead("", "en", "helpers/datasets/LICENSE.md") is None
     address = "https://example.org/us/course"
     somewhere = Project(PROJECT.root, PROJECT.released, repository=address)
     found = tree.tree(somewhere, "en")
@@ -121,6 +138,52 @@ def test_a_photograph_keeps_its_colours(tmp_path: Path) -> None:
         f'<img alt="" src="data:image/svg+xml;base64,{data}">', tmp_path, "../"
     )
     assert "mwl-picture" in found and "mwl-drawing" not in found
+
+
+def test_only_code_is_marked_as_code() -> None:
+    def marked(*lines: str) -> bool:
+        return "::" in reference.with_code(list(lines))
+
+    assert marked("As here.", "", "    run()")
+    assert not marked("- An item.", "", "  More of it.")
+    assert not marked("1. An item.", "", "   More of it.")
+    assert not marked("As here::", "", "    run()")
+    assert not marked(".. code-block:: python", "", "    run()")
+
+
+def test_what_is_no_site_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "en").mkdir()
+    (tmp_path / "thesis.txt").write_text("years")
+    assert main(["build", "--root", str(ROOT), "--output", str(tmp_path)]) == 1
+    assert "holds thesis.txt, which is no part of a site" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["en", "thesis.txt"]
+    assert main(["build", "--root", str(ROOT), "--output", str(tmp_path / "thesis.txt")]) == 1
+    assert "There is no room for the site in" in capsys.readouterr().err
+
+
+def test_an_older_site_makes_room(tmp_path: Path) -> None:
+    (tmp_path / "site" / "en").mkdir(parents=True)
+    (tmp_path / "site" / "en" / "old.html").touch()
+    make_room(tmp_path / "site", {"en"})
+    assert list(tmp_path.rglob("*")) == [tmp_path / "site"]
+
+
+def test_a_port_that_cannot_be_had_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "index.html").touch()
+    with serve.serving(tmp_path) as address:
+        for port in (address.rpartition(":")[2], "70000"):
+            assert main(["serve", "--output", str(tmp_path), "--port", port]) == 1
+            assert f"Port {port} cannot be had: " in capsys.readouterr().err
+
+
+def test_the_site_of_an_owner_is_at_the_root() -> None:
+    def site(name: str) -> str:
+        return Project(ROOT, repository=f"https://github.com/Us/{name}").site
+
+    assert site("course") == "https://us.github.io/course"
+    assert site("us.github.io") == "https://us.github.io"
 
 
 def test_words_that_have_no_translation_stay_english() -> None:

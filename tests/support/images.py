@@ -27,6 +27,7 @@ NAME, BASE = "localhost/lessons:1", "localhost/base:1"
 PIP_FILES = ("/etc/pip.conf", "/etc/ssl/certs")
 CGROUP = Path("/sys/fs/cgroup")
 PERIOD = 100_000  # microseconds
+LEAST_MEMORY = 2**20  # bytes: to see whether there are limits
 _numbers = itertools.count()
 
 
@@ -37,6 +38,11 @@ def why_not() -> str:
         return f"{' and '.join(missing)} not installed"
     if os.geteuid() != 0:
         return "only root may make containers with limits"
+    try:
+        Limits(LEAST_MEMORY, 1.0).close()
+    except OSError as error:
+        # In a container with control groups of its own (Docker without --cgroupns=host), for one.
+        return f"no container can be given limits here: {error}"
     return ""
 
 
@@ -153,11 +159,15 @@ class Limits:
         if not all(group.parent.exists() for group, _file, _value in limits):
             limits = [(CGROUP / name, "memory.max", memory), (CGROUP / name, "cpu.max", quota)]
         self._groups = list(dict.fromkeys(group for group, _file, _value in limits))
-        for group in self._groups:
-            group.mkdir()
-        for group, file, value in limits:
-            if value is not None:
-                (group / file).write_text(str(value))
+        try:
+            for group in self._groups:
+                group.mkdir()
+            for group, file, value in limits:
+                if value is not None:
+                    (group / file).write_text(str(value))
+        except OSError:
+            self.close()
+            raise
 
     def enter(self) -> None:
         """Of this process, and of all that it starts."""

@@ -5,13 +5,9 @@ Whoever asks for the address is led to that server by git's own setting; nobody 
 
 from __future__ import annotations
 
-import functools
 import subprocess
-import threading
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support import ROOT
@@ -82,34 +78,13 @@ def offer_forgery(folder: Path) -> None:
     (page / "index.html").write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Offers files, and says nothing of it."""
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Is silent."""
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address, on loopback, of a server that offers the files of a folder."""
-    handler = functools.partial(Quiet, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def environment(server: str) -> Mapping[str, str]:
-    """The variables with which pip and git find what a server offers, the forgery too."""
+    """The variables with which pip and git find what is at an address, the forgery too."""
     return {
         "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.{server}.insteadOf",
+        "GIT_CONFIG_KEY_0": f"url.{server}/.insteadOf",
         "GIT_CONFIG_VALUE_0": HOST,
-        "PIP_EXTRA_INDEX_URL": f"{server}simple/",
+        "PIP_EXTRA_INDEX_URL": f"{server}/simple/",
         "PIP_CONSTRAINT": "",
         "PIP_FIND_LINKS": "",
     }

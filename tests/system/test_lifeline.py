@@ -73,11 +73,43 @@ def test_it_is_killed_when_the_pipe_closes(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_nobody_is_killed_for_one_that_has_ended(
+def test_the_pipe_closes_and_what_it_started_ends_too(
     way: str, start: list[subprocess.Popen[str]]
 ) -> None:
-    """Its number may be another's by then; here it still is that of a group with a child in it."""
     process = begin(start, way, "leaves a child")
+    children = psutil.Process(process.pid).children()
+    assert [child.name() for child in children].count("sleep") == 1
+    assert process.stdin
+    process.stdin.close()
+    assert process.wait(5) == -signal.SIGKILL
+    assert wait_until(lambda: not any(is_running(child.pid) for child in children), 2)
+
+
+IN_A_GROUP = """
+import subprocess, sys
+command = [sys.executable, "-c", *sys.argv[1:]]
+process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+process.stdout.readline()
+process.stdin.close()
+print(process.wait(5))
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_group_of_another_is_not_killed(way: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_GROUP, PROGRAM, way, "sleeps"],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, f"{-signal.SIGKILL}\n")
+
+
+def test_a_guard_kills_nobody_for_one_that_has_ended(start: list[subprocess.Popen[str]]) -> None:
+    """Its number may be another's by then; here it still is that of a group with a child in it."""
+    process = begin(start, "guard", "leaves a child")
     children = psutil.Process(process.pid).children()
     [heir] = [child for child in children if child.name() == "sleep"]
     guards = [child for child in children if child != heir]

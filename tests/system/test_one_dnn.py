@@ -16,7 +16,8 @@ from helpers.system.one_dnn import ONE_DNN, select_one_dnn
 @pytest.fixture
 def on(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: request.param)
-    monkeypatch.delenv(ONE_DNN, raising=False)
+    monkeypatch.setenv(ONE_DNN, "")  # so that what a test sets is taken back
+    monkeypatch.delenv(ONE_DNN)
 
 
 x86 = pytest.mark.parametrize("on", ["x86_64"], indirect=True)

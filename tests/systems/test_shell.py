@@ -27,17 +27,41 @@ def test_no_tool_is_asked_for_what_only_gnu_can(name: str) -> None:
 
 @pytest.mark.parametrize(("features", "option"), [("output-sync", "--output-sync"), ("jobs", "")])
 def test_jobs_take_turns_to_print_where_make_can_do_that(features: str, option: str) -> None:
+    told = make("--eval", 'tell: ; @echo "$(SYNC)"', "tell", f".FEATURES={features}")
+    assert told.strip() == option
+
+
+def make(*arguments: str, **environ: str) -> str:
+    """What make prints, were it not that a make runs these tests."""
     alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     alone.pop("MFLAGS", None)
-    done = subprocess.run(
-        ["make", "--eval", 'tell: ; @echo "$(SYNC)"', "tell", f".FEATURES={features}"],
-        cwd=ROOT,
-        env=alone,
-        capture_output=True,
-        text=True,
-        check=True,
+    return subprocess.check_output(
+        ["make", *arguments], cwd=ROOT, env={**alone, **environ}, text=True
     )
-    assert done.stdout.strip() == option
+
+
+def test_a_lane_is_not_told_what_to_try_by_the_name_of_somebodys_browser() -> None:
+    """VS Code, for one, sets BROWSER in its terminal."""
+    assert "firefox" not in make("-n", "test-colab", BROWSER="/usr/bin/firefox")
+    assert '-m "browser and not long" -k "voila"' in make("-n", "test-colab", "BROWSER_K=voila")
+
+
+def test_what_ci_tells_its_lanes_is_what_they_read() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    lanes = re.findall(r'^    "\d+ make (.+)"$', (ROOT / ".ci" / "run").read_text("utf-8"), re.M)
+    assert len(lanes) == 10
+    told = {name for lane in lanes for name in re.findall(r"\b([A-Z_]+)=", lane)}
+    assert {"BROWSER_K", "RAY_K"} <= told
+    assert not [name for name in told if f"$({name})" not in makefile]
+
+
+def test_no_lane_takes_the_environment_of_another() -> None:
+    """CI removes it when a lane has ended."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    recipes = re.findall(r"^test-[a-z]+:.*\n((?:\t.*\n)+)", makefile, re.M)
+    used = [set(re.findall(r"\.venv-[\w$()]+", recipe)) for recipe in recipes]
+    names = [name for one in used for name in one]
+    assert len(names) == len(set(names)) == 7
 
 
 @pytest.mark.parametrize("shell", [["dash"], ["bash", "--posix"]])

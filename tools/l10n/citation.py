@@ -13,5 +13,6 @@ ADDRESS = re.compile(r"^repository-code: .*\n", re.MULTILINE)
 def written(text: str, project: Project) -> str:
     """The text of the file with today's version and address; no address, no line."""
     address = f"repository-code: {project.repository}\n" if project.repository else ""
-    text = VERSION.sub(f"version: {project.version}", ADDRESS.sub("", text))
+    # In quotes: 1.10 would be a number, and that is 1.1.
+    text = VERSION.sub(f'version: "{project.version}"', ADDRESS.sub("", text))
     return text.rstrip("\n") + "\n" + address

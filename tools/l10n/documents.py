@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from os.path import normpath, relpath
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from tools.l10n import badges, catalogue, markdown, structure
@@ -22,9 +23,15 @@ NAMED = re.compile(r"\[[^\]]+\]\([^)\s]*(?:\.ipynb|README\.md)\)")
 
 def messages(project: Project, domain: str) -> Iterator[markdown.Message]:
     """What is to be translated of a document."""
-    for part in markdown.split(badges.without(read_text(project.document(domain)))):
-        if not NAMED.fullmatch(part.text):
-            yield part
+    source = badges.without(read_text(project.document(domain)))
+    named = _named(domain, source)
+    return (part for part in markdown.split(source) if part.text not in named)
+
+
+def _named(domain: str, source: str) -> set[str]:
+    """The cells of the README's tables that stay as they are, but for where their links start."""
+    cells = (part.text for part in markdown.split(source) if part.kind == "table cell")
+    return {text for text in cells if domain == README and NAMED.fullmatch(text)}
 
 
 def build(
@@ -38,10 +45,12 @@ def build(
     source = read_text(project.document(domain))
     if lang == SOURCE:
         return source
+    source = badges.without(source)
+    named = _named(domain, source)
     translations = catalogue.read(project.catalogue(domain, lang), lang)
 
     def look(text: str) -> str:
-        if NAMED.fullmatch(text):
+        if text in named:
             return LINK.sub(partial(_moved, project, domain, lang, None), text)
         message = translations.get(text)
         if message is not None and catalogue.usable(message):
@@ -50,7 +59,7 @@ def build(
             kept.append(("", catalogue.why_not(message), text))
         return LINK.sub(partial(_moved, project, domain, lang, lang), text)
 
-    text = markdown.translate(badges.without(source), look)
+    text = markdown.translate(source, look)
     return badged(project, text, lang) if domain == README else text
 
 
@@ -66,7 +75,7 @@ def dead_ends(project: Project, domain: str, lang: str) -> Iterator[tuple[str, s
         parts = urlsplit(link)
         if parts.scheme or parts.netloc:
             continue
-        target = (path.parent / parts.path).resolve() if parts.path else path
+        target = Path(normpath(path.parent / parts.path)) if parts.path else path
         if target not in pages and not target.exists():
             yield link, f"there is no {parts.path}"
             continue

@@ -2,13 +2,16 @@
 
 It asks for our distribution, for a folder called `helpers` may be anybody's; a checkout of the
 course on Python's path will do. It installs from the course's own repository, for a name on a
-package index may be anybody's too. While there is no repository, it says what to do instead.
+package index may be anybody's too; and so where another release is there than the notebook's.
+While there is no repository, it says what to do instead.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+
+from packaging.version import Version
 
 from helpers.i18n import gettext_noop
 from tools.lessons.project import Project
@@ -18,21 +21,36 @@ MISSING = gettext_noop(
     "This notebook needs the course's own package, which is not installed in this kernel. "
     "Type `make lab` in the course's folder, and open the notebook there."
 )
-FIND = f"""\
+FAILED = gettext_noop(
+    "The course's own package could not be installed; pip says above why. "
+    "Git and the internet are needed for it."
+)
+FIND = """\
 import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
 checkout = any(Path(folder, "notebooks/course.toml").exists() for folder in sys.path)
+"""
+# IPython fills in {kept}: a file in a folder of its own, into which nobody else can write.
+INSTALL = f"""
+def is_installed():
+    return "{{version}}" in [each.version for each in distributions(name="{DISTRIBUTION}")]
+
+if not checkout and not is_installed():
+    import tempfile
+    kept = tempfile.mkdtemp() + "/kept.txt"
+    %pip freeze | grep -E "^(tensorflow|tf.keras|numpy|protobuf|ipywidgets)==" > "{{{{kept}}}}"
+    %pip install -q -c "{{{{kept}}}}" "{DISTRIBUTION} @ {{address}}"
+    if not is_installed():
+        raise ModuleNotFoundError(
+            {{message}}
+        )
+"""
+TELL = f"""\
 if not checkout and not any(distributions(name="{DISTRIBUTION}")):
-"""
-INSTALL = f"""\
-    %pip freeze | grep -E "^(tensorflow|tf.keras|numpy|protobuf|ipywidgets)==" > /tmp/installed.txt
-    %pip install -q -c /tmp/installed.txt "{DISTRIBUTION} @ {{address}}"
-"""
-TELL = """\
     raise ModuleNotFoundError(
-        {message}
+        {{message}}
     )
 """
 
@@ -40,7 +58,13 @@ TELL = """\
 def cell(project: Project, _: Callable[[str], str]) -> str:
     """The code of the cell; `_` translates what it says where it cannot install."""
     if project.repository:
-        then = INSTALL.format(address=f"git+{project.repository}@{project.tag}")
+        address = f"git+{project.repository}@{project.tag}"
+        version = str(Version(project.version))  # as pip writes it
+        then = INSTALL.format(address=address, version=version, message=_quoted(_(FAILED)))
     else:
-        then = TELL.format(message=json.dumps(_(MISSING), ensure_ascii=False))
+        then = TELL.format(message=_quoted(_(MISSING)))
     return (FIND + then).rstrip("\n")
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -84,7 +84,10 @@ class Project:
     def site(self) -> str:
         """The address at which GitHub publishes the site of the repository; empty for nowhere."""
         owner, _slash, name = self.repository.removeprefix(HOST).partition("/")
-        return f"https://{owner.lower()}.github.io/{name}" if name else ""
+        host = f"{owner.lower()}.github.io"
+        if name.lower() == host:  # the owner's own site, which stands at the root
+            return f"https://{host}"
+        return f"https://{host}/{name}" if name else ""
 
     @property
     def tag(self) -> str:
@@ -157,10 +160,10 @@ class Project:
         return path.relative_to(self.root).as_posix()
 
 
-def _address(repository: str) -> str:
+def _address(repository: object) -> str:
     """A repository's address as all links begin; empty for an empty one."""
-    match = GITHUB.fullmatch(repository)
-    if repository and match is None:
+    match = GITHUB.fullmatch(repository) if isinstance(repository, str) else None
+    if repository != "" and match is None:
         raise LocalisationError(
             f"repository = {repository!r} in pyproject.toml is no address that Colab can open. "
             'Write "https://github.com/OWNER/NAME", or "" while the course lives nowhere.'

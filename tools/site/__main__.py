@@ -18,6 +18,7 @@ from tools.site import check, language, serve
 from tools.site.tree import languages
 
 OUTPUT = Path(".artefacts") / "site"
+BESIDE_LANGUAGES = {"index.html", "sitemap.xml", "pagefind", "pictures"}
 AT_A_TIME = 2
 
 
@@ -39,13 +40,13 @@ def build(project: Project, site: Path) -> None:
     """Builds the site into a folder, of which nothing that is there stays.
 
     Raises:
-      LocalisationError: if a page could not be made, or something in one is broken.
+      LocalisationError: if the folder is no site's, a page could not be made, or something in one
+        is broken.
     """
     from tools.site import finish
 
-    shutil.rmtree(site, ignore_errors=True)
-    site.mkdir(parents=True)
     codes = languages(project)
+    make_room(site, {*codes, *BESIDE_LANGUAGES})
     for some in (codes[k : k + AT_A_TIME] for k in range(0, len(codes), AT_A_TIME)):
         _in_turns(project, some, site)
     finish.write(project, site)
@@ -54,6 +55,28 @@ def build(project: Project, site: Path) -> None:
         raise LocalisationError("\n".join(["The site is broken:", *problems]))
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
     print(f"{len(built.pages)} pages in {len(codes)} languages, {size / 1e6:.0f} MB: {site}")
+
+
+def make_room(site: Path, parts: set[str]) -> None:
+    """Makes an empty folder, in the place of an older site if that is there.
+
+    Raises:
+      LocalisationError: if it cannot be made, or holds something that is none of `parts`.
+    """
+    try:
+        if site.exists():
+            for path in sorted(site.iterdir()):
+                if path.name not in parts:
+                    raise LocalisationError(
+                        f"{site} holds {path.name}, which is no part of a site; nothing was "
+                        "removed. Name another folder with --output, or empty this one."
+                    )
+            shutil.rmtree(site)
+        site.mkdir(parents=True)
+    except OSError as error:
+        raise LocalisationError(
+            f"There is no room for the site in {site}: {error}. Name another folder with --output."
+        ) from None
 
 
 def _in_turns(project: Project, codes: Iterable[str], site: Path) -> None:
@@ -68,10 +91,20 @@ def _in_turns(project: Project, codes: Iterable[str], site: Path) -> None:
 
 
 def show(site: Path, port: int) -> None:
-    """Serves a built site until it is interrupted."""
+    """Serves a built site until it is interrupted.
+
+    Raises:
+      LocalisationError: if there is none, or the port cannot be had.
+    """
     if not (site / "index.html").exists():
         raise LocalisationError(f"There is no site in {site}. Build it: make site")
-    with serve.server(site, port) as one, suppress(KeyboardInterrupt):
+    try:
+        server = serve.server(site, port)
+    except (OSError, OverflowError) as error:
+        raise LocalisationError(
+            f"Port {port} cannot be had: {error}. Choose another: make serve PORT=8001"
+        ) from None
+    with server as one, suppress(KeyboardInterrupt):
         print(f"{serve.address(one)}/  (Ctrl-C ends it)", flush=True)
         one.serve_forever()
 

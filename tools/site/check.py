@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from html.parser import HTMLParser
+from os.path import normpath
 from pathlib import Path
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
-FETCHED = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src")}
+FETCHED = {
+    *((tag, "src") for tag in ("audio", "iframe", "img", "script", "source", "video")),
+    ("video", "poster"),
+}
+SRCSET = re.compile(r"([^\s,]\S*[^\s,])[^,]*")  # addresses, each with a width or a density
 STYLE_ADDRESS = re.compile(r"(?:url\(|@import\s+)\s*[\"']?(?!data:|#)([^\"')\s;]+)")
 ABROAD = re.compile(r"^(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
 OTHER_SCHEME = re.compile(r"^(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
@@ -44,9 +49,17 @@ class HtmlPage(HTMLParser):
             "next",
             "prev",
         )
-        for name in ("href", "src"):
+        for name in ("href", "src", "poster"):
             if name in named and tag != "base":
                 self.links.append((named[name], fetched or (tag, name) in FETCHED))
+        found = SRCSET.findall(named.get("srcset", ""))
+        found += STYLE_ADDRESS.findall(named.get("style", ""))
+        self.links += [(address, True) for address in found]
+
+    def handle_data(self, data: str) -> None:
+        """Called by HTMLParser."""
+        if self.cdata_elem == "style":
+            self.links += [(address, True) for address in STYLE_ADDRESS.findall(data)]
 
 
 @dataclass
@@ -81,8 +94,14 @@ class Site:
             return ""
         if link.startswith("/"):
             return "is not relative: it is wrong where the site is not at the root of its server"
-        parts = urlsplit(urljoin(f"/{path.relative_to(self.folder).as_posix()}", link))
-        target = self.folder / unquote(parts.path).lstrip("/")
+        return self._nowhere(path, urlsplit(link))
+
+    def _nowhere(self, path: Path, parts: SplitResult) -> str:
+        place = path.relative_to(self.folder)
+        found = Path(normpath(place.parent / unquote(parts.path) if parts.path else place))
+        if found.parts[:1] == ("..",):
+            return "leads out of the site"
+        target = self.folder / found
         if not target.is_file():
             return "there is no such file"
         fragment = unquote(parts.fragment)

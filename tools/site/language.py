@@ -9,7 +9,7 @@ from pathlib import Path
 from tools.lessons.project import LocalisationError, Project
 from tools.site import sources, tree
 
-LEAST_LINES = 30  # of what Sphinx says, when it fails
+LAST_LINES = 30  # of what Sphinx says, when it fails
 
 
 def start(project: Project, lang: str, site: Path) -> subprocess.Popen[str]:
@@ -30,7 +30,7 @@ def wait(process: subprocess.Popen[str], lang: str) -> None:
     """
     said, _nothing = process.communicate()
     if process.returncode:
-        lines = "\n".join(said.splitlines()[-LEAST_LINES:])
+        lines = "\n".join(said.splitlines()[-LAST_LINES:])
         raise LocalisationError(f"The pages in {lang} could not be made:\n{lines}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tools.site.tree import REFERENCE, Tree
 
 PACKAGE = helpers.__name__
 FOLDER = REFERENCE.partition("/")[0]
+# Lines to which belongs what is indented below them: an item of a list, a directive, a mark.
+OWNERS = re.compile(r"(?:[-*+•]|\.\.|(?:\d+|\w)[.)]) .*|.*::\s*")
 
 
 def write(tree: Tree, folder: Path) -> None:
@@ -32,11 +35,15 @@ def write(tree: Tree, folder: Path) -> None:
 
 
 def with_code(lines: list[str]) -> list[str]:
-    """A docstring in which code is marked: what is indented after a paragraph and an empty line."""
+    """A docstring in which code is marked: what is indented after a paragraph and an empty line.
+
+    After an item of a list, that is more of the item.
+    """
     found: list[str] = []
     last = " "
     for line in lines:
-        if line[:1].isspace() and line.strip() and not last[:1].isspace() and not found[-1].strip():
+        indented = line[:1].isspace() and line.strip() and not last[:1].isspace()
+        if indented and not found[-1].strip() and not OWNERS.fullmatch(last):
             found += ["::", ""]
         found.append(line)
         last = line if line.strip() else last

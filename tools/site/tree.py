@@ -47,7 +47,8 @@ class Tree:
 
     Attributes:
       owners: for each file of the repository that is a page, the language of the tree that it
-        stands for, and its page's name. An English document stands for the page of every tree.
+        stands for, and its page's name. An English document has none: what links to it decides,
+        see `lead`.
     """
 
     project: Project
@@ -61,7 +62,8 @@ class Tree:
         Args:
           folder: the one that the link is relative to, from the root of the repository.
           lang: the language of the page that has the link. What it links to in its own language
-            is, in the tree of another, a page of that tree.
+            is, in the tree of another, a page of that tree; and so is an English document, but for
+            one that is linked to although it is there in the language of the page.
           link: a path, with or without a fragment.
         """
         parts = urlsplit(link)
@@ -70,7 +72,10 @@ class Tree:
         file = os.path.normpath(PurePosixPath(start, path.lstrip("/")))
         if file in self.owners:
             written, name = self.owners[file]
-            if written is None or written == lang:
+            if written is None:
+                # A page that is not English names an English document where it means that one.
+                written = self.lang if SOURCE in (lang, self.pages[name].lang) else SOURCE
+            elif written == lang:
                 written = self.lang
             return Place(written, name, parts.fragment)
         if not self.project.repository:

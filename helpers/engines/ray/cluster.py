@@ -15,14 +15,20 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
-from helpers.cluster.base import MAX_RESTARTS, STEP_TIMEOUT_SECONDS, Cluster, check_writable
+from helpers.cluster.base import (
+    MAX_RESTARTS,
+    STEP_TIMEOUT_SECONDS,
+    Cluster,
+    check_room,
+    check_writable,
+)
 from helpers.cluster.deadlines import Deadlines, default_start_timeout
 from helpers.errors import ConfigError, PackageError, check_count, unknown_choice
 from helpers.i18n import _, language
 from helpers.messages.events import Event
 from helpers.messages.job import EstimatorJob, FunctionJob
 from helpers.strategies import COLLECTIVES, check_collective
-from helpers.system.machine import cores, most_processes
+from helpers.system.machine import cores
 
 REQUIREMENT = "ray[train]==2.60.0"  # of the extra `ray` in pyproject.toml
 ANSWER_SECONDS = 10.0
@@ -170,7 +176,7 @@ class RayCluster(Cluster):
                 raise _no_answer(self.address, error) from None
             self._end_ray = ray.shutdown
             return
-        _check_room(self.workers)
+        check_room(self.workers, forked=False)  # each worker imports TensorFlow
         # Not the usual temporary folder: the path of a socket must be short.
         folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
         told = _own_ray_environment()
@@ -236,17 +242,6 @@ def _no_answer(address: str, error: Exception) -> ConfigError:
         "machine starts one and says its address."
     )
     return ConfigError(message.format(address=address, reason=error))
-
-
-def _check_room(workers: int) -> None:
-    """Raises ConfigError if a Ray of this machine alone has no memory for so many workers."""
-    most = most_processes(forked=False)  # each worker imports TensorFlow
-    if most is not None and workers > most:
-        message = _(
-            "workers={workers} do not fit into the free memory: {most} could start here, and training "
-            "takes more. Say workers={most} or fewer."
-        )
-        raise ConfigError(message.format(workers=workers, most=most))
 
 
 def _own_ray_environment() -> dict[str, str]:
