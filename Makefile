@@ -7,7 +7,7 @@ export IN WORKERS VENV
 
 PY := $(VENV)/bin/python
 DIST ?= worksteal
-JOBS ?= auto
+JOBS ?= 2
 QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub and not soak and not release and not systems and not site
 .PHONY: run test quick pictures catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-soak test-systems test-image test-hub test-release test-site site serve lab app lint environment \
 	update-lock offline extract update build check

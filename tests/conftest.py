@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, settings
 
 from helpers import i18n
 from helpers.cluster import processes
-from helpers.system import machine
 from helpers.system.keras_choice import select_keras_2
 from tests.support import time_limit
 from tests.support.processes import worker_pids
@@ -21,7 +20,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
 select_keras_2()  # before a test module imports tensorflow
-BYTES_OF_A_TEST = 2_500_000_000  # the test's own process, a fork server, and four workers
 # pytest writes the name of each test there, and a fork server serves one environment: so that all
 # tests share one, which has imported TensorFlow once.
 processes.OWN_VARIABLES += ("PYTEST_CURRENT_TEST",)
@@ -33,15 +31,6 @@ def pytest_configure() -> None:
     Only here: where a test's function travels to, this module is imported in other threads.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """How many tests run at a time: three, for a third of each is waiting; two in little memory.
-
-    Not more on a larger machine: with how much else the deadlines hold is known for two cores.
-    """
-    free = machine.free_memory()
-    return 2 if free is not None and free < 3 * BYTES_OF_A_TEST else 3
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -126,7 +126,7 @@ def test_a_submission_that_loops_is_stopped_and_the_next_is_graded(
     submit(tmp_path, "d-stubborn", "en", {"third-worker": THIRD, "shard": stubborn})
     answers = {"third-worker": THIRD, "shard": loop, "scaled-loss": "scaled_loss = None"}
     submit(tmp_path, "e-loops", "zh", answers)
-    short = Course(course.folder, seconds=25, cell_seconds=10)
+    short = Course(course.folder, seconds=45, cell_seconds=10)  # imports take 25 s at load 50
     short.configure()
     notes = {}
     for student in only(course, tmp_path):
