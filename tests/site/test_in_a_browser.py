@@ -18,6 +18,7 @@ from tests.support import ROOT
 from tests.support import browser as b
 from tools.lessons.project import Project
 from tools.site import check, finish
+from tools.site.__main__ import BESIDE_LANGUAGES
 from tools.site.language import build
 from tools.site.tree import languages
 
@@ -102,6 +103,7 @@ def pages(site: Path, language: str) -> list[str]:
 
 def test_nothing_is_broken_and_the_languages_have_the_same_pages(site: Path) -> None:
     assert list(check.Site(site).problems()) == []
+    assert {path.name for path in site.iterdir()} <= {*LANGUAGES, *BESIDE_LANGUAGES}
     names = {language: pages(site, language) for language in LANGUAGES}
     assert len(names) == 5
     assert all(found == names["en"] for found in names.values())

@@ -19,6 +19,7 @@ from tools.site.tree import languages
 
 OUTPUT = Path(".artefacts") / "site"
 BESIDE_LANGUAGES = {"index.html", "sitemap.xml", "pagefind", "pictures"}
+LEFT_BY_MYST = "jupyter_execute"  # the notebooks once more, beside the pages of a language
 AT_A_TIME = 2
 
 
@@ -46,9 +47,10 @@ def build(project: Project, site: Path) -> None:
     from tools.site import finish
 
     codes = languages(project)
-    make_room(site, {*codes, *BESIDE_LANGUAGES})
+    make_room(site, {*codes, *BESIDE_LANGUAGES, LEFT_BY_MYST})
     for some in (codes[k : k + AT_A_TIME] for k in range(0, len(codes), AT_A_TIME)):
         _in_turns(project, some, site)
+    shutil.rmtree(site / LEFT_BY_MYST, ignore_errors=True)
     finish.write(project, site)
     built = check.Site(site)
     if problems := list(built.problems()):
