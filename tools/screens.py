@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from tests.support import browser as b
 from tools.lessons.project import SOURCE, Project
 
@@ -77,6 +79,7 @@ def lesson(browser: Any, path: Path) -> None:  # one for all languages
         )
         tab.set_content(f'<div style="display:flex;gap:16px;padding:8px">{images}</div>')
         tab.locator("div").screenshot(path=path)
+    smaller(path)
 
 
 IN_EACH_LANGUAGE: Mapping[str, Callable[[Any, str, Path], None]] = {
@@ -108,6 +111,14 @@ def _shot(element: Any, path: Path) -> None:
     element.scroll_into_view_if_needed()
     element.evaluate(f"element => element.style.padding = '{EDGE}px'")
     element.screenshot(path=path)
+    smaller(path)
+
+
+def smaller(path: Path) -> None:
+    """Stores a picture of a page in 256 colours, the rare ones too: it looks the same."""
+    with Image.open(path) as picture:
+        few = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
+    few.save(path, optimize=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
