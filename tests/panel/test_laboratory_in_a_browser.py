@@ -16,7 +16,7 @@ from helpers.panel import Panel
 panel = Panel(laboratory=True, collective="RING", epochs=3)
 panel
 """
-SECONDS = 120
+SECONDS = 240  # a machine may be slow
 SURVIVED = {  # what is done to worker 1, and what the story then says
     "kill": ["killed", "noticed", "next step"],
     "freeze": ["frozen", "noticed", "next step"],
