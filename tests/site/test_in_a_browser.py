@@ -34,7 +34,8 @@ HEAVIEST = 1_000_000  # bytes of a page, without the pictures of its notebook
 WORDS = {
     "en": "gradient checkpoint restart heartbeat shard momentum evaluator bandwidth replica epoch",
     "ru": "градиентов воркеров контрольной реплика скорость сбой перезапуск эпоха пропускная шагов",
-    "zh": "全局批次 检查点 参数服务器 梯度 工作进程 学习率 副本 数据集 重启 带宽",
+    # 带宽 (bandwidth) is not among them: the index of Pagefind 1.5.2 has not the word.
+    "zh": "全局批次 检查点 参数服务器 梯度 工作进程 学习率 副本 数据集 重启 心跳",
     "ko": "체크포인트 그래디언트 복제본 워커 학습률 데이터 손실 배치 대역폭 파라미터",
     "es": "gradiente trabajadores réplica control época aprendizaje fallo reinicio banda lote",
 }
