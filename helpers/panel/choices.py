@@ -104,7 +104,7 @@ class Choices(HasTraits):
           ConfigError: a name or a value is unknown.
         """
         if "epochs" in choices:
-            choices = {"steps": None, **choices}
+            choices = {**choices, "steps": choices.get("steps")}
         # The strategy first: it takes back what it cannot have, but nothing that comes with it.
         for name, value in sorted(choices.items(), key=lambda one: one[0] != "strategy"):
             if name not in self.names:

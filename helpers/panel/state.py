@@ -113,12 +113,8 @@ class PanelState(Choices):
             self._cluster, self.run = cluster, run
             self.status = Status.RUNNING
             self._ended.clear()
-            work = (
-                cluster,
-                run,
-                self.train_options(),
-                play,
-            )  # what is chosen from now on is not its
+            # What is chosen from now on is not this run's.
+            work = (cluster, run, self.train_options(), play)
             self._thread = threading.Thread(target=self._train, args=work, daemon=True)
             self._thread.start()
 

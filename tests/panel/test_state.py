@@ -90,6 +90,11 @@ def test_the_last_of_epochs_and_steps_counts(state: PanelState) -> None:
     assert options["epochs"] == 2 and "steps" not in options
 
 
+def test_a_choice_that_a_function_has_not_is_refused_by_its_name() -> None:
+    with pytest.raises(ConfigError, match="epochs"):
+        PanelState(function=print, epochs=2)
+
+
 def test_a_scenario_with_cables_needs_the_laboratory(state: PanelState) -> None:
     state.choose(scenario="a pulled cable")
     with pytest.raises(ConfigError, match="laboratory=True"):
