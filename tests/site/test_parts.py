@@ -11,7 +11,7 @@ from tests.support import ROOT
 from tools.l10n import structure
 from tools.lessons.project import LocalisationError, Project
 from tools.site import anchors, check, pictures, reference, serve, tree, words
-from tools.site.__main__ import main, make_room
+from tools.site.__main__ import MARK, main, make_room
 from tools.site.tree import Page, Place
 
 PROJECT = Project.load(ROOT)
@@ -155,8 +155,11 @@ def test_what_is_no_site_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "en").mkdir()
     (tmp_path / "thesis.txt").write_text("years")
     assert main(["build", "--root", str(ROOT), "--output", str(tmp_path)]) == 1
+    assert f"{tmp_path} holds en, which is no part of a site" in capsys.readouterr().err
+    (tmp_path / MARK).touch()
+    assert main(["build", "--root", str(ROOT), "--output", str(tmp_path)]) == 1
     assert "holds thesis.txt, which is no part of a site" in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["en", "thesis.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [MARK, "en", "thesis.txt"]
     assert main(["build", "--root", str(ROOT), "--output", str(tmp_path / "thesis.txt")]) == 1
     assert "There is no room for the site in" in capsys.readouterr().err
 
@@ -164,8 +167,9 @@ def test_what_is_no_site_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_an_older_site_makes_room(tmp_path: Path) -> None:
     (tmp_path / "site" / "en").mkdir(parents=True)
     (tmp_path / "site" / "en" / "old.html").touch()
-    make_room(tmp_path / "site", {"en"})
-    assert list(tmp_path.rglob("*")) == [tmp_path / "site"]
+    (tmp_path / "site" / MARK).touch()
+    make_room(tmp_path / "site", {"en", MARK})
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "site", tmp_path / "site" / MARK]
 
 
 def test_a_port_that_cannot_be_had_is_told(

@@ -18,7 +18,8 @@ from tools.site import check, language, serve
 from tools.site.tree import languages
 
 OUTPUT = Path(".artefacts") / "site"
-BESIDE_LANGUAGES = {"index.html", "sitemap.xml", "pagefind", "pictures"}
+MARK = ".built-site"  # made first: a folder without it is not emptied
+BESIDE_LANGUAGES = {MARK, "index.html", "sitemap.xml", "pagefind", "pictures"}
 LEFT_BY_MYST = "jupyter_execute"  # the notebooks once more, beside the pages of a language
 AT_A_TIME = 2
 
@@ -60,21 +61,24 @@ def build(project: Project, site: Path) -> None:
 
 
 def make_room(site: Path, parts: set[str]) -> None:
-    """Makes an empty folder, in the place of an older site if that is there.
+    """Makes a folder that holds nothing but its mark, where an older site may be.
 
     Raises:
-      LocalisationError: if it cannot be made, or holds something that is none of `parts`.
+      LocalisationError: if it cannot be made, or holds something that is none of `parts`, or is
+        there without the mark.
     """
     try:
         if site.exists():
-            for path in sorted(site.iterdir()):
-                if path.name not in parts:
-                    raise LocalisationError(
-                        f"{site} holds {path.name}, which is no part of a site; nothing was "
-                        "removed. Name another folder with --output, or empty this one."
-                    )
+            held = sorted(path.name for path in site.iterdir())
+            strange = [name for name in held if name not in parts or MARK not in held]
+            if strange:
+                raise LocalisationError(
+                    f"{site} holds {strange[0]}, which is no part of a site built here; nothing "
+                    "was removed. Name another folder with --output, or empty this one."
+                )
             shutil.rmtree(site)
         site.mkdir(parents=True)
+        (site / MARK).touch()
     except OSError as error:
         raise LocalisationError(
             f"There is no room for the site in {site}: {error}. Name another folder with --output."
