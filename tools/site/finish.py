@@ -1,24 +1,18 @@
-"""What all languages share: the first page, which leads to the reader's own, and the search."""
+"""What all languages share: the first page, which leads to the reader's own, and the site map."""
 
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
 from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from babel import Locale
 
-from tools.lessons.project import LocalisationError, Project
-from tools.site import words
+from tools.lessons.project import Project
+from tools.site import search, words
 from tools.site.settings import THEME, html_lang
 from tools.site.tree import START, languages
 
-SECTION = re.compile(r'<section id="([^"]*)">(\s*(?:<span id="[^"]*"></span>)*)<(h[1-6])')
-HEADER_LINK = re.compile(r'<a class="headerlink"[^>]*>[^<]*</a>')
 UNUSED = (
     *("*.html", "searchtools.js", "language_data.js", "scripts/*.map", "scripts/fontawesome.*"),
     *("styles/*.map", "*.png"),
@@ -32,7 +26,7 @@ def write(project: Project, site: Path) -> None:
     if project.site:
         (site / "sitemap.xml").write_text(sitemap(project, site), "utf-8")
     _drop_unused(site)
-    _index(site)
+    search.write(site)
 
 
 def _first_page(project: Project) -> str:
@@ -71,22 +65,3 @@ def _drop_unused(site: Path) -> None:
     for pattern in UNUSED:
         for path in site.glob(f"*/_static/{pattern}"):
             path.unlink()
-
-
-def _index(site: Path) -> None:
-    """Pagefind reads the pages, and keeps the languages apart by the `lang` of each.
-
-    It leads to the headings that have ids; Sphinx gives these to the section around a heading. So
-    it reads copies.
-    """
-    with TemporaryDirectory() as folder:
-        for path in site.rglob("*.html"):
-            copy = Path(folder) / path.relative_to(site)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            text = HEADER_LINK.sub("", path.read_text("utf-8"))
-            copy.write_text(SECTION.sub(r'<section>\2<\3 id="\1"', text), "utf-8")
-        command = [sys.executable, "-m", "pagefind", "--site", folder]
-        command += ["--output-path", str(site / "pagefind")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise LocalisationError(f"The search could not be made:\n{done.stdout}{done.stderr}")
