@@ -7,10 +7,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from tools.lessons.project import LocalisationError
 
@@ -19,6 +18,7 @@ HEADER_LINK = re.compile(r'<a class="headerlink"[^>]*>[^<]*</a>')
 HAN = re.compile("[\u4e00-\u9fff]+")
 SIGNATURE = b"pagefind_dcd"  # what each unpacked part of an index begins with; CBOR follows
 SCRIPTS = ("pagefind.js", "pagefind-worker.js")
+LONG, MANY_MORE = 4, 4  # characters; times as many pages
 CUTS = 'return["zh","ja","th"].includes(primaryLang)'
 
 
@@ -28,17 +28,15 @@ def write(site: Path) -> None:
     Pagefind cuts Chinese pages into words by one dictionary, and what a reader asks by the
     browser's. Where these disagree it finds nothing, 带宽 for one
     (https://github.com/Pagefind/pagefind/issues/1237). So its scripts are kept from cutting, and
-    theme/static/search.js cuts by the words that are in the index.
+    theme/static/search.js cuts into words that are in the index.
 
     Raises:
       LocalisationError: if Pagefind failed, or is not what this was written for.
     """
     folder = site / "pagefind"
     _index(site, folder)
-    words = sorted(set(_chinese(folder)))
-    (folder / "words.js").write_text(
-        f"const INDEX_WORDS = {json.dumps(' '.join(words), ensure_ascii=False)};\n", "utf-8"
-    )
+    words = json.dumps(_chinese(folder), ensure_ascii=False, separators=(",", ":"))
+    (folder / "words.js").write_text(f"const INDEX_WORDS = {words};\n", "utf-8")
     for name in SCRIPTS:
         script = (folder / name).read_text("utf-8")
         if script.count(CUTS) != 1:
@@ -68,20 +66,30 @@ def _index(site: Path, folder: Path) -> None:
         raise LocalisationError(f"The search could not be made:\n{done.stdout}{done.stderr}")
 
 
-def _chinese(folder: Path) -> Iterator[str]:
-    """The words of the Chinese index that are written in Chinese characters."""
+def _chinese(folder: Path) -> dict[str, int]:
+    """The Chinese words to cut by, and on how many pages of the index each is.
+
+    Without long ones that are whole on a few pages and cut on many more, as 工作进程 is.
+    """
     import cbor2
 
+    found: dict[str, int] = {}
     for path in sorted((folder / "index").glob("zh*.pf_index")):
-        part = gzip.decompress(path.read_bytes())
-        for text in _texts(cbor2.loads(part.removeprefix(SIGNATURE))):
-            if HAN.fullmatch(text):
-                yield text
+        part = gzip.decompress(path.read_bytes()).removeprefix(SIGNATURE)
+        [words] = cbor2.loads(part)
+        found |= {word: len(pages) for word, pages, _variants in words if HAN.fullmatch(word)}
 
+    @cache
+    def cut(text: str) -> int:
+        """On how many pages the rarest of its parts is, in the best way to cut a text in parts."""
+        cuts = range(1, len(text))
+        return max((min(found.get(text[:k], 0), whole(text[k:])) for k in cuts), default=0)
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _texts(one)
+    def whole(text: str) -> int:
+        return max(found.get(text, 0), cut(text))
+
+    return {
+        word: count
+        for word, count in sorted(found.items())
+        if len(word) < LONG or cut(word) < MANY_MORE * count
+    }

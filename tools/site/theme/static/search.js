@@ -1,24 +1,26 @@
 // Pagefind takes its words, and what it searches in, from the language of the page.
 (() => {
-  // What is asked in Chinese is cut into the fewest words that the index has: tools/site/search.py.
-  const words = typeof INDEX_WORDS === "undefined" ? [] : INDEX_WORDS.split(" ");
-  const known = new Set(words);
-  const longest = Math.max(0, ...words.map((word) => word.length));
+  // What is asked in Chinese is cut into the likeliest words of the index: tools/site/search.py.
+  const pages = new Map(typeof INDEX_WORDS === "undefined" ? [] : Object.entries(INDEX_WORDS));
+  const longest = Math.max(1, ...[...pages.keys()].map((word) => word.length));
+  const all = [...pages.values()].reduce((sum, count) => sum + count, 1);
+  const cost = (word) => Math.log(all / (pages.get(word) || 0.5));
 
-  const fewest = (text) => {
-    const best = Array(text.length).fill(null).concat([[]]); // of the text from each character on
+  const likeliest = (text) => {
+    const best = Array(text.length).fill({ cost: Infinity }).concat([{ cost: 0, words: [] }]);
     for (let start = text.length - 1; start >= 0; start--) {
-      for (let end = start + 1; end <= Math.min(start + Math.max(longest, 1), text.length); end++) {
+      for (let end = start + 1; end <= Math.min(start + longest, text.length); end++) {
         const word = text.slice(start, end);
-        const here = end === start + 1 || known.has(word);
-        if (here && (!best[start] || best[end].length < best[start].length)) {
-          best[start] = [word, ...best[end]];
+        const whole = cost(word) + best[end].cost; // of the text from here on
+        if ((end === start + 1 || pages.has(word)) && whole < best[start].cost) {
+          best[start] = { cost: whole, words: [word, ...best[end].words] };
         }
       }
     }
-    return best[0];
+    return best[0].words;
   };
-  const cut = (asked) => asked.replace(/\p{Script=Han}+/gu, (text) => ` ${fewest(text).join(" ")} `);
+  const cut = (asked) =>
+    asked.replace(/\p{Script=Han}+/gu, (text) => ` ${likeliest(text).join(" ")} `);
 
   window.addEventListener("DOMContentLoaded", () => {
     const search = new PagefindUI({
@@ -26,7 +28,7 @@
       showSubResults: true,
       showImages: false,
       autofocus: true,
-      ...(words.length && { processTerm: cut }),
+      ...(pages.size && { processTerm: cut }),
     });
     const field = document.querySelector("#mwl-search input");
     field.setAttribute("aria-label", field.placeholder);
