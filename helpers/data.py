@@ -16,6 +16,7 @@ BUNDLED = Path(__file__).parent / "datasets"
 # TFDS shuffled the files already; this reorders each epoch. All of it is decoded before the first
 # batch: with 10,000 images that was a third of the time to the first step.
 SHUFFLE_BUFFER = 1_000
+DECODED_TOGETHER = 64
 
 
 def input_fn(
@@ -79,18 +80,53 @@ def load(
         parts = tfds.even_splits(split, input_context.num_input_pipelines)
         split = parts[input_context.input_pipeline_id]
     try:
-        dataset, info = tfds.load(
-            name,
-            split=split,
-            data_dir=data_dir,
-            download=False,
-            as_supervised=True,
-            read_config=tfds.ReadConfig(try_autocache=False),  # it would cache encoded images
-            with_info=True,
-        )
+        builder = tfds.builder(name, data_dir=data_dir)
+        info = builder.info
+        if _has_records(info, split) and _have_one_shape(info) and not params.get("image_size"):
+            return _decoded_together(info, split)
+        config = tfds.ReadConfig(try_autocache=False)  # it would cache encoded images
+        dataset = builder.as_dataset(split=split, as_supervised=True, read_config=config)
     except Exception as error:  # TFDS raises many types, down to bare ValueError
         raise _load_error(name, data_dir, split, error) from error
     return _same_size(dataset, info, params.get("image_size"))
+
+
+def _has_records(info: Any, split: Any) -> bool:
+    """Whether a split is in files that TensorFlow reads itself."""
+    if info.file_format.value != "tfrecord" or not info.splits:
+        return False
+    return all(tf.io.gfile.exists(path) for path in info.splits[split].filepaths)
+
+
+def _have_one_shape(info: Any) -> bool:
+    """Whether a data set is of pairs with fixed shapes, as images of one size with labels are."""
+    keys = info.supervised_keys or ()
+    specs = info.features.get_tensor_spec()
+    return len(keys) == 2 and all(
+        isinstance(specs.get(key), tf.TensorSpec) and specs[key].shape.is_fully_defined()
+        for key in keys
+    )
+
+
+def _decoded_together(info: Any, split: Any) -> tf.data.Dataset:
+    """A split as TFDS gives it, in half the time: TFDS calls several functions for each example."""
+    keys, specs = info.supervised_keys, info.features.get_tensor_spec()
+    parts = [(one.filename, one.skip, one.take) for one in info.splits[split].file_instructions]
+
+    def read(path: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
+        records = tf.data.TFRecordDataset(path)
+        return records.skip(tf.cast(skip, tf.int64)).take(tf.cast(take, tf.int64))
+
+    def decode(record: tf.Tensor) -> Any:
+        example = info.features.deserialize_example(record)
+        return tuple(example[key] for key in keys)
+
+    def decode_together(records: tf.Tensor) -> Any:
+        return tf.map_fn(decode, records, fn_output_signature=tuple(specs[key] for key in keys))
+
+    files = tf.data.Dataset.from_tensor_slices(tuple(map(list, zip(*parts, strict=True))))
+    dataset = files.flat_map(read).batch(DECODED_TOGETHER).map(decode_together).unbatch()
+    return dataset.apply(tf.data.experimental.assert_cardinality(info.splits[split].num_examples))
 
 
 def scale(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -46,6 +46,16 @@ def test_the_whole_of_mnist_is_bundled() -> None:
     }
 
 
+@pytest.mark.parametrize("split", ["test", "test[37:61]"])
+@pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
+def test_examples_are_those_that_tfds_reads(name: str, split: str) -> None:
+    theirs = tfds.load(name, split=split, data_dir=BUNDLED, download=False, as_supervised=True)
+    ours = load(split, {"dataset": name})
+    assert ours.element_spec == theirs.element_spec
+    assert ours.cardinality() == theirs.cardinality()
+    assert list(examples(ours)) == list(examples(theirs))
+
+
 def images_of(workers: int, index: int) -> list[bytes]:
     context = tf.distribute.InputContext(workers, index, workers)
     return [image for image, _ in examples(load("train", {}, context))]
