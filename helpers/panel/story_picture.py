@@ -40,9 +40,12 @@ def story_picture(result: TrainingResult, tasks: Sequence[str]) -> Drawing:
                 f'<rect x="{left:.1f}" y="{lanes[name] + ROW / 2 - 5:.1f}" rx="3" height="10" '
                 f'width="{max(right - left, 2):.1f}" fill="{SERIES[k % len(SERIES)]}"/>'
             )
+    free = dict.fromkeys(lanes, 0.0)  # from where on a lane's next mark hides none
     for count, line in enumerate(result.story, 1):
         if line.task in lanes:
-            parts.append(_mark(x(line.seconds), lanes[line.task] + ROW / 2, count))
+            at = min(max(x(line.seconds), free[line.task]), WIDTH - RADIUS)
+            free[line.task] = at + 2 * RADIUS
+            parts.append(_mark(at, lanes[line.task] + ROW / 2, count))
     label = join_clauses(f"{line.task}: {line.what}" for line in result.story)
     return Drawing(WIDTH, bottom + 40, "".join(parts), label or _("Nothing has happened yet."))
 

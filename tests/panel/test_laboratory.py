@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -129,6 +130,19 @@ def test_the_time_line_has_a_bar_for_each_attempt_and_a_number_for_each_line() -
     assert drawing.label == "worker 1: killed <&; worker 0: next step, 1"
     for rect in root.findall(f"{space}rect"):
         assert 0 <= float(rect.get("x", "")) <= drawing.width - float(rect.get("width", ""))
+
+
+def test_a_number_hides_no_other() -> None:
+    result = told()
+    result.story.insert(1, Line(3.06, "worker 1", "noticed"))
+    result.story += [Line(9.0, "worker 1", "killed"), Line(9.0, "worker 0", "killed")]
+    circles = re.findall(
+        r'<circle cx="([\d.]+)" cy="([\d.]+)" r="9"', story_picture(result, TASKS).svg()
+    )
+    assert len(circles) == 5
+    for lane in {y for _x, y in circles}:
+        places = sorted(float(x) for x, y in circles if y == lane)
+        assert all(right - left >= 18 for left, right in pairwise(places))
 
 
 def test_the_lines_below_it_are_escaped_and_numbered() -> None:
