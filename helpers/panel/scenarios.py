@@ -99,7 +99,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 def names() -> dict[str, str]:
     """Each scenario, and none, in words."""
-    return {NONE: _("none"), **{name: _(name) for name in SCENARIOS}}
+    return {NONE: _("no scenario"), **{name: _(name) for name in SCENARIOS}}
 
 
 def why_not(key: str, *, laboratory: bool) -> str | None:
