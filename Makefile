@@ -4,6 +4,8 @@ LESSON ?= 01
 WORKERS ?= 2
 VENV ?= .venv
 export IN WORKERS VENV
+# What is not compiled yet would be compiled again by every process that a lesson starts.
+unexport PYTHONDONTWRITEBYTECODE
 
 PY := $(VENV)/bin/python
 DIST ?= worksteal

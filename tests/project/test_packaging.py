@@ -45,12 +45,13 @@ def pinned(lines: list[str], python: str) -> dict[str, str]:
 
 def test_environment_yml_gives_the_pins_of_pyproject() -> None:
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
-    pip = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
+    python, *conda, by_pip = environment["dependencies"]
+    installed = [*conda, *(line for line in by_pip["pip"] if line != "-e .")]
     extras = PROJECT["optional-dependencies"]
     nbval = [line for line in extras["test"] if line.startswith("nbval")]
     ours = PROJECT["dependencies"] + extras["notebooks"] + nbval
-    assert pinned([line for line in pip if line != "-e ."], "3.12") == pinned(ours, "3.12")
-    assert environment["dependencies"][0] == "python=3.12"
+    assert pinned(installed, "3.12") == pinned(ours, "3.12")
+    assert python == "python=3.12"
 
 
 def test_ray_is_asked_for_as_the_extra_does() -> None:
