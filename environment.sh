@@ -80,12 +80,15 @@ say "Making $VENV with $("$python" --version) (a few minutes the first time) ...
 log=$(mktemp "${TMPDIR:-/tmp}/environment.XXXXXX")
 # Python takes longer to put a pip into an environment than uv needs for everything; so, where Python has a
 # pip that installs into another (22.3), that one begins, and the environment's own comes with the rest.
-pip() { "$python" -m pip --python "$VENV/bin/python" --disable-pip-version-check "$@"; }
 bare=--without-pip
-if ! "$python" -m pip --python "$python" --version >/dev/null 2>&1; then
-    pip() { "$VENV/bin/python" -m pip --disable-pip-version-check "$@"; }
-    bare=
-fi
+"$python" -m pip --python "$python" --version >/dev/null 2>&1 || bare=
+pip() {
+    if [ -n "$bare" ]; then
+        "$python" -m pip --python "$VENV/bin/python" --disable-pip-version-check "$@"
+    else
+        "$VENV/bin/python" -m pip --disable-pip-version-check "$@"
+    fi
+}
 if ! "$python" -m venv $bare "$VENV" >"$log" 2>&1; then
     say "Python could not make $VENV: $(grep '[^[:space:]]' "$log" | tail -n 1) (all of it: $log)"
     exit 1
@@ -120,7 +123,7 @@ install_all() {
         install --no-deps --require-hashes -r "$lock" && install --no-deps --no-build-isolation -e .
     else
         # The pip that comes with Python 3.10 spends ten minutes on choosing versions; today's, seconds.
-        { [ -n "$uv" ] || pip install --upgrade pip; } && install -e ".[$EXTRAS]"
+        [ -n "$uv" ] || { pip install --upgrade pip && bare=; } && install -e ".[$EXTRAS]"
     fi
 }
 if ! install_all >"$log" 2>&1; then
@@ -141,8 +144,9 @@ rm -f "$log"
 # What lesson 1 imports is compiled now, on two cores; the rest, two thirds, where it is first imported.
 packages=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 compile_packages() {
-    for package in "$@"; do set -- "$@" "$packages/$package" && shift; done
-    "$VENV/bin/python" -m compileall -q -x 'site-packages/.*/tests?/' "$@" >/dev/null 2>&1
+    for package in "$@"; do
+        "$VENV/bin/python" -m compileall -q -x 'site-packages/.*/tests?/' "$packages/$package"
+    done >/dev/null 2>&1
 }
 compile_packages tensorflow &
 compile_packages tf_keras tensorflow_estimator tensorflow_datasets/core numpy matplotlib IPython google PIL
