@@ -113,8 +113,8 @@ class Course:
             source = self.folder / "source" / name / f"{name}.ipynb"
             source.parent.mkdir(parents=True, exist_ok=True)
             source.write_text(build.solution(project, domain, language), "utf-8")
-            self.nbgrader("generate_assignment", name, "--force")
             released.append(self.folder / "release" / name / f"{name}.ipynb")
+        self.nbgrader("generate_assignment", "*", "--force")
         return released
 
     def configure(self, *hidden: Path) -> None:
