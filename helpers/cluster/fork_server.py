@@ -27,7 +27,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from helpers.messages.events import EVENT_FD
-from helpers.system import keras_choice, orphans
+from helpers.system import garbage, keras_choice, orphans
 from helpers.system.isolation import NAMESPACES
 from helpers.system.lifeline import die_with_parent, wake_with_parent
 
@@ -210,7 +210,7 @@ def run(request: Request, descriptors: list[int]) -> int:
 def preload() -> None:
     """Imports what workers need. What fails here fails again in the worker, which says so."""
     keras = keras_choice.asked_for(os.environ)
-    with suppress(Exception):
+    with garbage.left_alone(), suppress(Exception):
         keras_choice.select(keras)
         import tensorflow_datasets
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.errors import PackageError
 from helpers.i18n import _
-from helpers.system import early_messages
+from helpers.system import early_messages, garbage
 from helpers.system.keras_choice import imported_too_late, is_keras_3_chosen, select_keras_2
 
 __all__ = ["tf"]
@@ -91,5 +91,5 @@ def _skip_v1_api() -> None:
 if TYPE_CHECKING:
     import tensorflow as tf
 else:
-    with early_messages.dropped():
+    with garbage.left_alone(), early_messages.dropped():
         tf = _install()
