@@ -118,8 +118,7 @@ def _have_one_shape(info: Any) -> bool:
 
 def _recorded(info: Any, key: str) -> tf.TensorSpec:
     """How a feature lies in a record."""
-    recorded = info.features[key].get_serialized_info()
-    return tf.TensorSpec(recorded.shape, recorded.dtype)
+    return info.features[key].get_serialized_info().to_tensor_spec()
 
 
 def _decoded_together(info: Any, split: Any) -> tf.data.Dataset:
@@ -135,12 +134,16 @@ def _decoded_together(info: Any, split: Any) -> tf.data.Dataset:
         records = tf.data.TFRecordDataset(path)
         return records.skip(tf.cast(skip, tf.int64)).take(tf.cast(take, tf.int64))
 
-    def decode(records: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        found = tf.io.parse_example(records, recorded)
-        return tuple(info.features[key].decode_batch_example(found[key]) for key in keys)
+    def decode(values: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+        # Its decode_batch_example warns, on stderr, that it uses a deprecated name of TFDS itself.
+        return tuple(info.features[key].decode_example(values[key]) for key in keys)
+
+    def decode_together(records: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        values = tf.io.parse_example(records, recorded)
+        return tf.map_fn(decode, values, fn_output_signature=tuple(specs[key] for key in keys))
 
     files = tf.data.Dataset.from_tensor_slices(tuple(map(list, zip(*parts, strict=True))))
-    dataset = files.flat_map(read).batch(together).map(decode).unbatch()
+    dataset = files.flat_map(read).batch(together).map(decode_together).unbatch()
     return dataset.apply(tf.data.experimental.assert_cardinality(part.num_examples))
 
 

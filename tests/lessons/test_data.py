@@ -56,6 +56,15 @@ def test_examples_are_those_that_tfds_reads(name: str, split: str) -> None:
     assert list(examples(ours)) == list(examples(theirs))
 
 
+def test_no_warning_of_tfds_reaches_the_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr("tensorflow_datasets.core.features.feature.log_tf_warning", warned.append)
+    tfds.builder("mnist", data_dir=BUNDLED).info.features["image"].dtype  # noqa: B018 - it warns
+    assert warned == ["FeatureConnector"]
+    load("test")
+    assert warned == ["FeatureConnector"]
+
+
 def images_of(workers: int, index: int) -> list[bytes]:
     context = tf.distribute.InputContext(workers, index, workers)
     return [image for image, _ in examples(load("train", {}, context))]
