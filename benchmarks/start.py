@@ -30,7 +30,7 @@ from helpers.deferred import input_fn, model_fn
 from helpers.errors import StoppedError
 from helpers.messages.events import Event
 
-STEPS = 150  # before a worker is killed
+STEPS, LEAST_STEPS = 150, 3  # before a worker is killed
 MANY_STEPS = 100_000  # more than are done until the kill, however late a busy machine does it
 
 
@@ -51,11 +51,12 @@ def measure(workers: int, steps: int) -> Measured:
                 model_fn,
                 input_fn,
                 steps=MANY_STEPS,
-                save_checkpoints_steps=max(1, steps // 3),
+                save_checkpoints_steps=steps // 3,
                 evaluate=None,
                 progress=False,
                 on_event=watch,
             )
+    assert watch.restarts == 1
     return Measured(
         watch.first_stepped_at - watch.began_at, watch.stepped_at - watch.lost_at, watch.memory
     )
@@ -66,12 +67,13 @@ class _Watch:
 
     def __init__(self, cluster: LocalCluster, kill_at: int) -> None:
         self._cluster, self._kill_at = cluster, kill_at
-        self.memory = 0
+        self.memory = self.restarts = 0
         self.began_at = time.time()
         self.first_stepped_at = self.lost_at = self.stepped_at = 0.0
 
     def __call__(self, event: Event) -> None:
         if event["event"] == "restart":
+            self.restarts += 1
             self.lost_at = event["time"]
         if event["event"] != "step":
             return
@@ -119,6 +121,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS, help="before a worker is killed")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
+    if args.steps < LEAST_STEPS:
+        parser.error(
+            f"--steps={args.steps}: {LEAST_STEPS} or more, as a third of them ends in a checkpoint"
+        )
     if not can_fork():
         parser.exit(1, "Workers are not forked on this machine, so there is nothing to compare.\n")
     about = sentence(describe(None))

@@ -135,7 +135,7 @@ def _decoded_together(info: Any, split: Any) -> tf.data.Dataset:
         return records.skip(tf.cast(skip, tf.int64)).take(tf.cast(take, tf.int64))
 
     def decode(values: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        # Its decode_batch_example warns, on stderr, that it uses a deprecated name of TFDS itself.
+        # A feature's decode_batch_example warns on stderr: TFDS uses a name that it has deprecated.
         return tuple(info.features[key].decode_example(values[key]) for key in keys)
 
     def decode_together(records: tf.Tensor) -> tuple[tf.Tensor, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import grading, machine, repaint, scale
+from benchmarks import grading, machine, repaint, scale, start
 from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput import launch, lineup, measure
 from helpers.cluster.fork_client import can_fork
@@ -120,6 +120,17 @@ def test_both_ways_to_start_a_group_are_measured(tmp_path: Path) -> None:
     ways = [row[2].strip() for row in rows]
     assert ways == ["they are", "---", "forked", "started anew", "anew / forked"]
     assert all(float(value) > 0 for row in rows[2:] for value in row[3:6])
+
+
+def test_a_training_too_short_for_checkpoints_before_the_kill_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(start, "measure", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(sys, "argv", ["start", "--steps=2"])
+    with pytest.raises(SystemExit) as ended:
+        start.main()
+    assert ended.value.code == 2
+    assert "--steps=2: 3 or more" in capsys.readouterr().err
 
 
 def test_the_first_training_of_a_notebook_is_measured_both_ways(tmp_path: Path) -> None:
