@@ -17,7 +17,7 @@ RUN --mount=type=bind,from=wheel,source=/wheel,target=/wheel \
     pip install --no-cache-dir /wheel/*.whl && \
     cd "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \
     rm -rf tensorflow/include clang
-# helpers.engines.kubernetes runs its pods as this user, who owns the payload and the checkpoints.
+# helpers.backends.kubernetes runs its pods as this user, who owns the payload and the checkpoints.
 RUN useradd --uid 1000 --create-home lessons
 USER 1000
 WORKDIR /home/lessons

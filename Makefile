@@ -1,81 +1,81 @@
 # The commands people type. `make run` and `make test` do all set-up on a fresh machine.
-IN ?= en
+LESSON_LANG ?= en
 LESSON ?= 01
 WORKERS ?= 2
 VENV ?= .venv
-export IN WORKERS VENV
+export LESSON_LANG WORKERS VENV
 # What is not compiled yet would be compiled again by every process that a lesson starts.
 unexport PYTHONDONTWRITEBYTECODE
 
 PY := $(VENV)/bin/python
 DIST ?= worksteal
 JOBS ?= 2
-QUICK := not browser and not long and not colab and not ray and not slurm and not image and not hub and not soak and not release and not systems and not site
-.PHONY: run test quick pictures catalogues units test-browser test-long test-colab test-genuine test-python test-ray test-slurm test-soak test-systems test-image test-hub test-release test-site site serve lab app lint environment \
+QUICK := not browser and not slow and not colab and not ray and not slurm and not docker and not jupyterhub and not soak and not release and not degraded and not site
+.PHONY: run test quick pictures catalogs units test-browser test-slow test-colab test-tf215 test-python test-ray test-slurm test-soak test-degraded test-docker test-jupyterhub test-release test-site site serve jupyterlab app lint environment \
 	update-lock offline extract update build check
 
-run: environment  ## execute a lesson: make run IN=ko LESSON=01 WORKERS=4
-	@$(PY) -m tools.lessons.run --lesson $(LESSON) --language $(IN)
+run: environment  ## execute a lesson: make run LESSON_LANG=ko LESSON=01 WORKERS=4
+	@$(PY) -m tools.lessons.run --lesson $(LESSON) --lang $(LESSON_LANG)
 
-.PHONY: assignments grade release newest test-release
-FROM ?= submissions
-assignments: environment  ## exercises for a class: make assignments IN=es; see docs/TEACHING.md
-	@$(PY) -m tools.teaching.course release --language $(IN)
+.PHONY: assignments grade release test-latest test-release
+SUBMISSIONS ?= submissions
+assignments: environment  ## exercises for a class: make assignments LESSON_LANG=es; see docs/TEACHING.md
+	@$(PY) -m tools.teaching.course release --lang $(LESSON_LANG)
 
-grade: environment  ## mark a folder of submissions: make grade IN=es FROM=submissions
-	@$(PY) -m tools.teaching.course grade --language $(IN) "$(FROM)"
+grade: environment  ## mark a folder of submissions: make grade LESSON_LANG=es SUBMISSIONS=submissions
+	@$(PY) -m tools.teaching.course grade --lang $(LESSON_LANG) "$(SUBMISSIONS)"
 
-test: environment lint catalogues  ## everything that must hold, but for what needs a browser
+test: environment lint catalogs  ## everything that must hold, but for what needs a browser
 	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) -m "$(QUICK)" --durations=30
 
 # What starts no worker and imports no TensorFlow.
-UNITS := tests/charts tests/messages/test_events.py tests/messages/test_failures.py tests/results \
+UNITS := tests/charts tests/protocol/test_events.py tests/protocol/test_failures.py tests/results \
 	tests/system/test_machine.py tests/tf_config tests/project/test_readme.py \
-	tests/project/test_time_limit.py tests/engines/test_tfjob.py tests/l10n/test_catalogue.py \
+	tests/project/test_time_budget.py tests/backends/test_tfjob.py tests/l10n/test_catalog.py \
 	tests/l10n/test_markdown.py tests/l10n/test_text_checks.py
 
 # macOS has make 3.81, which prints what three jobs say as it comes.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
-quick: environment  ## for someone who changed a line: style, types, arrows, catalogues, units
-	@$(MAKE) --no-print-directory --jobs=3 $(SYNC) lint catalogues units
+quick: environment  ## for someone who changed a line: style, types, imports, catalogs, units
+	@$(MAKE) --no-print-directory --jobs=3 $(SYNC) lint catalogs units
 
-catalogues: environment
+catalogs: environment
 	@$(PY) -m tools.l10n check
 
 units: environment
 	@$(PY) -m pytest -q $(UNITS)
 
 test-browser: environment  ## the panel in a real Chromium, in JupyterLab and Voila
-	@$(PY) -m pytest -m "browser and not long"
+	@$(PY) -m pytest -m "browser and not slow"
 
-test-long: environment  ## every lesson in every language, every fault, chaos, leaks, load
-	@$(PY) -m pytest -m long
+test-slow: environment  ## every lesson in every language, every fault, chaos, leaks, load
+	@$(PY) -m pytest -m slow
 
 # What else is tested, each in an environment of its own beside .venv.
 ENGLISH := tests/lessons/test_lessons.py::test_the_lesson_runs_and_prints_what_is_stored
-ENGLISH_K := en-
-HELPERS := $(filter-out tests/l10n/% tests/measurements/% tests/project/% tests/lessons/test_colab.py \
+LESSON_FILTER := en-
+HELPERS := $(filter-out tests/l10n/% tests/benchmarks/% tests/project/% tests/lessons/test_colab.py \
 	tests/lessons/test_lessons.py, $(wildcard tests/*/test_*.py))
 
 test-colab:  ## Python 3.12, TensorFlow 2.19 and the widgets of Colab: lessons, panel, rehearsal
 	@PYTHON_VERSIONS=3.12 PIP_CONSTRAINT=tests/lessons/colab.txt VENV=.venv-colab ./environment.sh
-	@.venv-colab/bin/python -m pytest -n 2 -m "$(QUICK) or english" -k "$(ENGLISH_K) or test_estimator" \
+	@.venv-colab/bin/python -m pytest -n 2 -m "$(QUICK) or english" -k "$(LESSON_FILTER) or test_estimator" \
 		$(ENGLISH) tests/estimator
-	@.venv-colab/bin/python -m pytest -m "browser and not long" $(if $(BROWSER_K),-k "$(BROWSER_K)")
-	@.venv-colab/bin/python -m pytest -m colab $(REHEARSAL)
+	@.venv-colab/bin/python -m pytest -m "browser and not slow" $(if $(BROWSER_K),-k "$(BROWSER_K)")
+	@.venv-colab/bin/python -m pytest -m colab $(COLAB_ARGS)
 
-GENUINE_K := en- and not en-12
-GENUINE := tests/estimator/genuine.txt
-test-genuine: environment  ## TensorFlow 2.15, the last with an Estimator of its own: is all the same?
-	@PYTHON_VERSIONS="3.11 3.10" PIP_CONSTRAINT=$(GENUINE) VENV=.venv-genuine ./environment.sh
-	@.venv-genuine/bin/python -m pytest -n 2 -m "$(QUICK) or english" -k "not en- or ($(GENUINE_K))" $(ENGLISH) $(HELPERS)
-	@$(PY) -m benchmarks.compatibility --python .venv-genuine/bin/python --python $(PY) \
-		--output .venv-genuine/compatibility
+TF215_K := en- and not en-12
+TF215 := tests/estimator/tf215.txt
+test-tf215: environment  ## TensorFlow 2.15, the last with an Estimator of its own: is all the same?
+	@PYTHON_VERSIONS="3.11 3.10" PIP_CONSTRAINT=$(TF215) VENV=.venv-tf215 ./environment.sh
+	@.venv-tf215/bin/python -m pytest -n 2 -m "$(QUICK) or english" -k "not en- or ($(TF215_K))" $(ENGLISH) $(HELPERS)
+	@$(PY) -m benchmarks.compatibility --python .venv-tf215/bin/python --python $(PY) \
+		--output .venv-tf215/compatibility
 
-OTHER ?= 3.10
-test-python:  ## another Python, make test-python OTHER=3.13: lesson 1 and the helpers
-	@PYTHON_VERSIONS=$(OTHER) VENV=.venv-$(OTHER) ./environment.sh
-	@.venv-$(OTHER)/bin/python -m pytest -n 2 -m "$(QUICK)" "$(ENGLISH)[en-01]" $(HELPERS)
+PYTHON_VERSION ?= 3.10
+test-python:  ## another Python, make test-python PYTHON_VERSION=3.13: lesson 1 and the helpers
+	@PYTHON_VERSIONS=$(PYTHON_VERSION) VENV=.venv-$(PYTHON_VERSION) ./environment.sh
+	@.venv-$(PYTHON_VERSION)/bin/python -m pytest -n 2 -m "$(QUICK)" "$(ENGLISH)[en-01]" $(HELPERS)
 
 test-ray:  ## Ray: one machine, and two hosts of which one is lost (as root)
 	@EXTRAS=test,ray VENV=.venv-ray ./environment.sh
@@ -84,20 +84,20 @@ test-ray:  ## Ray: one machine, and two hosts of which one is lost (as root)
 test-soak: environment  ## five minutes of trainings, faults and stops: does anything stay?
 	@$(PY) -m pytest -m soak
 
-test-systems: environment  ## what macOS and containers lack, switched off: lessons 1, 5, 8 (half an hour)
-	@$(PY) -m pytest -m systems $(if $(SYSTEMS_K),-k "$(SYSTEMS_K)")
+test-degraded: environment  ## what macOS and containers lack, switched off: lessons 1, 5, 8 (half an hour)
+	@$(PY) -m pytest -m degraded $(if $(DEGRADED_K),-k "$(DEGRADED_K)")
 
 test-slurm: environment  ## a Slurm of two nodes, from Debian's packages (as root)
 	@$(PY) -m pytest -m slurm
 
-test-image: environment  ## the Dockerfile as an image, two containers as two workers (as root)
-	@$(PY) -m pytest -m image $(if $(IMAGE_K),-k "$(IMAGE_K)")
+test-docker: environment  ## the Dockerfile as an image, two containers as two workers (as root)
+	@$(PY) -m pytest -m docker $(if $(DOCKER_K),-k "$(DOCKER_K)")
 
-test-hub:  ## JupyterHub: students and a teacher in a real Chromium, nbgrader's exchange
-	@EXTRAS=test,hub VENV=.venv-hub ./environment.sh
-	@[ -d .venv-hub/proxy ] || PATH="$$PWD/.venv-hub/bin:$$PATH" npm install --silent --no-fund --no-audit \
-		--prefix .venv-hub/proxy configurable-http-proxy@5.3.0
-	@.venv-hub/bin/python -m pytest -m hub $(if $(HUB_K),-k "$(HUB_K)")
+test-jupyterhub:  ## JupyterHub: students and a teacher in a real Chromium, nbgrader's exchange
+	@EXTRAS=test,jupyterhub VENV=.venv-jupyterhub ./environment.sh
+	@[ -d .venv-jupyterhub/proxy ] || PATH="$$PWD/.venv-jupyterhub/bin:$$PATH" npm install --silent --no-fund --no-audit \
+		--prefix .venv-jupyterhub/proxy configurable-http-proxy@5.3.0
+	@.venv-jupyterhub/bin/python -m pytest -m jupyterhub $(if $(JUPYTERHUB_K),-k "$(JUPYTERHUB_K)")
 
 test-release:  ## workflows, forms and files for a public repository, by their own checkers
 	@EXTRAS=test,release VENV=.venv-release ./environment.sh
@@ -116,16 +116,16 @@ test-site:  ## every page of the site in a real Chromium
 	@.venv-site/bin/python -m pytest -m site $(if $(SITE_K),-k "$(SITE_K)")
 
 pictures: environment  ## figures and stored pictures, in five languages, light and dark; the README's
-	@$(PY) -m tools.pictures
-	@$(PY) -m tools.screens
+	@$(PY) -m tools.check_figures
+	@$(PY) -m tools.screenshots
 
-lab: environment  ## open JupyterLab on the lessons of a language
-	@$(PY) -m jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks/$(IN) \
+jupyterlab: environment  ## open JupyterLab on the lessons of a language
+	@$(PY) -m jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks/$(LESSON_LANG) \
 		$$([ "$$(id -u)" -ne 0 ] || echo --ServerApp.allow_root=True)
 
 # A page that was left leaves its kernel (Voila's farewell to it is refused, 403): it goes soon after.
 CULL := --MappingKernelManager.cull_interval=20 --MappingKernelManager.cull_idle_timeout=60
-app: environment  ## the panel alone, as a page: make app IN=ko, or ?lang=ko behind its address
+app: environment  ## the panel alone, as a page: make app LESSON_LANG=ko, or ?lang=ko behind its address
 	@$(PY) -m voila --Voila.ip=127.0.0.1 $(CULL) notebooks/panel.ipynb
 
 lint: environment
@@ -155,9 +155,9 @@ release: environment  ## wheel, sdist, site, offline bundle and checksums into .
 	@$(PY) -m tools.release build
 
 LESSONS ?=
-ROWS ?=
-newest: environment  ## what breaks with the newest packages: make newest LESSONS=01 ROWS=none
-	@$(PY) -m tools.versions $(if $(LESSONS),--lessons $(LESSONS)) $(if $(ROWS),--rows $(ROWS))
+SUITES ?=
+test-latest: environment  ## what breaks with the newest packages: make test-latest LESSONS=01 SUITES=none
+	@$(PY) -m tools.test_latest_deps $(if $(LESSONS),--lessons $(LESSONS)) $(if $(SUITES),--suites $(SUITES))
 
 extract update build check: environment  ## translations; see locales/TRANSLATING.md
 	@$(PY) -m tools.l10n $@

@@ -3,7 +3,7 @@
     python -m benchmarks.chaos            # 10 faults on each of three seeds
     python -m benchmarks.chaos --workers 4
     python -m benchmarks.chaos --keras 3  # `fit` instead of an Estimator
-    python -m benchmarks.chaos --short    # 3 faults on one seed
+    python -m benchmarks.chaos --quick    # 3 faults on one seed
 
 Each seed is trained twice to the same step: undisturbed, and through the faults. The weights at the
 end must be equal bit by bit; no run may outlast its limit, and no attempt may begin before the last
@@ -35,8 +35,8 @@ from benchmarks.machine import describe
 from helpers import LocalCluster, input_fn, model_fn
 from helpers.errors import ClusterError, StoppedError
 from helpers.estimator import tf
-from helpers.messages.events import Event
-from helpers.system.keras_choice import is_keras_3_chosen
+from helpers.protocol.events import Event
+from helpers.system.keras_version import is_keras_3_chosen
 from helpers.worker.context import WorkerContext
 
 SAVE = 50
@@ -104,7 +104,7 @@ class Chaos:
     def on_event(self, event: Event, pids: list[int]) -> None:
         """Takes in one event; may do the next fault."""
         match event["event"]:
-            case "restart":
+            case "group_restart":
                 self._notice(event["time"])
             case "started":
                 self._do_at_start(event)
@@ -192,9 +192,9 @@ def train_keras(
 
 def fit(context: WorkerContext, folder: str, steps: int, seed: int) -> list[Array]:
     """In a worker: each epoch has the same examples in the same order, wherever it begins."""
+    from helpers.course.model import make_network
     from helpers.estimator import tf
-    from helpers.keras import BackupAndRestore, ReportSteps
-    from helpers.model import make_network
+    from helpers.keras_callbacks import BackupAndRestore, StepReportCallback
 
     if is_keras_3_chosen():
         import helpers.keras_3  # noqa: F401
@@ -209,7 +209,7 @@ def fit(context: WorkerContext, folder: str, steps: int, seed: int) -> list[Arra
         model.build([None, 28, 28, 1])
         loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(tf.keras.optimizers.SGD(0.05, momentum=0.9), loss)
-    callbacks = [BackupAndRestore(context, folder), ReportSteps(context, global_batch=128)]
+    callbacks = [BackupAndRestore(context, folder), StepReportCallback(context, global_batch=128)]
     model.fit(data, epochs=steps // SAVE, verbose=0, callbacks=callbacks)
     return model.get_weights()
 
@@ -232,7 +232,7 @@ def train(outcome: Outcome, folder: Path, faults: list[Fault]) -> tuple[float, l
 
     def on_event(event: Event) -> None:
         chaos.on_event(event, [process.pid for process in cluster.processes])
-        if event["event"] == "restart":
+        if event["event"] == "group_restart":
             restarts.append(event["reason"])
 
     try:
@@ -306,10 +306,10 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--keras", type=int, choices=[2, 3], help="fit, instead of an Estimator")
-    parser.add_argument("--short", action="store_true", help="3 faults on one seed, 200 steps")
+    parser.add_argument("--quick", action="store_true", help="3 faults on one seed, 200 steps")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
-    if args.short:
+    if args.quick:
         args.seeds, args.faults, args.steps = [1], 3, 200
     outcomes = []
     for seed in args.seeds:

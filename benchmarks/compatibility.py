@@ -1,6 +1,6 @@
 """Which TensorFlow can do what with Estimator: every cell of the table is a run.
 
-    python -m benchmarks.compatibility --python .venv-genuine/bin/python --python .venv/bin/python
+    python -m benchmarks.compatibility --python .venv-tf215/bin/python --python .venv/bin/python
 
 Each interpreter brings its TensorFlow, and one of them 2.15, whose numbers the others must give.
 """
@@ -40,7 +40,7 @@ JOBS = {  # those that take several processes
 REFERENCE = "2.15."
 TOLERANCE = 1e-5
 TIMEOUT_SECONDS = 240.0
-POLL_SECONDS = 0.1
+POLL_INTERVAL = 0.1
 
 Numbers = dict[str, list[float]]  # by task
 
@@ -229,7 +229,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:
             late = next(n for n, process in enumerate(processes) if process.poll() is None)
             last = _last_line(folder, late)
             raise RuntimeError(f"process {late} did not end in {TIMEOUT_SECONDS:g} s; {last}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(POLL_INTERVAL)
     for number, process in enumerate(processes):
         if process.returncode:
             raise RuntimeError(_last_line(folder, number))

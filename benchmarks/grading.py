@@ -1,6 +1,6 @@
-"""How long it takes to grade a submission: nbgrader, in a jail, on each exercise with its solution.
+"""Measures the time to grade a submission: nbgrader in a sandbox, each exercise with its solution.
 
-    python -m benchmarks.grading [--language en] [--rounds 3] [--output FOLDER]
+    python -m benchmarks.grading [--lang en] [--repeat 3] [--output FOLDER]
 
 The solution trains whatever a good answer trains. Writes `results/grading.md`; ends with 1 if a
 submission took more than a minute, or did not earn all its points.
@@ -19,9 +19,9 @@ from benchmarks import RESULTS, ROOT
 from benchmarks.machine import describe, sentence
 from tools.l10n import build
 from tools.lessons.project import Project
-from tools.teaching.course import Course, Mark
+from tools.teaching.course import Course, Score
 
-MOST_SECONDS = 60.0
+MAX_SECONDS = 60.0
 STUDENT = "solution"
 
 
@@ -33,7 +33,7 @@ def hand_in(project: Project, language: str, folder: Path) -> None:
         path.write_text(build.solution(project, domain, language), "utf-8")
 
 
-def grade(course: Course, assignment: str) -> tuple[float, Mark]:
+def grade(course: Course, assignment: str) -> tuple[float, Score]:
     """Seconds for one submission, and its mark."""
     start = time.perf_counter()
     mark = course.grade(STUDENT, assignment)
@@ -43,23 +43,23 @@ def grade(course: Course, assignment: str) -> tuple[float, Mark]:
 def main() -> int:
     """The program; returns its exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--language", default="en")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--lang", default="en")
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     machine, project = describe(None), Project.load(ROOT)
     lines, good = ["| exercise | points | seconds, median | most |", "|---|---|---|---|"], True
     with tempfile.TemporaryDirectory() as folder:
         course = Course(Path(folder) / "course")
-        course.release(project, args.language)
-        hand_in(project, args.language, Path(folder) / "submissions")
+        course.release(project, args.lang)
+        hand_in(project, args.lang, Path(folder) / "submissions")
         for assignment in course.assignments:
             course.collect(Path(folder) / "submissions", assignment)
-            rounds = [grade(course, assignment) for _round in range(args.rounds)]
+            rounds = [grade(course, assignment) for _round in range(args.repeat)]
             seconds, mark = [taken for taken, _mark in rounds], rounds[-1][1]
-            good = good and max(seconds) < MOST_SECONDS and mark.score == mark.most
+            good = good and max(seconds) < MAX_SECONDS and mark.score == mark.max_score
             lines.append(
-                f"| {assignment} | {mark.score:g} of {mark.most:g} "
+                f"| {assignment} | {mark.score:g} of {mark.max_score:g} "
                 f"| {statistics.median(seconds):.0f} | {max(seconds):.0f} |"
             )
             print(lines[-1], flush=True)

@@ -1,6 +1,6 @@
 """Keras 3 beside Keras 2: the same `fit` on the same cluster of two workers, in turns.
 
-    python -m benchmarks.keras_2_and_3 [--rounds 5] [--output FOLDER]
+    python -m benchmarks.keras_2_and_3 [--repeat 5] [--output FOLDER]
 
 Needs TensorFlow 2.16 or later. Both have their workers ready when the clock starts. Writes
 `results/keras_2_and_3.md`.
@@ -20,16 +20,16 @@ from benchmarks import RESULTS
 from benchmarks.contenders.keras_ours import train
 from benchmarks.contenders.ours import Watch
 from benchmarks.contenders.report import Report
-from benchmarks.page import page, publish
-from benchmarks.rounds import median_ratios, medians
+from benchmarks.report import page, publish
+from benchmarks.stats import median_ratios, medians
 from benchmarks.throughput.launch import arguments
 from benchmarks.throughput.lineup import GOAL_ACCURACY
 from benchmarks.throughput.measure import throughput
 from helpers import LocalCluster
 from helpers.cluster.fork_client import ForkServer
-from helpers.cluster.processes import common_environment
+from helpers.cluster.processes import base_env
 
-WORKERS, BATCH, FROM_STEP, MOST_EPOCHS = 2, 64, 100, 3
+WORKERS, BATCH, FROM_STEP, MAX_EPOCHS = 2, 64, 100, 3
 KERAS = (2, 3)
 
 
@@ -58,14 +58,14 @@ def measure(keras: int, epochs: int) -> Measured:
 def get_ready() -> None:
     """Has workers of both kinds got ready."""
     for keras in KERAS:
-        server = ForkServer.get(common_environment(keras))
+        server = ForkServer.get(base_env(keras))
         while not server.is_ready:
             time.sleep(0.1)
 
 
 def measure_all(rounds: int) -> tuple[dict[int, list[Measured]], int]:
     """The runs of each Keras, and the fewest epochs with which all of them reach the goal."""
-    for epochs in range(1, MOST_EPOCHS + 1):
+    for epochs in range(1, MAX_EPOCHS + 1):
         runs: dict[int, list[Measured]] = {keras: [] for keras in KERAS}
         for _round in range(rounds):
             for keras, found in runs.items():
@@ -74,7 +74,7 @@ def measure_all(rounds: int) -> tuple[dict[int, list[Measured]], int]:
                 break
         else:
             return runs, epochs
-    raise SystemExit(f"{MOST_EPOCHS} epochs did not always reach {GOAL_ACCURACY:.0%}.")
+    raise SystemExit(f"{MAX_EPOCHS} epochs did not always reach {GOAL_ACCURACY:.0%}.")
 
 
 def row(name: str, found: list[Measured]) -> str:
@@ -86,15 +86,15 @@ def row(name: str, found: list[Measured]) -> str:
 def main() -> None:
     """Measures, prints, and writes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     get_ready()
-    runs, epochs = measure_all(args.rounds)
+    runs, epochs = measure_all(args.repeat)
     releases = {2: version("tf-keras"), 3: version("keras")}
     rows = [row(f"Keras {releases[keras]}", found) for keras, found in runs.items()]
     shown = " | ".join(f"{ratio:.2f}" for ratio in median_ratios(runs[3], runs[2]))
-    rows.append(f"| Keras 3 / Keras 2, median of {args.rounds} rounds | {shown} |")
+    rows.append(f"| Keras 3 / Keras 2, median of {args.repeat} rounds | {shown} |")
     columns = [f"two workers, batch {BATCH}, {epochs} epoch(s)", "examples/s"]
     columns += ["to the first step, s", "to 97 %, s", "accuracy"]
     publish(page("Keras 3 beside Keras 2", columns, rows), args.output, "keras_2_and_3.md")

@@ -1,13 +1,13 @@
 """What accuracy the course's network reaches, over the learning rate and the global batch.
 
-    python -m benchmarks.learning_rate [--examples 20480] [--output FILE]
+    python -m benchmarks.learning_rate [--num-examples 20480] [--output FILE]
 
 One process trains the network on the same images again and again, each time from the same weights
 and in the same order: each global batch with each learning rate, by gradient descent with the
 course's momentum, at one rate from the first step to the last, without a warm-up. What counts is
 not the number of steps but that of examples: a batch twice as large makes half as many steps.
-Writes the accuracies on images of the test set, for each seed, where `helpers.experiments` reads
-them. It takes three minutes of one core.
+Writes the accuracies on images of the test set, for each seed, where `helpers.course.simulations`
+reads them. It takes three minutes of one core.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 
 from benchmarks import ROOT
 from benchmarks.machine import describe, sentence
-from helpers.data import load, scale
+from helpers.course.data import load, scale
+from helpers.course.model import make_network
 from helpers.estimator import tf
-from helpers.model import make_network
 from helpers.params import DEFAULT_PARAMS
 
-OUTPUT = ROOT / "helpers" / "experiments" / "learning_rates.json"
+OUTPUT = ROOT / "helpers" / "course" / "simulations" / "learning_rates.json"
 BATCHES = 32, 64, 128, 256, 512, 1024
 RATES = tuple(0.00625 * 2**power for power in range(9))  # to 1.6
 SEEDS = 1, 2
@@ -126,16 +126,16 @@ def report(examples: int, found: Sequence[tuple[int, int, float, float]]) -> dic
 def main() -> None:
     """Measures, prints, and writes the file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--examples", type=int, default=TRAINED)
+    parser.add_argument("--num-examples", type=int, default=TRAINED)
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     found = []
-    for training in measure(options.examples):
+    for training in measure(options.num_examples):
         found.append(training)
         print("seed {}, batch {:4d}, rate {:.5f}: {:.4f}".format(*training), flush=True)
-    content = json.dumps(report(options.examples, found), indent=1)
+    content = json.dumps(report(options.num_examples, found), indent=1)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(content + "\n", encoding="utf-8")
     print(f"{time.process_time():.0f} s of the processor")

@@ -23,8 +23,8 @@ import nbformat
 from nbclient import NotebookClient
 
 from benchmarks import RESULTS, ROOT
-from benchmarks.page import page, publish
-from helpers.panel.view import REPAINT_SECONDS
+from benchmarks.report import page, publish
+from helpers.course.panel.view import REPAINT_INTERVAL
 
 WORKERS = 4, 64
 EARLY, LATE = 300, 3000  # steps; the late one comes after five minutes
@@ -44,7 +44,7 @@ class Cost:
     @property
     def core(self) -> float:
         """The share of a core that goes into repainting."""
-        return self.seconds / REPAINT_SECONDS
+        return self.seconds / REPAINT_INTERVAL
 
 
 def measure(workers: int, repaints: int = REPAINTS) -> list[Cost]:
@@ -61,8 +61,8 @@ def measure(workers: int, repaints: int = REPAINTS) -> list[Cost]:
 
 def in_kernel(workers: int, repaints: int) -> None:
     """Prints, as JSON, what `measure` reads."""
-    from helpers.panel.run import Run, planned_tasks
-    from helpers.panel.view import Panel
+    from helpers.course.panel.run import Run, planned_tasks
+    from helpers.course.panel.view import Panel
     from helpers.results.training_result import TrainingResult
 
     panel = Panel(workers=workers, collective="RING")

@@ -1,6 +1,6 @@
 """How soon a lesson trains when its reader presses "Run All": its first cells in a fresh kernel.
 
-    python -m benchmarks.run_all [--rounds 5] [--output FOLDER]
+    python -m benchmarks.run_all [--repeat 5] [--output FOLDER]
 
 Lesson 1 is executed down to the cell that trains for the first time, with no pause between cells.
 Beside it stands a kernel that waits, before that cell, until the workers are ready: what a reader
@@ -17,7 +17,7 @@ from statistics import median
 import nbformat
 
 from benchmarks import RESULTS
-from benchmarks.page import page, publish
+from benchmarks.report import page, publish
 from tools.lessons.execute import run_cells
 from tools.lessons.project import Project
 
@@ -25,8 +25,8 @@ LESSON, CELL = "01_train_on_two_workers", "first"
 SHOW = f"print({CELL}.seconds_to_first_step)"
 WAIT = """
 import time
-from helpers.cluster.readiness import is_getting_ready
-while is_getting_ready():
+from helpers.cluster.prewarm import is_prewarming
+while is_prewarming():
     time.sleep(0.01)
 """
 
@@ -47,12 +47,12 @@ def seconds_to_first_step(*, reads: bool) -> float:
 def main() -> None:
     """Measures, prints, and writes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     ways = {"presses Run All": False, "reads, and presses Run": True}
     found: dict[str, list[float]] = {way: [] for way in ways}
-    for _round in range(args.rounds):
+    for _round in range(args.repeat):
         for way, reads in ways.items():
             found[way].append(seconds_to_first_step(reads=reads))
     rows = [

@@ -24,25 +24,25 @@ from pathlib import Path
 import psutil
 
 from benchmarks import RESULTS
-from benchmarks.page import page, publish
-from helpers.cluster.deadlines import Deadlines
-from helpers.cluster.group import Fault, Group, Replacements
+from benchmarks.report import page, publish
+from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
 from helpers.cluster.processes import TaskProcess
-from helpers.messages.events import Event, EventWriter, Kind
-from helpers.results.progress import follow
+from helpers.cluster.timeouts import Timeouts
+from helpers.protocol.events import Event, EventType, EventWriter
+from helpers.results.progress import consume
 from helpers.results.training_result import TrainingResult
-from helpers.tf_config import TFConfig, build
+from helpers.tf_config import TFConfig, build_tf_configs
 from helpers.worker.context import WorkerContext
-from helpers.worker.program import beat
+from helpers.worker.main import send_heartbeats
 from helpers.worker.step_reporter import StepReporter
 
 STEP_SECONDS = 0.1
 GLOBAL_BATCH = 64
 SETTLED = 3.0  # seconds after the last worker came
-DEADLINES = Deadlines(start=120.0, silence=30.0, progress=30.0)
+TIMEOUTS = Timeouts(start=120.0, heartbeat=30.0, progress=30.0)
 
 
-class Talker(TaskProcess):
+class FakeWorkerProcess(TaskProcess):
     """A process that says what a worker says, and trains nothing."""
 
     def __init__(self, config: TFConfig) -> None:
@@ -52,7 +52,7 @@ class Talker(TaskProcess):
         os.set_blocking(reader, False)
         self._forked = os.fork()
         if self._forked == 0:
-            _talk(config, writer)
+            _send_events(config, writer)
         os.close(writer)
         self._reader: int | None = reader
         self._unread: list[bytes] = []
@@ -81,21 +81,23 @@ class Talker(TaskProcess):
         self._close_pipe()
 
 
-def _talk(config: TFConfig, events: int) -> None:
+def _send_events(config: TFConfig, events: int) -> None:
     """The life of a talker: a step each tenth of a second, until its parent goes."""
     parent = os.getppid()
     with suppress(BaseException):
         report = EventWriter(events)
         context = WorkerContext(config, report)
-        report(Kind.STARTED, pid=os.getpid(), cores=[], isolated=True, host=socket.gethostname())
-        threading.Thread(target=beat, args=(report,), daemon=True).start()
-        report(Kind.PLAN, total_steps=10**6, global_batch=GLOBAL_BATCH)
-        report(Kind.READY, step=0)
+        report(
+            EventType.STARTED, pid=os.getpid(), cores=[], isolated=True, host=socket.gethostname()
+        )
+        threading.Thread(target=send_heartbeats, args=(report,), daemon=True).start()
+        report(EventType.RUN_INFO, total_steps=10**6, global_batch=GLOBAL_BATCH)
+        report(EventType.READY, step=0)
         reporter, step = StepReporter(context, GLOBAL_BATCH), 0
         while os.getppid() == parent:
             step += 1
-            if reporter.is_due:
-                reporter.send(step, 1.0)
+            if reporter.should_report:
+                reporter.report(step, 1.0)
             time.sleep(STEP_SECONDS)
     os._exit(0)
 
@@ -123,7 +125,7 @@ class Cost:
 class _Watch:
     """Measures while events pass, and kills the last worker when it has seen enough."""
 
-    def __init__(self, group: Group, seconds: float) -> None:
+    def __init__(self, group: WorkerGroup, seconds: float) -> None:
         self._victim = group.processes[-1]
         self._waiting = {str(process.task) for process in group.processes}
         self._seconds = seconds
@@ -135,7 +137,7 @@ class _Watch:
     def __call__(self, event: Event) -> None:
         now = time.monotonic()
         if self._waiting:
-            self._waiting.discard(event["task"] if event["event"] == Kind.STEP else "")
+            self._waiting.discard(event["task"] if event["event"] == EventType.STEP else "")
             self._settled = now + SETTLED
         elif self._from is None:
             if now > self._settled:
@@ -158,15 +160,22 @@ class _Watch:
 
 def measure(workers: int, seconds: float) -> Cost:
     """Watches that many talkers for a while, and lets one die."""
-    talkers = [Talker(config) for config in build([f"host-{k}:2222" for k in range(workers)])]
-    group = Group(talkers, lambda config: False, DEADLINES, Replacements(_nobody, 0))
+    talkers = [
+        FakeWorkerProcess(config)
+        for config in build_tf_configs([f"host-{k}:2222" for k in range(workers)])
+    ]
+    group = WorkerGroup(talkers, lambda config: False, TIMEOUTS, RespawnPolicy(_nobody, 0))
     watch = _Watch(group, seconds)
     result = TrainingResult(workers, "RING", "", time.time())
     silent, wake = os.pipe()
     noticed: list[float] = []
     try:
-        with closing(group), suppress(Fault), redirect_stderr(io.StringIO()):  # its progress bar
-            follow(_noting(group.watch(silent), noticed), result, on_event=watch)
+        with (
+            closing(group),
+            suppress(TaskFailure),
+            redirect_stderr(io.StringIO()),
+        ):  # its progress bar
+            consume(_noting(group.monitor(silent), noticed), result, on_event=watch)
     finally:
         os.close(silent)
         os.close(wake)
@@ -180,7 +189,7 @@ def _noting(events: Iterator[Event], noticed: list[float]) -> Iterator[Event]:
     try:
         for event in events:
             yield event | {"attempt": 0}
-    except Fault:
+    except TaskFailure:
         noticed.append(time.monotonic())
         raise
 

@@ -31,11 +31,11 @@ from typing import Any
 import psutil
 
 from benchmarks import RESULTS
-from benchmarks.page import page, publish
+from benchmarks.report import page, publish
 from helpers import LocalCluster, input_fn, model_fn
+from helpers.course.panel import Panel
 from helpers.errors import StoppedError, UserCodeError
-from helpers.messages.events import Event
-from helpers.panel import Panel
+from helpers.protocol.events import Event
 
 SETTLED = 1 / 6  # of the time; after an hour's, the tenth minute
 SAMPLES = 5  # whose median is compared
@@ -89,7 +89,7 @@ def fit(keras: int) -> None:
 
 
 def _fit() -> None:
-    from helpers.system.keras_choice import is_keras_3_chosen
+    from helpers.system.keras_version import is_keras_3_chosen
 
     if is_keras_3_chosen():
         import helpers.keras_3  # noqa: F401
@@ -138,14 +138,14 @@ def stop() -> None:
         timer.join()
 
 
-def play() -> None:
+def run_scenario() -> None:
     """A panel that trains, and is closed."""
     panel = Panel()
     panel.run(workers=2, batch_size=1024)
     panel.close()
 
 
-DEEDS: dict[str, Callable[[], None]] = {
+ACTIONS: dict[str, Callable[[], None]] = {
     "trains": train,
     "trains with parameter servers": functools.partial(train, ps=1),
     "trains over a slow network": functools.partial(train, bandwidth=4e8, steps=20),
@@ -157,7 +157,7 @@ DEEDS: dict[str, Callable[[], None]] = {
     "fails": fail,
     "leaves children": leave_children,
     "is stopped": stop,
-    "plays with the panel": play,
+    "plays with the panel": run_scenario,
 }
 
 
@@ -186,7 +186,7 @@ def _networks(pid: int) -> Iterator[str]:
                 yield target
 
 
-def soak(minutes: float, deeds: dict[str, Callable[[], None]] = DEEDS) -> list[Sample]:
+def soak(minutes: float, deeds: dict[str, Callable[[], None]] = ACTIONS) -> list[Sample]:
     """Rounds of all deeds until the time is over; what was held after each."""
     began = time.monotonic()
     samples: list[Sample] = []
@@ -237,7 +237,9 @@ def report(samples: Sequence[Sample]) -> str:
         ["", f"minute {then['minute']:.0f}", f"minute {end['minute']:.0f}", "no more"],
         rows,
     )
-    told = f"{len(samples)} rounds of {len(DEEDS)} deeds: {', '.join(DEEDS)}. Memory in MB, of the"
+    told = (
+        f"{len(samples)} rounds of {len(ACTIONS)} deeds: {', '.join(ACTIONS)}. Memory in MB, of the"
+    )
     return f"{text}\n{told} process that starts the clusters; all else of its descendants too.\n"
 
 

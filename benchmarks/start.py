@@ -1,6 +1,6 @@
 """How soon a group trains, and what it takes: workers that are forked, beside workers started anew.
 
-    python -m benchmarks.start [--rounds 5] [--workers 2 4] [--output FOLDER]
+    python -m benchmarks.start [--repeat 5] [--workers 2 4] [--output FOLDER]
 
 Both ways take turns in one run. A worker is killed on the way, for the time of a restart; the next
 step ends the training. The first fork server is started before: a program pays for its import once.
@@ -21,16 +21,16 @@ import psutil
 
 from benchmarks import RESULTS
 from benchmarks.machine import describe, sentence
-from benchmarks.page import publish
-from benchmarks.rounds import median_ratios, medians
+from benchmarks.report import publish
+from benchmarks.stats import median_ratios, medians
 from helpers import LocalCluster
 from helpers.cluster import processes
 from helpers.cluster.fork_client import can_fork
-from helpers.deferred import input_fn, model_fn
+from helpers.course.lazy_defaults import input_fn, model_fn
 from helpers.errors import StoppedError
-from helpers.messages.events import Event
+from helpers.protocol.events import Event
 
-STEPS, LEAST_STEPS = 150, 3  # before a worker is killed
+STEPS, MIN_STEPS = 150, 3  # before a worker is killed
 MANY_STEPS = 100_000  # more than are done until the kill, however late a busy machine does it
 
 
@@ -72,7 +72,7 @@ class _Watch:
         self.first_stepped_at = self.lost_at = self.stepped_at = 0.0
 
     def __call__(self, event: Event) -> None:
-        if event["event"] == "restart":
+        if event["event"] == "group_restart":
             self.restarts += 1
             self.lost_at = event["time"]
         if event["event"] != "step":
@@ -116,14 +116,14 @@ def compare(workers: int, rounds: int, steps: int) -> str:
 def main() -> None:
     """Measures, prints, and writes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--workers", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--steps", type=int, default=STEPS, help="before a worker is killed")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
-    if args.steps < LEAST_STEPS:
+    if args.steps < MIN_STEPS:
         parser.error(
-            f"--steps={args.steps}: {LEAST_STEPS} or more, as a third of them ends in a checkpoint"
+            f"--steps={args.steps}: {MIN_STEPS} or more, as a third of them ends in a checkpoint"
         )
     if not can_fork():
         parser.exit(1, "Workers are not forked on this machine, so there is nothing to compare.\n")
@@ -133,7 +133,7 @@ def main() -> None:
         "| workers | they are | first step after, s | next step after a kill, s | MB together |\n"
         "|---|---|---|---|---|"
     )
-    rows = [compare(workers, args.rounds, args.steps) for workers in args.workers]
+    rows = [compare(workers, args.repeat, args.steps) for workers in args.workers]
     text = "\n".join(["# The start of a group", "", about, "", head, *rows, ""])
     publish(text, args.output, "start.md")
 

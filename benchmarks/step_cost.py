@@ -1,6 +1,6 @@
 """What a training step costs in each layer, from the bare graph to two workers that exchange.
 
-    python -m benchmarks.step_cost [--batch-size 64] [--rounds 3] [--output FOLDER]
+    python -m benchmarks.step_cost [--batch-size 64] [--repeat 3] [--output FOLDER]
 
 Two processes train at the same time, with one pinned core and one thread each, on the same cached
 input. Each layer adds something to the one before; only the last one has a peer. Wall clock and
@@ -23,8 +23,8 @@ from typing import Any
 
 from benchmarks import RESULTS
 from helpers import LocalCluster, input_fn, model_fn
+from helpers.course.step_trace import exclusive_times, trace_step
 from helpers.estimator import tf
-from helpers.timeline import exclusive_times, trace_step
 from helpers.worker.devices import make_strategy
 
 STEPS, WARM_UP = 500, 300
@@ -138,10 +138,10 @@ def main(argv: list[str] | None = None) -> int:
     """Measures and writes."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.step_cost")
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args(argv)
-    costs = measure(args.batch_size, args.rounds)
+    costs = measure(args.batch_size, args.repeat)
     text = report(args.batch_size, costs, trace(args.batch_size))
     args.output.mkdir(parents=True, exist_ok=True)
     (args.output / f"step_cost_{args.batch_size}.md").write_text(text, "utf-8")

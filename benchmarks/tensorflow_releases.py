@@ -1,7 +1,7 @@
 """One TensorFlow beside another: the same Estimator on two workers, in turns.
 
-    python -m benchmarks.tensorflow_releases --python .venv-genuine/bin/python \
-        --python .venv/bin/python [--rounds 5] [--output FOLDER]
+    python -m benchmarks.tensorflow_releases --python .venv-tf215/bin/python \
+        --python .venv/bin/python [--repeat 5] [--output FOLDER]
 
 Each interpreter brings its TensorFlow and what this package needs. The workers are ready when the
 clock starts. Writes `results/tensorflow_releases.md`.
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import RESULTS
-from benchmarks.page import page, publish
-from benchmarks.rounds import median_ratios, medians
+from benchmarks.report import page, publish
+from benchmarks.stats import median_ratios, medians
 from benchmarks.throughput.launch import arguments, run, run_helper
 from benchmarks.throughput.lineup import ready
 from benchmarks.throughput.measure import throughput
@@ -68,13 +68,13 @@ def main() -> None:
     """Measures, prints, and writes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--python", action="append", required=True, help="two of them")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     if len(args.python) != 2:
         parser.error(f"--python names an interpreter, twice; it stands here {len(args.python)}×.")
     names = [run_helper([python, "-c", VERSIONS]).stdout.strip() for python in args.python]
-    rows = [row for batch in BATCHES for row in compare(args.python, names, batch, args.rounds)]
+    rows = [row for batch in BATCHES for row in compare(args.python, names, batch, args.repeat)]
     columns = ["batch of each", f"two workers, {EPOCHS} epochs", "examples/s"]
     columns += ["to the first step, s", "to the result, s", "MB of a worker"]
     publish(

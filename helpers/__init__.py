@@ -1,7 +1,7 @@
 """What the notebooks import: real TensorFlow clusters, started from a cell.
 
-`FACE` is all that lessons and exercises may take from this package, and from where. What is in
-another module may change from one release to the next.
+`PUBLIC_API` is all that lessons and exercises may take from this package, and from where. What is
+in another module may change from one release to the next.
 """
 
 from __future__ import annotations
@@ -12,62 +12,53 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if sys.platform == "win32":  # before a module that only Unix has is imported
-    from helpers.system.windows import refuse
+    from helpers.system.windows import raise_unsupported
 
-    refuse()
+    raise_unsupported()
 
 if TYPE_CHECKING:
+    from helpers.backends.kubernetes.tfjob import TFJob as TFJob
+    from helpers.backends.kubernetes.tfjob import tfjob as tfjob
+    from helpers.backends.ray.cluster import RayCluster as RayCluster
     from helpers.cluster.local import LocalCluster as LocalCluster
-    from helpers.cluster.readiness import begin as begin
-    from helpers.deferred import input_fn as input_fn
-    from helpers.deferred import model_fn as model_fn
-    from helpers.engines.kubernetes.tfjob import TFJob as TFJob
-    from helpers.engines.kubernetes.tfjob import tfjob as tfjob
-    from helpers.engines.ray.cluster import RayCluster as RayCluster
-    from helpers.messages.job import estimator_job as estimator_job
-    from helpers.outputs import phrase as phrase
-    from helpers.outputs import say as say
+    from helpers.cluster.prewarm import init as init
+    from helpers.course.lazy_defaults import input_fn as input_fn
+    from helpers.course.lazy_defaults import model_fn as model_fn
+    from helpers.course.messages import print_tr as print_tr
+    from helpers.course.messages import tr as tr
+    from helpers.protocol.job import estimator_job as estimator_job
     from helpers.system.machine import share_cores as share_cores
     from helpers.system.ports import free_ports as free_ports
     from helpers.tf_config import TFConfig as TFConfig
     from helpers.tf_config.slurm import config_from_slurm as config_from_slurm
     from helpers.worker.devices import use_cores as use_cores
 
-_HOME = {  # where each name of this module itself is defined
+_LAZY_IMPORTS = {  # where each name of this module itself is defined
     "LocalCluster": "helpers.cluster.local",
-    "RayCluster": "helpers.engines.ray.cluster",
+    "RayCluster": "helpers.backends.ray.cluster",
     "TFConfig": "helpers.tf_config",
-    "TFJob": "helpers.engines.kubernetes.tfjob",
-    "begin": "helpers.cluster.readiness",
+    "TFJob": "helpers.backends.kubernetes.tfjob",
     "config_from_slurm": "helpers.tf_config.slurm",
-    "estimator_job": "helpers.messages.job",
+    "estimator_job": "helpers.protocol.job",
     "free_ports": "helpers.system.ports",
-    "input_fn": "helpers.deferred",
-    "model_fn": "helpers.deferred",
-    "phrase": "helpers.outputs",
-    "say": "helpers.outputs",
+    "init": "helpers.cluster.prewarm",
+    "input_fn": "helpers.course.lazy_defaults",
+    "model_fn": "helpers.course.lazy_defaults",
+    "print_tr": "helpers.course.messages",
     "share_cores": "helpers.system.machine",
-    "tfjob": "helpers.engines.kubernetes.tfjob",
+    "tfjob": "helpers.backends.kubernetes.tfjob",
+    "tr": "helpers.course.messages",
     "use_cores": "helpers.worker.devices",
 }
-__all__ = list(_HOME)
+__all__ = list(_LAZY_IMPORTS)
 
-FACE: Mapping[str, tuple[str, ...]] = {
-    "helpers": tuple(_HOME),
-    "helpers.charts": ("Picture", "placement_chart", "roles_chart", "shards_chart"),
-    "helpers.check": ("check",),
-    "helpers.cost_model": ("Measurement", "efficiency_chart", "fit"),
-    "helpers.data": ("BUNDLED", "load", "scale"),
-    "helpers.errors": ("ClusterError", "ConfigError", "PackageError", "UserCodeError"),
-    "helpers.experiments": (
-        "checkpoint_interval",
-        "learning_rate_and_batch",
-        "ring_rounds",
-        "sharding_policies",
-        "staleness",
-        "step_cost",
-    ),
-    "helpers.figures": (
+PUBLIC_API: Mapping[str, tuple[str, ...]] = {
+    "helpers": tuple(_LAZY_IMPORTS),
+    "helpers.course.charts": ("SvgFigure", "placement_chart", "roles_chart", "shards_chart"),
+    "helpers.course.check": ("check",),
+    "helpers.course.cost_model": ("Measurement", "efficiency_chart", "fit"),
+    "helpers.course.data": ("DATA_DIR", "load", "scale"),
+    "helpers.course.figures": (
         "batch_paths",
         "parameter_servers",
         "restart",
@@ -76,21 +67,30 @@ FACE: Mapping[str, tuple[str, ...]] = {
         "synchronous_step",
         "tf_config",
     ),
+    "helpers.course.model": ("learning_rate", "make_network"),
+    "helpers.course.panel": ("Panel",),
+    "helpers.course.quiz": ("quiz",),
+    "helpers.course.simulations": (
+        "checkpoint_interval",
+        "learning_rate_and_batch",
+        "ring_rounds",
+        "sharding_policies",
+        "staleness",
+        "step_cost",
+    ),
+    "helpers.course.step_trace": ("exclusive_times", "timeline_chart", "trace_step"),
+    "helpers.errors": ("ClusterError", "ConfigError", "PackageError", "UserCodeError"),
+    "helpers.estimator_checkpoint": ("load_estimator_weights",),
     "helpers.in_process": ("in_process_cluster",),
-    "helpers.keras": ("BackupAndRestore", "ReportSteps"),
-    "helpers.migrate": ("weights_from_checkpoint",),
-    "helpers.model": ("learning_rate", "make_network"),
-    "helpers.panel": ("Panel",),
-    "helpers.questions": ("ask",),
-    "helpers.tf_config": ("TFConfig", "build"),
-    "helpers.timeline": ("exclusive_times", "timeline_chart", "trace_step"),
+    "helpers.keras_callbacks": ("BackupAndRestore", "StepReportCallback"),
+    "helpers.tf_config": ("TFConfig", "build_tf_configs"),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Imports a public name at its first use: a process that only watches needs no TensorFlow."""
-    if name not in _HOME:
+    if name not in _LAZY_IMPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
+    value = getattr(importlib.import_module(_LAZY_IMPORTS[name]), name)
     globals()[name] = value
     return value

@@ -1,6 +1,6 @@
 """What can go wrong, as a reader meets it.
 
-    LessonError
+    HelpersError
     ├── ConfigError        a TF_CONFIG, a parameter or a choice that cannot work
     │   ├── PackageError       the installed packages do not fit together; an ImportError too
     │   └── PlatformError      the operating system is none that lessons run on; likewise
@@ -19,11 +19,11 @@ from collections.abc import Iterable
 from helpers.i18n import _, join_items
 
 
-class LessonError(Exception):
+class HelpersError(Exception):
     """Any error this package raises on purpose."""
 
 
-class ConfigError(LessonError, ValueError):
+class ConfigError(HelpersError, ValueError):
     """A TF_CONFIG, a parameter or a choice that cannot work."""
 
 
@@ -35,11 +35,11 @@ class PlatformError(ConfigError, ImportError):
     """The operating system is none that the lessons run on."""
 
 
-class DataError(LessonError):
+class DataError(HelpersError):
     """A data set that is missing, damaged or of the wrong shape."""
 
 
-class ClusterError(LessonError, RuntimeError):
+class ClusterError(HelpersError, RuntimeError):
     """A group of processes that did not finish its work."""
 
 
@@ -49,14 +49,14 @@ class UserCodeError(ClusterError):
     Attributes:
       task: the task it happened in, as ``"worker 1"``.
       traceback: the traceback as the worker printed it.
-      raised: the name of the exception's class, as ``"ValueError"``.
+      exception_type: the name of the exception's class, as ``"ValueError"``.
     """
 
-    def __init__(self, message: str, *, task: str, traceback: str, raised: str) -> None:
+    def __init__(self, message: str, *, task: str, traceback: str, exception_type: str) -> None:
         super().__init__(message)
         self.task = task
         self.traceback = traceback
-        self.raised = raised
+        self.exception_type = exception_type
 
 
 class StoppedError(ClusterError):

@@ -6,7 +6,7 @@ from typing import Any
 
 from helpers.estimator import tf
 from helpers.system.ports import free_ports
-from helpers.tf_config import write_env
+from helpers.tf_config import set_tf_config_env
 from helpers.worker.server import server_options
 
 
@@ -19,7 +19,7 @@ def in_process_cluster(workers: int, ps: int) -> Any:
 
     Returns: the `ClusterResolver` that `tf.distribute.ParameterServerStrategy` takes.
     """
-    write_env(None)  # it describes another cluster
+    set_tf_config_env(None)  # it describes another cluster
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers + ps)]
     spec = tf.train.ClusterSpec({"worker": addresses[:workers], "ps": addresses[workers:]})
     for job in spec.jobs:

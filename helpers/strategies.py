@@ -49,7 +49,7 @@ def training_tasks(name: str, workers: int) -> list[str]:
     return ["chief 0"] * (name == PARAMETER_SERVER) + [f"worker {k}" for k in range(workers)]
 
 
-def way_of_exchange(name: str, collective: str) -> str:
+def communication_label(name: str, collective: str) -> str:
     """What joins the replicas of strategy `name`: the collective, or it has a way of its own."""
     return collective if name == MULTI_WORKER else name
 

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from helpers import i18n
 from helpers.cluster import processes
-from helpers.system.keras_choice import select_keras_2
-from tests.support import time_limit
+from helpers.system.keras_version import select_keras_2
+from tests.support import time_budget
 from tests.support.processes import worker_pids
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -22,7 +22,7 @@ settings.load_profile("here")
 select_keras_2()  # before a test module imports tensorflow
 # pytest writes the name of each test there, and a fork server serves one environment: so that all
 # tests share one, which has imported TensorFlow once.
-processes.OWN_VARIABLES += ("PYTEST_CURRENT_TEST",)
+processes.PER_TASK_ENV += ("PYTEST_CURRENT_TEST",)
 
 
 def pytest_configure() -> None:
@@ -35,13 +35,13 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that a slow machine may leave out come last."""
-    time_limit.in_order(items)
+    time_budget.sort_by_priority(items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leaves out what no time is left for, and says so."""
-    time_limit.leave_out(item)
+    time_budget.skip_if_over_budget(item)
 
 
 @pytest.fixture(autouse=True)

@@ -6,24 +6,24 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tools.lessons.project import LocalisationError
+from tools.lessons.project import ToolError
 
 
-def copy(root: Path, folder: Path) -> Path:
+def copy_tracked_files(root: Path, folder: Path) -> Path:
     """Copies what git knows of, or would add, from `root` to `folder`; returns the folder.
 
     Raises:
-      LocalisationError: git is not there, or `root` is no repository.
+      ToolError: git is not there, or `root` is no repository.
     """
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise LocalisationError(
+        raise ToolError(
             "There is no program git, which knows the files of the course. Install it."
         ) from None
     if done.returncode:
-        raise LocalisationError(
+        raise ToolError(
             f"git does not know the files of {root}: {done.stderr.strip()}. Get the course by "
             "git clone, and do this there."
         )

@@ -18,7 +18,7 @@ from unittest import mock
 
 from helpers.errors import DataError
 
-BUNDLED = Path(__file__).resolve().parents[1] / "helpers" / "datasets"
+DATA_DIR = Path(__file__).resolve().parents[1] / "helpers" / "datasets"
 FILES = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
@@ -76,7 +76,7 @@ def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.datasets", description=__doc__)
     parser.add_argument("idx_dir", type=Path, metavar="IDX_DIR")
-    parser.add_argument("out_dir", type=Path, nargs="?", default=BUNDLED)
+    parser.add_argument("out_dir", type=Path, nargs="?", default=DATA_DIR)
     parser.add_argument("--name", choices=MD5, default="mnist")
     args = parser.parse_args(argv)
     try:

@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.lessons.project import HOST, LocalisationError, Project
+from tools.lessons.project import HOST, Project, ToolError
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTPUT = Path(".artefacts") / "release"
@@ -190,7 +190,7 @@ def main(argv: list[str] | None = None) -> int:
             must_be_committed(ROOT)
             for path in build(ROOT, args.only):
                 print(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.1f} MB")
-    except (ReleaseError, LocalisationError) as error:
+    except (ReleaseError, ToolError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

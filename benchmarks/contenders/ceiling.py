@@ -8,8 +8,8 @@ add up.
 from __future__ import annotations
 
 from benchmarks.contenders.report import Arguments, Report, StepClock, own_peaks, wait_for_peers
+from helpers.course.model import make_network
 from helpers.estimator import tf
-from helpers.model import make_network
 from helpers.system.machine import share_cores
 from helpers.worker.devices import use_cores
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from helpers.data import load
+from helpers.course.data import load
 
 
 def main() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 from benchmarks.contenders.report import Arguments, Report, StepClock, own_peaks
 from helpers import input_fn
-from helpers.data import load, scale
+from helpers.course.data import load, scale
+from helpers.course.model import learning_rate, make_network
 from helpers.estimator import tf
-from helpers.model import learning_rate, make_network
 
 
 class Schedule(tf.keras.optimizers.schedules.LearningRateSchedule):
-    """The schedule of `helpers.model`, as Keras takes it."""
+    """The schedule of `helpers.course.model`, as Keras takes it."""
 
     def __init__(self, args: Arguments) -> None:
         self._args = args

@@ -10,8 +10,8 @@ from benchmarks.contenders.ours import Watch
 from benchmarks.contenders.report import Arguments, Report
 from helpers import LocalCluster, input_fn
 from helpers.estimator import tf
-from helpers.keras import ReportSteps
-from helpers.system.keras_choice import is_keras_3_chosen
+from helpers.keras_callbacks import StepReportCallback
+from helpers.system.keras_version import is_keras_3_chosen
 from helpers.worker.context import WorkerContext
 
 
@@ -26,7 +26,7 @@ def train(args: Arguments, context: WorkerContext) -> float | None:
     )
     with strategy.scope():
         network = compiled_network(args)
-    report = ReportSteps(context, args.global_batch)
+    report = StepReportCallback(context, args.global_batch)
     network.fit(dataset, verbose=0, callbacks=[report], **length(args))
     chief = context.config.task == context.config.chief
     return evaluate(network.get_weights()) if chief else None

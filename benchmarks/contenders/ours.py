@@ -9,11 +9,11 @@ import time
 from typing import Any
 
 from benchmarks.contenders.report import Arguments, Mark, Report, peak_memory
-from helpers import LocalCluster, begin, input_fn, model_fn
-from helpers.cluster.readiness import is_getting_ready
+from helpers import LocalCluster, init, input_fn, model_fn
+from helpers.cluster.prewarm import is_prewarming
 
 CHIEF = "worker 0"
-LOOK_SECONDS = 0.05
+POLL_INTERVAL = 0.05
 
 
 class Watch:
@@ -30,7 +30,7 @@ class Watch:
         kind = event["event"]
         if kind == "step" and event["task"] == CHIEF:
             self.marks.append((event["step"], event["time"]))
-        elif kind in ("alive", "evaluation"):
+        elif kind in ("heartbeat", "evaluation"):
             self._sample_memory()
         if kind == "evaluation":
             self.evaluated = time.time()
@@ -50,7 +50,7 @@ class Watch:
 def main() -> None:
     """Trains, and reports what the events told."""
     args = Arguments.parse()
-    begin()
+    init()
     with LocalCluster(workers=args.workers, max_restarts=0) as cluster:
         watch = Watch(cluster)
         pressed = _wait_until_ready() if args.ready else None
@@ -74,8 +74,8 @@ def main() -> None:
 
 def _wait_until_ready() -> float:
     """Returns when, in seconds since the epoch."""
-    while is_getting_ready():
-        time.sleep(LOOK_SECONDS)
+    while is_prewarming():
+        time.sleep(POLL_INTERVAL)
     return time.time()
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 
 from benchmarks.contenders.report import Arguments, Report, StepClock, own_peaks
-from helpers.data import BUNDLED
+from helpers.course.data import DATA_DIR
 from helpers.estimator import tf
 
 BUFFER_SIZE = 10_000
@@ -28,7 +28,7 @@ LEARNING_RATE = 1e-4
 
 def input_fn(mode: str, input_context: tf.distribute.InputContext | None = None) -> Any:
     """One pass over this worker's shard; each image is scaled alone, before the cache."""
-    splits = tfds.load("mnist", data_dir=BUNDLED, download=False, as_supervised=True)
+    splits = tfds.load("mnist", data_dir=DATA_DIR, download=False, as_supervised=True)
     dataset = splits["train" if mode == tf.estimator.ModeKeys.TRAIN else "test"]
     if input_context is not None:
         pipelines, index = input_context.num_input_pipelines, input_context.input_pipeline_id

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 MARK_SECONDS = 0.1
-POLL_SECONDS = 0.01
+POLL_INTERVAL = 0.01
 PEERS_SECONDS = 60.0
 TRAINING_EXAMPLES = 60_000
 
@@ -171,4 +171,4 @@ def wait_for_peers(args: Arguments) -> None:
     while missing := [path for path in missing if not path.exists()]:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{missing[0].name} did not come within {PEERS_SECONDS:g} s.")
-        time.sleep(POLL_SECONDS)
+        time.sleep(POLL_INTERVAL)

@@ -17,7 +17,7 @@ from torch import distributed, nn
 
 from benchmarks.contenders.report import Arguments, Report, StepClock, own_peaks
 
-WARM_UP_STEPS = 100  # as helpers.model.learning_rate
+WARM_UP_STEPS = 100  # as helpers.course.model.learning_rate
 
 
 def make_network() -> nn.Module:

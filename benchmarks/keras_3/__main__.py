@@ -1,9 +1,9 @@
 """A table of what Keras 3 can do on several workers, with `helpers.keras_3`.
 
-    python -m benchmarks.keras_3 --python .venv/bin/python [--python …] [--short …]
+    python -m benchmarks.keras_3 --python .venv/bin/python [--python …] [--quick …]
 
 Each interpreter brings a TensorFlow and a Keras; this package need not be installed there. With
-`--short` it runs only cases in which a replaced function decides. Every cell is two runs, by one
+`--quick` it runs only cases in which a replaced function decides. Every cell is two runs, by one
 worker and by two, on the same data from the same weights. Ends with 1 if a case is not as it must
 be.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks import RESULTS
 from benchmarks.keras_3.runs import DECIDING, verdicts, versions
 from benchmarks.keras_3.verdict import AGREE, Answers, Verdict
-from benchmarks.page import page, publish
+from benchmarks.report import page, publish
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ def main() -> int:
     """The program."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.keras_3")
     parser.add_argument("--python", action="append", help="an interpreter; several")
-    parser.add_argument("--short", action="append", default=[], help="one for a few cases; several")
+    parser.add_argument("--quick", action="append", default=[], help="one for a few cases; several")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     columns = [measure(python, ()) for python in args.python or [sys.executable]]
-    columns += [measure(python, DECIDING) for python in args.short]
+    columns += [measure(python, DECIDING) for python in args.quick]
     titles = ["two workers, beside one", *(column.title for column in columns)]
     text = page("Keras 3 on several workers", titles, table(columns))
     publish(text, args.output, "keras_3.md")

@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from benchmarks.keras_3 import models, ways
+from benchmarks.keras_3 import models, training_modes
 from benchmarks.keras_3.trial import Case, Options
 from benchmarks.keras_3.verdict import AGREE
 
@@ -82,7 +82,7 @@ def of_models() -> dict[str, Case]:
             group, normalization(synchronized=True), judged=True
         ),
         "BatchNormalization": Case(group, normalization(), claim=AGREE),
-        "dropout": Case(group, dropout, train=ways.twice, claim=AGREE),
+        "dropout": Case(group, dropout, train=training_modes.twice, claim=AGREE),
     }
 
 
@@ -179,7 +179,7 @@ def of_callbacks() -> dict[str, Case]:
     board = Case(
         group,
         fit=watched(lambda folder: callbacks.TensorBoard(folder, histogram_freq=1)),
-        after=ways.wrote_events,
+        after=training_modes.wrote_events,
     )
     return {
         "EarlyStopping": Case(
@@ -201,9 +201,9 @@ def of_callbacks() -> dict[str, Case]:
         "ModelCheckpoint": Case(
             group,
             fit=watched(lambda folder: callbacks.ModelCheckpoint(folder / "model.keras")),
-            after=ways.is_in_its_file,
+            after=training_modes.is_in_its_file,
         ),
-        "BackupAndRestore": Case(group, train=ways.interrupted),
+        "BackupAndRestore": Case(group, train=training_modes.interrupted),
         **({"TensorBoard": board} if find_spec("tensorboard") else {}),
         "CSVLogger": Case(
             group, fit=watched(lambda folder: callbacks.CSVLogger(folder / "log.csv"))
@@ -215,14 +215,14 @@ def of_models_files() -> dict[str, Case]:
     """Saving and loading, and methods besides `fit`."""
     group = "Saving, and the rest"
     return {
-        "`save` and `load_model`": Case(group, after=ways.saves),
-        "`save` by the chief alone": Case(group, after=ways.saves_on_the_chief),
-        "`load_model` in the scope, and on": Case(group, train=ways.loaded_in_scope),
-        "`save_weights` and `load_weights`": Case(group, after=ways.saves_weights),
-        "`export` and a served answer": Case(group, after=ways.exports),
-        "`fit` twice": Case(group, train=ways.fitted_twice),
-        "`train_on_batch`": Case(group, train=ways.batch_by_batch),
-        "a loop of one's own": Case(group, train=ways.loop_of_ones_own),
+        "`save` and `load_model`": Case(group, after=training_modes.saves),
+        "`save` by the chief alone": Case(group, after=training_modes.saves_on_the_chief),
+        "`load_model` in the scope, and on": Case(group, train=training_modes.loaded_in_scope),
+        "`save_weights` and `load_weights`": Case(group, after=training_modes.saves_weights),
+        "`export` and a served answer": Case(group, after=training_modes.exports),
+        "`fit` twice": Case(group, train=training_modes.fitted_twice),
+        "`train_on_batch`": Case(group, train=training_modes.batch_by_batch),
+        "a loop of one's own": Case(group, train=training_modes.loop_of_ones_own),
     }
 
 

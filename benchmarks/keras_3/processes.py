@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks import ROOT
 from helpers.system.ports import free_ports, without_proxies
-from helpers.tf_config import build
+from helpers.tf_config import build_tf_configs
 
 TIMEOUT_SECONDS = 900.0
 
@@ -28,7 +28,7 @@ def run(
     base = without_proxies(os.environ)
     for name in ("TF_USE_LEGACY_KERAS", "KERAS_BACKEND"):
         base.pop(name, None)
-    configs = build([f"127.0.0.1:{port}" for port in free_ports(len(arguments))])
+    configs = build_tf_configs([f"127.0.0.1:{port}" for port in free_ports(len(arguments))])
     logs = [folder / f"log-{index}" for index in range(len(arguments))]
     processes = []
     try:

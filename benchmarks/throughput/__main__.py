@@ -1,6 +1,6 @@
 """Examples per second and time to 97 %, of this package and of what it is compared with.
 
-    python -m benchmarks.throughput [--short] [--repeat N] [--only TEXT] [--torch-python PYTHON]
+    python -m benchmarks.throughput [--quick] [--repeat N] [--only TEXT] [--torch-python PYTHON]
 
 README.md, a folder up, says what is measured and how to read it.
 """
@@ -33,20 +33,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `finally` is reached
     args = _parse(argv)
     args.output.mkdir(parents=True, exist_ok=True)
-    torch_version = None if args.short else find_torch(args.torch_python)
+    torch_version = None if args.quick else find_torch(args.torch_python)
     machine = describe(torch_version)
     (args.output / "machine.json").write_text(json.dumps(machine, indent=2) + "\n", "utf-8")
     print(sentence(machine), flush=True)
 
-    contenders: Sequence[Contender] = SHORT if args.short else FULL
-    if not args.short and torch_version is None:
+    contenders: Sequence[Contender] = SHORT if args.quick else FULL
+    if not args.quick and torch_version is None:
         print(
             f"PyTorch DDP is skipped: {args.torch_python} has no PyTorch with NumPy. "
             "Name an interpreter that has them with --torch-python."
         )
         contenders = tuple(contender for contender in FULL if not contender.needs_torch)
     contenders = [c for c in contenders if not args.only or any(o in str(c) for o in args.only)]
-    epochs = args.epochs or (1 if args.short else FULL_EPOCHS)
+    epochs = args.epochs or (1 if args.quick else FULL_EPOCHS)
     plan = Plan(epochs, args.steps, args.from_step, args.torch_python)
     rows, failures = measure_all(contenders, plan, args.repeat, args.output / "throughput.csv")
     if rows:
@@ -83,7 +83,7 @@ def measure_all(
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput")
-    parser.add_argument("--short", action="store_true", help="a few contenders, one epoch")
+    parser.add_argument("--quick", action="store_true", help="a few contenders, one epoch")
     parser.add_argument("--repeat", type=_count, default=1, help="rounds through all contenders")
     parser.add_argument(
         "--torch-python", default=sys.executable, help="the interpreter that has PyTorch"

@@ -15,12 +15,12 @@ from benchmarks import ROOT
 from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput.lineup import Contender
 from helpers.params import DEFAULT_PARAMS
-from helpers.system.one_dnn import select_one_dnn
+from helpers.system.onednn import enable_onednn
 from helpers.system.ports import free_ports, without_proxies
-from helpers.tf_config import build
+from helpers.tf_config import build_tf_configs
 
 TIMEOUT_SECONDS = 300.0
-POLL_SECONDS = 0.05
+POLL_INTERVAL = 0.05
 LOG_LINES = 15
 
 Process = subprocess.Popen[bytes]
@@ -121,7 +121,7 @@ def _wait(contender: Contender, processes: Sequence[Process], folder: Path) -> N
             late = codes.index(None)
             what = f"process {late} did not end within {TIMEOUT_SECONDS:g} s"
             raise _failure(contender, what, folder, late)
-        time.sleep(POLL_SECONDS)
+        time.sleep(POLL_INTERVAL)
 
 
 def _failure(contender: Contender, what: str, folder: Path, rank: int) -> BenchmarkError:
@@ -138,10 +138,10 @@ def _environments(processes: int) -> list[dict[str, str]]:
     base = without_proxies(os.environ)
     base.pop("TF_CONFIG", None)
     base.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-    select_one_dnn(base)  # in all contenders: what is compared is not the processor
+    enable_onednn(base)  # in all contenders: what is compared is not the processor
     if processes == 1:
         return [base]
     ports = free_ports(processes)
     base |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[0]), "GLOO_SOCKET_IFNAME": "lo"}
-    configs = build([f"127.0.0.1:{port}" for port in ports])
+    configs = build_tf_configs([f"127.0.0.1:{port}" for port in ports])
     return [base | {"TF_CONFIG": config.to_json()} for config in configs]

@@ -15,17 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from helpers.cluster.deadlines import Deadlines
+from helpers import labels
+from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError, ConfigError, check_count, check_seconds
 from helpers.i18n import _
-from helpers.messages import words
-from helpers.messages.events import Event, Kind
-from helpers.messages.job import EstimatorJob, FunctionJob, estimator_job
-from helpers.messages.values import unpacked
-from helpers.results.progress import follow
+from helpers.protocol.events import Event, EventType
+from helpers.protocol.job import EstimatorJob, FunctionJob, estimator_job
+from helpers.protocol.serialization import from_json
+from helpers.results.progress import consume
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import MIRRORED, MULTI_WORKER
-from helpers.system.machine import most_processes
+from helpers.system.machine import max_processes
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 MAX_RESTARTS = 3
-STEP_TIMEOUT_SECONDS = 30.0
+DEFAULT_STEP_TIMEOUT = 30.0
 PROBE_BYTES = 4096
 
 
@@ -43,7 +43,7 @@ class Cluster(ABC):
     Attributes:
       workers, collective, max_restarts: as the subclass takes them.
       strategy: the `tf.distribute` strategy by name.
-      deadlines: when a silence counts as a fault.
+      timeouts: when a silence counts as a fault.
     """
 
     strategy = MULTI_WORKER
@@ -63,8 +63,8 @@ class Cluster(ABC):
         check_seconds("start_timeout", start_timeout)
         check_seconds("step_timeout", step_timeout)
         self.max_restarts = max_restarts
-        self.deadlines = Deadlines(start_timeout, silence=step_timeout, progress=step_timeout)
-        self._at_work = threading.Lock()
+        self.timeouts = Timeouts(start_timeout, heartbeat=step_timeout, progress=step_timeout)
+        self._run_lock = threading.Lock()
         self._folder: Path | None = None
 
     def train(
@@ -102,11 +102,11 @@ class Cluster(ABC):
             there is gone on from. By default a temporary folder, deleted with the cluster. All
             machines of the group must reach it.
           save_checkpoints_steps: how many steps a fault may cost.
-          evaluate: "after" the training, by the chief; "beside" it, by one more process that
+          evaluate: "after" the training, by the chief; "sidecar", by one more process that
             evaluates each checkpoint, on this machine only; or None.
-          on_event: called with every event, in this thread; see `helpers.messages.events`.
+          on_event: called with every event, in this thread; see `helpers.protocol.events`.
           progress: whether to show a progress bar.
-          result: what to fill and return, made by `TrainingResult.begun`: another thread may read
+          result: what to fill and return, made by `TrainingResult.for_run`: another thread may read
             it while the training lasts.
 
         Raises:
@@ -117,8 +117,8 @@ class Cluster(ABC):
         """
         self._check_evaluation(evaluate)
         if result is None:
-            result = TrainingResult.begun(self.strategy, self.workers, self.collective)
-        with self._working():
+            result = TrainingResult.for_run(self.strategy, self.workers, self.collective)
+        with self._exclusive():
             self._connect()
             run_folder = self._new_folder()
             result.model_dir = str(Path(model_dir or run_folder / "model").absolute())
@@ -136,45 +136,45 @@ class Cluster(ABC):
                 replicas=self.workers if self.strategy == MIRRORED else 1,
             )
             check_writable(result.model_dir)
-            with closing(self._do(job, run_folder, self.deadlines)) as events:
-                follow(events, result, on_event=on_event, progress=progress)
+            with closing(self._run_job(job, run_folder, self.timeouts)) as events:
+                consume(events, result, on_event=on_event, progress=progress)
         return result
 
-    def _call(
+    def _run_function(
         self,
         job: FunctionJob,
-        callers: Sequence[str],
+        result_tasks: Sequence[str],
         timeout: float,
         on_event: Callable[[Event], None] | None,
     ) -> list[Any]:
         """Has a function called, and waits for the end.
 
         Args:
-          callers: the tasks that call it.
+          result_tasks: the tasks that call it.
           timeout: seconds for the function, from the start or from the last step it reported.
 
         Returns: what it returned in each of these tasks, in order.
         """
         values: dict[str, Any] = {}
-        notices: set[str] = set()  # several workers may give the same
-        deadlines = replace(self.deadlines, progress=timeout)
-        with self._working():
+        reported: set[str] = set()  # several workers may give the same
+        timeouts = replace(self.timeouts, progress=timeout)
+        with self._exclusive():
             self._connect()
-            with closing(self._do(job, self._new_folder(), deadlines)) as events:
+            with closing(self._run_job(job, self._new_folder(), timeouts)) as events:
                 for event in events:
-                    if event["event"] == Kind.RESTART:
+                    if event["event"] == EventType.GROUP_RESTART:
                         values.clear()
-                    if event["event"] == Kind.RESULT:
-                        values[event["task"]] = unpacked(event["value"])
-                    if event["event"] == Kind.NOTICE and event["message"] not in notices:
-                        notices.add(event["message"])
+                    if event["event"] == EventType.RESULT:
+                        values[event["task"]] = from_json(event["value"])
+                    if event["event"] == EventType.WARNING and event["message"] not in reported:
+                        reported.add(event["message"])
                         warnings.warn(event["message"], stacklevel=3)
                     if on_event:
                         on_event(event)
-        for task in callers:
+        for task in result_tasks:
             if task not in values:
-                raise _ended_early(task)
-        return [values[task] for task in callers]
+                raise _no_result_error(task)
+        return [values[task] for task in result_tasks]
 
     @abstractmethod
     def stop(self) -> None:
@@ -200,23 +200,23 @@ class Cluster(ABC):
         self.close()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join([*self._traits(), self._state()])})"
+        return f"{type(self).__name__}({', '.join([*self._repr_args(), self._state()])})"
 
-    def _traits(self) -> list[str]:
+    def _repr_args(self) -> list[str]:
         """What the representation says of the group, but for its state."""
-        return [words.workers(self.workers), self.collective]
+        return [labels.workers(self.workers), self.collective]
 
     def _state(self) -> str:
-        return _("training") if self._at_work.locked() else _("idle")
+        return _("training") if self._run_lock.locked() else _("idle")
 
     @abstractmethod
-    def _do(
-        self, job: EstimatorJob | FunctionJob, folder: Path, deadlines: Deadlines
+    def _run_job(
+        self, job: EstimatorJob | FunctionJob, folder: Path, timeouts: Timeouts
     ) -> Generator[Event, None, None]:
         """Does a job in every task, in a folder of its own; closing the generator ends it."""
 
     @abstractmethod
-    def _already(self) -> str:
+    def _busy_message(self) -> str:
         """The sentence for somebody who asks for work while there is some."""
 
     def _check_evaluation(self, evaluate: str | None) -> None:
@@ -229,14 +229,14 @@ class Cluster(ABC):
         """Lets go of what `_connect` got at."""
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         """Keeps others from beginning some work meanwhile."""
-        if not self._at_work.acquire(blocking=False):
-            raise ClusterError(self._already())
+        if not self._run_lock.acquire(blocking=False):
+            raise ClusterError(self._busy_message())
         try:
             yield
         finally:
-            self._at_work.release()
+            self._run_lock.release()
 
     def _new_folder(self) -> Path:
         """A folder for a run: temporary, and on this machine."""
@@ -253,13 +253,13 @@ class Cluster(ABC):
             raise ConfigError(message.format(reason=error.strerror)) from None
 
 
-def check_room(workers: int, *, forked: bool) -> None:
+def check_memory(workers: int, *, forked: bool) -> None:
     """Raises ConfigError if this machine has no memory for so many workers.
 
     Args:
       forked: whether they are forked; else each imports TensorFlow.
     """
-    most = most_processes(forked=forked)
+    most = max_processes(forked=forked)
     if most is not None and workers > most:
         message = _(
             "workers={workers} do not fit into the free memory: {most} could start here, and "
@@ -282,7 +282,7 @@ def check_writable(model_dir: str) -> None:
         raise ConfigError(message.format(model_dir=model_dir, reason=error.strerror)) from None
 
 
-def _ended_early(task: str) -> ClusterError:
+def _no_result_error(task: str) -> ClusterError:
     message = _(
         "{task} ended, with exit code 0, before its function had returned anything. Does something "
         "in it call os._exit? Let it return instead."

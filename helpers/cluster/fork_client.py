@@ -18,12 +18,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from helpers.cluster.fork_server import READY, Request, claim, new_ticket
-from helpers.system import abilities, keras_choice
+from helpers.cluster.fork_server import READY_BYTE, Request, claim, new_claim_token
+from helpers.system import capabilities, keras_version
 from helpers.system.machine import nvidia_gpus
 
-POLL_SECONDS = 0.1
-END_SECONDS = 1.0
+POLL_INTERVAL = 0.1
+SHUTDOWN_TIMEOUT = 1.0
 STATUS_BYTES = 100  # more than a number and a code take
 
 
@@ -35,31 +35,31 @@ def can_fork() -> bool:
     tell of the end of a process by a descriptor, and of the end of a pipe by a signal.
     """
     return (
-        abilities.forks_are_safe()
-        and abilities.tells_of_ends()
-        and abilities.signals_on_close()
+        capabilities.fork_is_safe()
+        and capabilities.has_pidfd()
+        and capabilities.has_fcntl_setsig()
         and not nvidia_gpus()
     )
 
 
 @dataclass(frozen=True)
-class Start:
+class ProcessSpec:
     """What a new worker is given.
 
     Attributes:
-      arguments: of `helpers.worker.program.main`.
-      environment: what all workers of this program have in common.
-      own: what this one has besides.
-      log: the descriptor it prints to.
-      events: the one its events go to.
+      arguments: of `helpers.worker.main.main`.
+      env: what all workers of this program have in common.
+      extra_env: what this one has besides.
+      log_fd: the descriptor it prints to.
+      event_fd: the one its events go to.
       namespaces: those it enters.
     """
 
     arguments: Sequence[str]
-    environment: Mapping[str, str]
-    own: Mapping[str, str]
-    log: int
-    events: int
+    env: Mapping[str, str]
+    extra_env: Mapping[str, str]
+    log_fd: int
+    event_fd: int
     namespaces: Sequence[int]
 
 
@@ -99,18 +99,18 @@ class ForkServer:
           environment: what it must have.
           after: one that is of no use any more.
         """
-        keras = keras_choice.asked_for(environment)
+        keras = keras_version.version_from_env(environment)
         with cls._lock:
             server = cls._servers.get(keras)
-            if server and (server is after or not server.serves(environment)):
-                server.retire()
+            if server and (server is after or not server.matches(environment)):
+                server.shutdown_when_idle()
                 server = None
             if server is None:
                 server = cls._servers[keras] = cls(environment)
             return server
 
     @classmethod
-    def alive(cls) -> list[ForkServer]:
+    def running(cls) -> list[ForkServer]:
         """Those that run."""
         return [server for server in cls._servers.values() if server._process.poll() is None]
 
@@ -120,14 +120,14 @@ class ForkServer:
         with self._lock:
             if not self._ready:
                 with suppress(BlockingIOError):
-                    self._ready = self._requests.recv(1, socket.MSG_DONTWAIT) == READY
+                    self._ready = self._requests.recv(1, socket.MSG_DONTWAIT) == READY_BYTE
             return self._ready
 
-    def serves(self, environment: Mapping[str, str]) -> bool:
+    def matches(self, environment: Mapping[str, str]) -> bool:
         """Whether it lives and has this environment."""
         return self.environment == environment and self._process.poll() is None
 
-    def retire(self) -> None:
+    def shutdown_when_idle(self) -> None:
         """Has the server end as soon as nothing runs that it has forked."""
         self._requests.close()
 
@@ -142,7 +142,7 @@ def _end(server: subprocess.Popen[bytes], requests: socket.socket, owner: int) -
         assert server.stdin is not None
         server.stdin.close()  # if it still imports, it is killed
         with suppress(subprocess.TimeoutExpired):
-            server.wait(END_SECONDS)
+            server.wait(SHUTDOWN_TIMEOUT)
 
 
 class ForkedProcess:
@@ -151,18 +151,18 @@ class ForkedProcess:
     Args:
       lifeline: when this descriptor closes, the process is killed.
       status_pipe: there the process tells its number, and the server its end.
-      ticket: who claims it (`fork_server.claim`) decides whether the process begins.
+      token: who claims it (`fork_server.claim`) decides whether the process begins.
       server: lives at least as long as this object.
     """
 
     def __init__(
-        self, lifeline: int, status_pipe: int, ticket: int, server: ForkServer | None = None
+        self, lifeline: int, status_pipe: int, token: int, server: ForkServer | None = None
     ) -> None:
         os.set_blocking(status_pipe, False)
         self._server = server
         self._lifeline = lifeline
         self._status_pipe = status_pipe
-        self._ticket = ticket
+        self._token = token
         self._open = True
         self._read = b""
         self._pid: int | None = None
@@ -179,12 +179,12 @@ class ForkedProcess:
         while self._pid is None:
             if self._returncode is not None:
                 raise ProcessLookupError("ended before it began")
-            self._listen(POLL_SECONDS)
+            self._poll_status(POLL_INTERVAL)
         return self._pid
 
     def poll(self) -> int | None:
         """The exit code, or minus the number of the signal; None while it runs."""
-        self._listen(0)
+        self._poll_status(0)
         return self._returncode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -198,15 +198,15 @@ class ForkedProcess:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise subprocess.TimeoutExpired("helpers.worker", timeout or 0)
-            self._listen(min(left, POLL_SECONDS))
+            self._poll_status(min(left, POLL_INTERVAL))
         return self._returncode
 
     def signal(self, number: int) -> None:
         """Sends a signal to it and whatever it started; none if it has ended."""
         with self._lock:
             waits = self.poll() is None and self._pid is None  # for the server, or for its number
-            if waits and number == signal.SIGKILL and claim(self._ticket):
-                self._end(-number)
+            if waits and number == signal.SIGKILL and claim(self._token):
+                self._finish(-number)
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
@@ -214,15 +214,15 @@ class ForkedProcess:
     def close(self) -> None:
         """Kills it if it runs, and lets go of its number."""
         self.signal(signal.SIGKILL)
-        self._end(self.wait())
+        self._finish(self.wait())
 
-    def _listen(self, seconds: float) -> None:
+    def _poll_status(self, seconds: float) -> None:
         """Takes in what is told within `seconds`."""
         if not self._open:
             return
-        told = select.poll()
-        told.register(self._status_pipe, select.POLLIN)
-        told.poll(1000 * seconds)
+        poller = select.poll()
+        poller.register(self._status_pipe, select.POLLIN)
+        poller.poll(1000 * seconds)
         with self._lock:
             if not self._open:  # closed by another thread meanwhile
                 return
@@ -237,38 +237,38 @@ class ForkedProcess:
                 else:
                     self._returncode = int(line)
             if not data and self._returncode is None:  # the server has gone
-                self._end(-signal.SIGKILL)
+                self._finish(-signal.SIGKILL)
 
-    def _end(self, code: int) -> None:
+    def _finish(self, code: int) -> None:
         """Closes the pipes, which ends the process, if that has not happened yet."""
         with self._lock:
             if self._returncode is None:
                 self._returncode = code
             if self._open:
                 self._open = False
-                for descriptor in (self._lifeline, self._status_pipe, self._ticket):
+                for descriptor in (self._lifeline, self._status_pipe, self._token):
                     os.close(descriptor)
 
 
-def fork(start: Start) -> ForkedProcess:
+def fork(spec: ProcessSpec) -> ForkedProcess:
     """A new worker, from the fork server."""
-    request = Request(list(start.arguments), dict(start.own), os.getcwd())
+    request = Request(list(spec.arguments), dict(spec.extra_env), os.getcwd())
     stdin, lifeline = os.pipe()
     status_pipe, status = os.pipe()
-    ticket = new_ticket()
-    descriptors = [stdin, start.log, start.events, status, ticket, *start.namespaces]
+    token = new_claim_token()
+    descriptors = [stdin, spec.log_fd, spec.event_fd, status, token, *spec.namespaces]
     try:
-        server = ForkServer.get(start.environment)
+        server = ForkServer.get(spec.env)
         try:
             server.fork(request, descriptors)
         except ConnectionError:  # it died while we looked at it
-            server = ForkServer.get(start.environment, after=server)
+            server = ForkServer.get(spec.env, after=server)
             server.fork(request, descriptors)
     except BaseException:
-        for descriptor in (lifeline, status_pipe, ticket):
+        for descriptor in (lifeline, status_pipe, token):
             os.close(descriptor)
         raise
     finally:
         os.close(stdin)
         os.close(status)
-    return ForkedProcess(lifeline, status_pipe, ticket, server)
+    return ForkedProcess(lifeline, status_pipe, token, server)

@@ -8,8 +8,8 @@ its threads: this process imports, and then does nothing but fork.
 
 REQUESTS is the number of a socket. A message there is a `Request`, with the descriptors of the new
 process: its standard input, its log, where its events go, where its number and its end are told,
-its ticket, and the namespaces it enters. When the server has imported TensorFlow it says `READY`
-there, once. `helpers.cluster.fork_client` is the other side.
+its token, and the namespaces it enters. When the server has imported TensorFlow it says
+`READY_BYTE` there, once. `helpers.cluster.fork_client` is the other side.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ import warnings
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from helpers.messages.events import EVENT_FD
-from helpers.system import garbage, keras_choice, orphans
-from helpers.system.isolation import NAMESPACES
-from helpers.system.lifeline import die_with_parent, wake_with_parent
+from helpers.protocol.events import EVENT_FD
+from helpers.system import gc_pause, keras_version, orphans
+from helpers.system.netns import NAMESPACES
+from helpers.system.parent_death import continue_on_parent_death, die_with_parent
 
 MESSAGE_BYTES = 1 << 16
-MOST_DESCRIPTORS = 8
-READY = b"r"  # what the server says when TensorFlow is imported
+MAX_FDS = 8
+READY_BYTE = b"r"  # what the server says when TensorFlow is imported
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Request:
     """A worker to be.
 
     Attributes:
-      arguments: of `helpers.worker.program.main`.
+      arguments: of `helpers.worker.main.main`.
       environment: what is new or other than in the server's.
-      folder: where it works.
+      cwd: where it works.
     """
 
     arguments: list[str]
     environment: dict[str, str]
-    folder: str
+    cwd: str
 
     def encode(self) -> bytes:
         """As one message."""
@@ -65,7 +65,7 @@ class Child:
     """A forked worker: its number, a descriptor that tells its end, and the pipe to tell it on."""
 
     pid: int
-    end: int
+    pidfd: int
     status: int
 
 
@@ -86,23 +86,23 @@ class Server:
                 child = self._children.pop(descriptor, None)
                 if child is None:
                     self._answer()
-                elif descriptor == child.end:
-                    self._tell(child)
+                elif descriptor == child.pidfd:
+                    self._report_exit(child)
                 else:
                     self._reap(child)
 
     def _answer(self) -> None:
         message, descriptors, _flags, _address = socket.recv_fds(
-            self._requests, MESSAGE_BYTES, MOST_DESCRIPTORS
+            self._requests, MESSAGE_BYTES, MAX_FDS
         )
         if not message:
             self._poll.unregister(self._requests)
             self._open = False
             return
-        status, ticket = descriptors[3:5]
-        if claim(ticket) and (pid := self._fork(Request.decode(message), descriptors)):
+        status, token = descriptors[3:5]
+        if claim(token) and (pid := self._fork(Request.decode(message), descriptors)):
             child = Child(pid, os.pidfd_open(pid), status)
-            self._watch(child, child.end, select.POLLIN)
+            self._watch(child, child.pidfd, select.POLLIN)
             descriptors.remove(status)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -115,10 +115,10 @@ class Server:
             os.write(descriptors[1], f"No process could be forked: {error}\n".encode())
             return None
         if pid == 0:
-            self._become(request, descriptors)
+            self._run_child(request, descriptors)
         return pid
 
-    def _become(self, request: Request, descriptors: list[int]) -> None:
+    def _run_child(self, request: Request, descriptors: list[int]) -> None:
         """Turns this process, a fork, into the worker."""
         code = 1
         try:
@@ -139,22 +139,22 @@ class Server:
         self._children[descriptor] = child
         self._poll.register(descriptor, events)
 
-    def _tell(self, child: Child) -> None:
+    def _report_exit(self, child: Child) -> None:
         """Says how a child ended; it stays as a zombie, so that its number is given to no other."""
         info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert info is not None
         code = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
-        self._end_orphans(child)
+        self._kill_orphans(child)
         with suppress(BrokenPipeError):
             os.write(child.status, b"%d\n" % code)
-        self._poll.unregister(child.end)
-        os.close(child.end)
+        self._poll.unregister(child.pidfd)
+        os.close(child.pidfd)
         self._watch(child, child.status, 0)  # an error there: nobody listens any more
 
-    def _end_orphans(self, ended: Child) -> None:
+    def _kill_orphans(self, ended: Child) -> None:
         """Ends what a worker has left behind; those that live have taken in their own orphans."""
         workers = {ended.pid, *(child.pid for child in self._children.values())}
-        orphans.end_children(but=workers)
+        orphans.kill_descendants(exclude=workers)
 
     def _reap(self, child: Child) -> None:
         self._poll.unregister(child.status)
@@ -162,64 +162,64 @@ class Server:
         os.waitpid(child.pid, 0)
 
 
-def claim(ticket: int) -> bool:
-    """Whether a ticket was still there; nobody gets it twice.
+def claim(token: int) -> bool:
+    """Whether a token was still there; nobody gets it twice.
 
     The server claims it to fork a worker, the notebook to end one that has not been forked: so each
     knows what the other will do.
     """
     try:
-        return bool(os.read(ticket, 1))
+        return bool(os.read(token, 1))
     except BlockingIOError:  # its other end is still in a fork that another thread made meanwhile
         return False
 
 
-def new_ticket() -> int:
-    """A ticket: a pipe with one byte, to which nobody can write another."""
-    ticket, writer = os.pipe()
-    os.set_blocking(ticket, False)
+def new_claim_token() -> int:
+    """A token: a pipe with one byte, to which nobody can write another."""
+    token, writer = os.pipe()
+    os.set_blocking(token, False)
     os.write(writer, b"t")
     os.close(writer)
-    return ticket
+    return token
 
 
 def run(request: Request, descriptors: list[int]) -> int:
     """The life of a forked worker; returns its exit code."""
-    stdin, log, events, status, ticket, *namespaces = descriptors
+    stdin, log, events, status, token, *namespaces = descriptors
     os.setsid()  # Ctrl-C in the notebook is not for the worker
     os.write(status, b"%d\n" % os.getpid())
     os.close(status)
     for source, target in [(stdin, 0), (log, 1), (log, 2)]:
         os.dup2(source, target)
-    for descriptor in (stdin, log, ticket):
+    for descriptor in (stdin, log, token):
         os.close(descriptor)
-    os.chdir(request.folder)
-    sys.path[0] = request.folder  # as `python -m` has it
+    os.chdir(request.cwd)
+    sys.path[0] = request.cwd  # as `python -m` has it
     os.environ.update(request.environment)
     os.environ[EVENT_FD] = str(events)
     if namespaces:
         os.environ[NAMESPACES] = ",".join(map(str, namespaces))
     tempfile.tempdir = None  # it was looked up in the server's environment
-    _draw_anew()
+    _reseed_numpy()
 
-    from helpers.worker.program import main
+    from helpers.worker.main import main
 
     return main(request.arguments)
 
 
 def preload() -> None:
     """Imports what workers need. What fails here fails again in the worker, which says so."""
-    keras = keras_choice.asked_for(os.environ)
-    with garbage.left_alone(), suppress(Exception):
-        keras_choice.select(keras)
+    keras = keras_version.version_from_env(os.environ)
+    with gc_pause.gc_disabled(), suppress(Exception):
+        keras_version.select_keras(keras)
         import tensorflow_datasets
 
-        import helpers.data
-        import helpers.worker.program
-        import helpers.worker.work
+        import helpers.course.data
+        import helpers.worker.main
+        import helpers.worker.run_job
 
         if keras == 2:
-            import helpers.model
+            import helpers.course.model
             import helpers.worker.training  # noqa: F401
 
         tensorflow_datasets.builder_cls("mnist")  # which imports the definitions of all data sets
@@ -227,7 +227,7 @@ def preload() -> None:
     gc.freeze()  # a collection would write to every page, and so unshare it
 
 
-def _draw_anew() -> None:
+def _reseed_numpy() -> None:
     """Gives a fork random numbers of its own; Python's `random` does so by itself."""
     numpy = sys.modules.get("numpy")
     if numpy:
@@ -237,14 +237,14 @@ def _draw_anew() -> None:
 def main() -> None:
     """The program."""
     die_with_parent()
-    orphans.adopt()
+    orphans.become_subreaper()
     # Python 3.12 warns of a fork beside threads: OpenBLAS has some, and ends them before a fork.
     warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
     requests = socket.socket(fileno=int(sys.argv[1]))
     preload()
     with suppress(OSError):  # nobody asks any more
-        requests.send(READY)
-    wake_with_parent()  # and end after the last worker, and after what that left behind
+        requests.send(READY_BYTE)
+    continue_on_parent_death()  # and end after the last worker, and after what that left behind
     Server(requests).serve()
 
 

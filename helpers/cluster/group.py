@@ -8,29 +8,29 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from helpers.cluster.deadlines import Deadlines, WatchClock
 from helpers.cluster.processes import TaskProcess
+from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
 from helpers.errors import StoppedError
 from helpers.i18n import _, join_items
-from helpers.messages.events import Deed, Event, Kind, watched
-from helpers.messages.failures import raised
+from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
+from helpers.protocol.failures import error_summary
 from helpers.system import machine
 from helpers.tf_config import EVALUATOR, Task, TFConfig
 
-POLL_SECONDS = 0.1
-LARGE = 63  # processes; with more, deadlines are looked at less often, and events read together
-GATHER_SECONDS = 0.05
-PROGRESS = (
-    Kind.READY,
-    Kind.STEP,
-    Kind.CHECKPOINT,
-    Kind.EVALUATING,
-    Kind.EVALUATION,
-    Kind.RESULT,
+POLL_INTERVAL = 0.1
+LARGE_GROUP = 63  # processes; with more, timeouts are checked less often, and events read together
+BATCH_READ_SECONDS = 0.05
+PROGRESS_EVENTS = (
+    EventType.READY,
+    EventType.STEP,
+    EventType.CHECKPOINT,
+    EventType.EVALUATION_PROGRESS,
+    EventType.EVALUATION,
+    EventType.RESULT,
 )
 
 
-class Fault(Exception):
+class TaskFailure(Exception):
     """One task failed; the group cannot go on. The message is a sentence without its stop."""
 
     def __init__(self, process: TaskProcess, message: str, error: Event | None = None) -> None:
@@ -39,66 +39,66 @@ class Fault(Exception):
         self.error = error
 
 
-class Replacements:
+class RespawnPolicy:
     """Gives lost workers beside parameter servers a successor, but not for ever.
 
     Args:
       start: starts the successor of a lost process.
-      most: how many, in one attempt.
+      max_respawns: how many, in one attempt.
     """
 
-    def __init__(self, start: Callable[[TaskProcess], TaskProcess], most: int) -> None:
+    def __init__(self, start: Callable[[TaskProcess], TaskProcess], max_respawns: int) -> None:
         self._start = start
-        self._left = most
+        self._left = max_respawns
 
-    def replace(self, fault: Fault) -> TaskProcess:
+    def respawn(self, failure: TaskFailure) -> TaskProcess:
         """The successor of the process that failed.
 
         Raises:
-          Fault: the one given, where the whole group has to begin anew.
+          TaskFailure: the one given, where the whole group has to begin anew.
         """
-        lost = fault.process
-        if fault.error or not lost.config.is_replaceable or not self._left:
-            raise fault
+        lost = failure.process
+        if failure.error or not lost.config.is_respawnable or not self._left:
+            raise failure
         self._left -= 1
         lost.signal(signal.SIGKILL)  # if it is frozen, and not dead
         lost.wait()
         return self._start(lost)
 
 
-class Group:
+class WorkerGroup:
     """The processes of one attempt. Closing it kills those that still run.
 
     Args:
       processes: those of all tasks, started.
-      serves: whether a task only serves; the group has ended when all others have.
-      deadlines: when a silence counts as a fault.
-      replacements: gives lost workers a successor, where that is possible.
-      told: gives what others did to the processes since it was called last.
+      is_server: whether a task only serves; the group has ended when all others have.
+      timeouts: when a silence counts as a fault.
+      respawn_policy: gives lost workers a successor, where that is possible.
+      drain_events: gives what others did to the processes since it was called last.
     """
 
     def __init__(
         self,
         processes: Sequence[TaskProcess],
-        serves: Callable[[TFConfig], bool],
-        deadlines: Deadlines,
-        replacements: Replacements,
-        told: Callable[[], Iterable[Event]] = tuple,
+        is_server: Callable[[TFConfig], bool],
+        timeouts: Timeouts,
+        respawn_policy: RespawnPolicy,
+        drain_events: Callable[[], Iterable[Event]] = tuple,
     ) -> None:
         self._processes = list(processes)
-        self._serves = serves
-        self._deadlines = deadlines
-        self._replacements = replacements
-        self._told = told
-        self._clock = WatchClock()
-        self._checked = 0.0  # when deadlines were looked at last
-        self._heard: dict[Task, float] = {}  # a start has a deadline of its own
-        self._progress = 0.0
+        self._is_server = is_server
+        self._timeouts = timeouts
+        self._respawn_policy = respawn_policy
+        self._drain_events = drain_events
+        self._clock = SuspendSafeClock()
+        self._checked = 0.0  # when timeouts were looked at last
+        self._last_heartbeat: dict[Task, float] = {}  # a start has a deadline of its own
+        self._last_progress = 0.0
         self._step = 0
-        self._memory_kills = machine.memory_kills()
-        self._waiting = {p.task for p in processes if p.task.type != EVALUATOR}
+        self._oom_kills = machine.oom_kill_count()
+        self._not_ready = {p.task for p in processes if p.task.type != EVALUATOR}
         self._connecting: set[Task] = set()  # those that wait for the others, and cannot speak
-        self._slowed: dict[str, float] = {}  # by which factor, on purpose
+        self._slowdown: dict[str, float] = {}  # by which factor, on purpose
         self._errors: dict[str, Event] = {}
 
     @property
@@ -113,94 +113,94 @@ class Group:
         for process in self._processes:
             process.close()
 
-    def watch(self, woken: int) -> Iterator[Event]:
+    def monitor(self, stop_fd: int) -> Iterator[Event]:
         """Yields events until every process has ended with 0.
 
         Args:
-          woken: a descriptor that becomes readable when the watching must end.
+          stop_fd: a descriptor that becomes readable when the watching must end.
 
         Raises:
-          Fault: one task failed, or fell silent.
-          StoppedError: `woken` became readable.
+          TaskFailure: one task failed, or fell silent.
+          StoppedError: `stop_fd` became readable.
         """
-        yield from self._harmed()
+        yield from self._injected_events()
         with selectors.DefaultSelector() as selector:
-            selector.register(woken, selectors.EVENT_READ)
+            selector.register(stop_fd, selectors.EVENT_READ)
             for process in self._processes:
                 selector.register(process.fileno(), selectors.EVENT_READ, process)
-                yield watched(Kind.LAUNCHED, process.task)
-            while self._is_at_work:
-                if len(self._processes) > LARGE:
-                    time.sleep(GATHER_SECONDS)
+                yield supervisor_event(EventType.LAUNCHED, process.task)
+            while self._is_active:
+                if len(self._processes) > LARGE_GROUP:
+                    time.sleep(BATCH_READ_SECONDS)
                 try:
-                    found = selector.select(POLL_SECONDS)
-                    yield from self._harmed()  # before what came of it
+                    found = selector.select(POLL_INTERVAL)
+                    yield from self._injected_events()  # before what came of it
                     for key, _mask in found:
                         if key.data is None:
                             raise StoppedError(_("The run was stopped."))
                         yield from self._read(key.data)
-                        if key.data.at_end:
+                        if key.data.has_exited:
                             selector.unregister(key.fd)
-                            yield self._ended(key.data)
+                            yield self._reap(key.data)
                     self._clock.tick()
                     self._check_deadlines()
-                except Fault as fault:
-                    yield from self._harmed()
-                    yield self._replaced(fault, selector)
+                except TaskFailure as failure:
+                    yield from self._injected_events()
+                    yield self._respawn(failure, selector)
 
-    def _harmed(self) -> Iterator[Event]:
-        for event in self._told():
-            if event["deed"] == Deed.SLOW:
-                self._slowed[event["task"]] = event["how"]["factor"]
+    def _injected_events(self) -> Iterator[Event]:
+        for event in self._drain_events():
+            if event["fault"] == FaultType.THROTTLE:
+                self._slowdown[event["task"]] = event["options"]["factor"]
             yield event
 
     @property
-    def _is_at_work(self) -> bool:
-        return any(not (p.at_end or self._serves(p.config)) for p in self._processes)
+    def _is_active(self) -> bool:
+        return any(not (p.has_exited or self._is_server(p.config)) for p in self._processes)
 
-    def _replaced(self, fault: Fault, selector: selectors.BaseSelector) -> Event:
+    def _respawn(self, failure: TaskFailure, selector: selectors.BaseSelector) -> Event:
         """Puts a successor in the place of the lost process, or raises the fault."""
-        lost, index = fault.process, self._processes.index(fault.process)
-        new = self._replacements.replace(fault)
-        if not lost.at_end:
+        lost, index = failure.process, self._processes.index(failure.process)
+        new = self._respawn_policy.respawn(failure)
+        if not lost.has_exited:
             selector.unregister(lost.fileno())
         lost.close()
         self._processes[index] = new
-        self._slowed.pop(str(new.task), None)
+        self._slowdown.pop(str(new.task), None)
         selector.register(new.fileno(), selectors.EVENT_READ, new)
-        self._heard[new.task] = self._progress = self._clock.now
-        return watched(Kind.REPLACED, new.task, reason=str(fault))
+        self._last_heartbeat[new.task] = self._last_progress = self._clock.now
+        return supervisor_event(EventType.RESPAWNED, new.task, reason=str(failure))
 
     def _read(self, process: TaskProcess) -> Iterator[Event]:
         for event in process.read_events():
             kind = event["event"]
-            self._heard[process.task] = self._clock.now
-            if kind in PROGRESS:
-                self._progress = self._clock.now
-                self._waiting.discard(process.task)
-            if kind == Kind.CONNECTING:
+            self._last_heartbeat[process.task] = self._clock.now
+            if kind in PROGRESS_EVENTS:
+                self._last_progress = self._clock.now
+                self._not_ready.discard(process.task)
+            if kind == EventType.CONNECTING:
                 self._connecting.add(process.task)
-            if kind == Kind.CONNECTED:
+            if kind == EventType.CONNECTED:
                 self._connecting.discard(process.task)
-            if kind in (Kind.READY, Kind.STEP):
+            if kind in (EventType.READY, EventType.STEP):
                 self._step = max(self._step, event["step"])
-            if kind == Kind.ERROR:
+            if kind == EventType.ERROR:
                 self._errors[str(process.task)] = event
             yield event | {"task": str(process.task)}
 
-    def _ended(self, process: TaskProcess) -> Event:
+    def _reap(self, process: TaskProcess) -> Event:
         code = process.wait()
-        self._waiting.discard(process.task)
+        self._not_ready.discard(process.task)
         if code != 0:
             error = self._errors.get(str(process.task))
-            raise Fault(process, self._failure_reason(process, code), error)
-        return watched(Kind.EXIT, process.task, code=code)
+            raise TaskFailure(process, self._describe_failure(process, code), error)
+        return supervisor_event(EventType.EXIT, process.task, code=code)
 
-    def _failure_reason(self, process: TaskProcess, code: int) -> str:
+    def _describe_failure(self, process: TaskProcess, code: int) -> str:
         if error := self._errors.get(str(process.task)):
-            return raised(str(process.task), self._step, error)
+            return error_summary(str(process.task), self._step, error)
         values: dict[str, Any] = {"task": process.task, "step": self._step}
-        if code == -signal.SIGKILL and machine.memory_kills() > self._memory_kills:
+        if code == -signal.SIGKILL and machine.oom_kill_count() > self._oom_kills:
             message = _(
                 "{task} ended with signal 9 (SIGKILL) at step {step}; meanwhile the kernel killed "
                 "a process because memory ran out"
@@ -213,53 +213,57 @@ class Group:
         return message.format(code=code, **values)
 
     def _check_deadlines(self) -> None:
-        now, limits = self._clock.now, self._deadlines
-        if now - self._checked < POLL_SECONDS * max(1, len(self._processes) / LARGE):
+        now, limits = self._clock.now, self._timeouts
+        if now - self._checked < POLL_INTERVAL * max(1, len(self._processes) / LARGE_GROUP):
             return
         self._checked = now
-        running = [process for process in self._processes if not process.at_end]
+        running = [process for process in self._processes if not process.has_exited]
         for process in running:
-            process.cut_log()
+            process.truncate_log()
         free = [process for process in running if process.task not in self._connecting]
         for process in free:
-            patience = limits.silence * self._slowed.get(str(process.task), 1.0)
-            if now - self._heard.get(process.task, now) > patience:
-                raise self._silence(process, patience)
-        waiting = [process for process in running if process.task in self._waiting]
+            timeout = limits.heartbeat * self._slowdown.get(str(process.task), 1.0)
+            if now - self._last_heartbeat.get(process.task, now) > timeout:
+                raise self._heartbeat_lost(process, timeout)
+        waiting = [process for process in running if process.task in self._not_ready]
         if waiting and now > limits.start:
-            raise self._late(waiting)
-        if running and not waiting and now - self._progress > limits.progress:
-            raise self._standstill((free or running)[0])
+            raise self._start_timed_out(waiting)
+        if running and not waiting and now - self._last_progress > limits.progress:
+            raise self._no_progress((free or running)[0])
 
-    def _silence(self, process: TaskProcess, seconds: float) -> Fault:
+    def _heartbeat_lost(self, process: TaskProcess, seconds: float) -> TaskFailure:
         message = _(
             "{task} gave no sign of life for {seconds:g} s, at step {step}: it is stopped, or "
             "starved by other programs"
         )
-        return Fault(process, message.format(task=process.task, seconds=seconds, step=self._step))
+        return TaskFailure(
+            process, message.format(task=process.task, seconds=seconds, step=self._step)
+        )
 
-    def _late(self, waiting: Sequence[TaskProcess]) -> Fault:
-        silent = min(waiting, key=self._suspect_order)
+    def _start_timed_out(self, waiting: Sequence[TaskProcess]) -> TaskFailure:
+        silent = min(waiting, key=self._suspect_key)
         others = join_items(str(process.task) for process in waiting if process is not silent)
         message = (
             _("{task} was not ready within {seconds:g} s; {others} may only have waited for it")
             if others
             else _("{task} was not ready within {seconds:g} s")
         )
-        seconds = self._deadlines.start
-        return Fault(silent, message.format(task=silent.task, seconds=seconds, others=others))
+        seconds = self._timeouts.start
+        return TaskFailure(silent, message.format(task=silent.task, seconds=seconds, others=others))
 
-    def _suspect_order(self, process: TaskProcess) -> tuple[bool, float]:
+    def _suspect_key(self, process: TaskProcess) -> tuple[bool, float]:
         """By which the first is the suspect: who waits for others, or was heard later, did more."""
-        return process.task in self._connecting, self._heard.get(process.task, -1.0)
+        return process.task in self._connecting, self._last_heartbeat.get(process.task, -1.0)
 
-    def _standstill(self, process: TaskProcess) -> Fault:
+    def _no_progress(self, process: TaskProcess) -> TaskFailure:
         message = _(
             "{task} and its peers made no step for {seconds:g} s after step {step}, though all "
             "processes are alive"
         )
-        seconds = self._deadlines.progress
-        return Fault(process, message.format(task=process.task, seconds=seconds, step=self._step))
+        seconds = self._timeouts.progress
+        return TaskFailure(
+            process, message.format(task=process.task, seconds=seconds, step=self._step)
+        )
 
 
 def _signal_name(number: int) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from helpers.cluster.harm import Harms
+from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.processes import TaskProcess
-from helpers.system.hosts import Hosts
-from helpers.system.isolation import Network
-from helpers.system.machine import share_cores, share_gpus, visible_gpus
+from helpers.system.machine import assign_gpus, share_cores, visible_gpus
+from helpers.system.netns import Network
 from helpers.system.ports import free_ports
-from helpers.tf_config import EVALUATOR, WORKER, Task, TFConfig, build
+from helpers.system.virtual_hosts import VirtualHosts
+from helpers.tf_config import EVALUATOR, WORKER, Task, TFConfig, build_tf_configs
 
 
 @dataclass(frozen=True)
@@ -23,33 +23,35 @@ class Launcher:
       workers: how many worker processes.
       ps: how many parameter servers; with any, there is a chief besides, the coordinator.
       evaluator: whether an evaluator runs beside them.
-      payload: the file with the job.
-      folder: where each attempt gets a folder for logs and temporary files.
+      payload_path: the file with the job.
+      run_dir: where each attempt gets a folder for logs and temporary files.
       network: the workers' own network, or None for the machine's; or a host for each task.
       keras: which Keras they import.
-      harms: what is done to them.
+      fault_injector: does faults to them.
     """
 
     workers: int
     ps: int
     evaluator: bool
-    payload: Path
-    folder: Path
-    network: Network | Hosts | None
+    payload_path: Path
+    run_dir: Path
+    network: Network | VirtualHosts | None
     keras: int
-    harms: Harms
+    fault_injector: FaultInjector
 
     def launch(self, attempt: int) -> list[TaskProcess]:
         """Starts one process for each task, all or none, on ports that are free now."""
-        configs = build(self._addresses(), chief=self.ps > 0, ps=self.ps, evaluator=self.evaluator)
-        folder = self.folder / f"attempt-{attempt}"
+        configs = build_tf_configs(
+            self._addresses(), chief=self.ps > 0, ps=self.ps, evaluator=self.evaluator
+        )
+        folder = self.run_dir / f"attempt-{attempt}"
         folder.mkdir()
         return self._start(configs, folder)
 
     def _addresses(self) -> list[str]:
         """Where chief, workers and parameter servers will listen."""
         count = (self.ps > 0) + self.workers + self.ps
-        if isinstance(self.network, Hosts):
+        if isinstance(self.network, VirtualHosts):
             return self.network.addresses[:count]
         return [f"127.0.0.1:{port}" for port in free_ports(count)]
 
@@ -69,24 +71,24 @@ class Launcher:
             raise
         return started
 
-    def replace(self, lost: TaskProcess) -> TaskProcess:
+    def respawn(self, failed: TaskProcess) -> TaskProcess:
         """Starts the successor of a process at its address, where its peers look for it."""
-        return self._process(lost.config, lost.log, [])
+        return self._process(failed.config, failed.log, [])
 
     def _process(self, config: TFConfig, log: Path, cores: Sequence[int]) -> TaskProcess:
         return TaskProcess(
             config,
-            self.payload,
+            self.payload_path,
             log,
             cores,
             gpus=self._gpus(config.task),
             network=self._network(config),
             keras=self.keras,
-            delay=self.harms.renewed(str(config.task)),
+            delay=self.fault_injector.start_delay_for(str(config.task)),
         )
 
     def _network(self, config: TFConfig) -> Network | None:
-        if isinstance(self.network, Hosts):
+        if isinstance(self.network, VirtualHosts):
             tasks = config.tasks
             return self.network.networks[tasks.index(config.task) if config.task in tasks else -1]
         return self.network
@@ -95,4 +97,4 @@ class Launcher:
         """Those that a worker computes on; no other task needs one. None if there are none."""
         if not visible_gpus():
             return None
-        return share_gpus(self.workers)[task.index] if task.type == WORKER else ""
+        return assign_gpus(self.workers)[task.index] if task.type == WORKER else ""

@@ -8,18 +8,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from helpers.cluster.base import MAX_RESTARTS, STEP_TIMEOUT_SECONDS, Cluster, check_room
-from helpers.cluster.deadlines import Deadlines, default_start_timeout
+from helpers.cluster.base import DEFAULT_STEP_TIMEOUT, MAX_RESTARTS, Cluster, check_memory
+from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.fork_client import can_fork
-from helpers.cluster.harm import Harms
 from helpers.cluster.launcher import Launcher
+from helpers.cluster.prewarm import is_prewarming, prewarm
 from helpers.cluster.processes import TaskProcess
-from helpers.cluster.readiness import get_ready, is_getting_ready
 from helpers.cluster.supervisor import Supervisor
+from helpers.cluster.timeouts import Timeouts, default_start_timeout
 from helpers.errors import check_count
 from helpers.i18n import _
-from helpers.messages.events import Event
-from helpers.messages.job import EstimatorJob, FunctionJob
+from helpers.protocol.events import Event
+from helpers.protocol.job import EstimatorJob, FunctionJob
 from helpers.strategies import (
     MULTI_WORKER,
     ONE_PROCESS,
@@ -27,9 +27,9 @@ from helpers.strategies import (
     check_collective,
     check_strategy,
 )
-from helpers.system.hosts import Hosts, check_hosts
-from helpers.system.isolation import Network, check_bandwidth
-from helpers.system.keras_choice import check_keras_3
+from helpers.system.keras_version import check_keras_3
+from helpers.system.netns import Network, check_bandwidth
+from helpers.system.virtual_hosts import VirtualHosts, check_hosts
 from helpers.tf_config import CHIEF, EVALUATOR, PS, WORKER
 
 
@@ -79,7 +79,7 @@ class LocalCluster(Cluster):
         collective: str = "AUTO",
         max_restarts: int = MAX_RESTARTS,
         start_timeout: float | None = None,
-        step_timeout: float = STEP_TIMEOUT_SECONDS,
+        step_timeout: float = DEFAULT_STEP_TIMEOUT,
         isolated: bool = True,
         bandwidth: float | None = None,
         hosts: bool = False,
@@ -95,7 +95,7 @@ class LocalCluster(Cluster):
         if hosts:
             check_hosts(isolated=isolated)
         if strategy not in ONE_PROCESS:
-            check_room(workers, forked=can_fork())
+            check_memory(workers, forked=can_fork())
         if start_timeout is None:
             start_timeout = default_start_timeout(workers)
         super().__init__(workers, collective, max_restarts, start_timeout, step_timeout)
@@ -104,11 +104,11 @@ class LocalCluster(Cluster):
         self.isolated = isolated
         self.bandwidth = bandwidth
         self.hosts = hosts
-        self._harms = Harms(self._tasks(evaluator=True))
+        self._fault_injector = FaultInjector(self._tasks(evaluator=True))
         self._lock = threading.Lock()  # of the two below
         self._running = False
         self._supervisor: Supervisor | None = None
-        get_ready()
+        prewarm()
 
     @property
     def processes(self) -> list[TaskProcess]:
@@ -119,7 +119,7 @@ class LocalCluster(Cluster):
         self,
         function: Callable[..., Any],
         *,
-        beside: Callable[..., Any] | None = None,
+        evaluator_fn: Callable[..., Any] | None = None,
         keras: int = 2,
         timeout: float = 300.0,
         on_event: Callable[[Event], None] | None = None,
@@ -136,27 +136,29 @@ class LocalCluster(Cluster):
 
         Args:
           function: what to call; it travels as the functions of `train` do.
-          beside: what one more process, the evaluator of `TF_CONFIG`, calls meanwhile. The run
-            ends when both have returned.
+          evaluator_fn: what one more process, the evaluator of `TF_CONFIG`, calls meanwhile. The
+            run ends when both have returned.
           keras: which Keras `tf.keras` is in the workers, whatever it is here: 2, or 3, for which
             TensorFlow must be 2.16 or later. Keras 3 trains on several workers once the function
             has imported `helpers.keras_3`.
           timeout: seconds for the function, from the start or, if it reports steps
-            (`helpers.keras.ReportSteps`), from the last one.
-          on_event: called with every event, in this thread; see `helpers.messages.events`.
+            (`helpers.keras_callbacks.StepReportCallback`), from the last one.
+          on_event: called with every event, in this thread; see `helpers.protocol.events`.
 
         Returns: for each worker in order, or for the coordinator alone, and then for the
           evaluator, what the function returned: numbers, strings, None, lists and dicts.
 
-        Warns: what the reader should know besides, as `TrainingResult.notices`.
+        Warns: what the reader should know besides, as `TrainingResult.warnings`.
 
         Raises: as `train`.
         """
         if keras == 3:
             check_keras_3()
-        callers = ["chief 0"] if self.ps else [f"worker {k}" for k in range(self.workers)]
-        job = FunctionJob(function, beside, keras, self.collective)
-        return self._call(job, callers + ["evaluator 0"] * job.has_evaluator, timeout, on_event)
+        result_tasks = ["chief 0"] if self.ps else [f"worker {k}" for k in range(self.workers)]
+        job = FunctionJob(function, evaluator_fn, keras, self.collective)
+        return self._run_function(
+            job, result_tasks + ["evaluator 0"] * job.has_evaluator, timeout, on_event
+        )
 
     def stop(self) -> None:
         """Ends a running training, from any thread; does nothing when none runs."""
@@ -164,51 +166,51 @@ class LocalCluster(Cluster):
             if self._supervisor and self._running:
                 self._supervisor.stop()
 
-    def harm(self, deed: str, task: str, **how: Any) -> None:
+    def inject_fault(self, fault: str, task: str, **options: Any) -> None:
         """Does to a running process what the world does to one: at once, from any thread.
 
         For while `train` or `run` is at work: call it from `on_event`, from another thread, from a
-        button. What was done is an event, "harm", and a line of `TrainingResult.story`; so are what
-        was noticed of it, and the next step. A deed ends with the process that it was done to: its
-        successor, after a restart, is in order.
+        button. What was done is an event, "fault_injected", and a line of
+        `TrainingResult.fault_log`; so are what was noticed of it, and the next step. A fault ends
+        with the process it was injected into: its successor, after a restart, is in order.
 
         Args:
-          deed: what to do; each is described, with what TensorFlow does then, in docs/FAULTS.md:
+          fault: what to do; each is described, with what TensorFlow does then, in docs/FAULTS.md:
 
             - "kill": SIGKILL, as from the kernel when memory runs out.
-            - "freeze": SIGSTOP, to what it has started too, for `seconds`, or until "thaw".
-            - "slow": it runs at 1/`factor` of its speed (4, at most 50), until `factor=1`.
-            - "cut off": no packet reaches or leaves it, for `seconds`, or until "join", and its
+            - "pause": SIGSTOP, to what it has started too, for `seconds`, or until "thaw".
+            - "throttle": it runs at 1/`factor` of its speed (4, at most 50), until `factor=1`.
+            - "partition": no packet reaches or leaves it, for `seconds`, or until "join", and its
               connections stay open, as when a cable is pulled. Needs `hosts=True`.
-            - "fill disk": no write to a file succeeds, its log's neither, until "free disk". On a
+            - "disk_full": no write to a file succeeds, its log's neither, until "free disk". On a
               full disk, TensorFlow finds "No space left on device" (ENOSPC); here "File too
               large" (EFBIG, RLIMIT_FSIZE), since the disk is the machine's and stays as it is.
-            - "delay": its next start is late by `seconds` (5): that after a restart or, if called
-              before `train` or `run`, the first.
+            - "delay_start": its next start is late by `seconds` (5): that after a restart or, if
+              called before `train` or `run`, the first.
 
           task: whose process, as "worker 1", "ps 0", "chief 0", "evaluator 0".
-          how: the options named above, by their names.
+          options: those named above, by their names.
 
         Raises:
-          ConfigError: there is no such deed, task or option, or this cluster cannot do it.
-          ClusterError: the process does not run, or the deed to take back was not done.
+          ConfigError: there is no such fault, task or option, or this cluster cannot do it.
+          ClusterError: the process does not run, or the fault to undo was not injected.
         """
-        self._harms.do(deed, task, how)
+        self._fault_injector.inject(fault, task, options)
 
     def _state(self) -> str:
-        if is_getting_ready() and not self._at_work.locked():
+        if is_prewarming() and not self._run_lock.locked():
             return _("its workers are being got ready")
         return super()._state()
 
-    def _already(self) -> str:
+    def _busy_message(self) -> str:
         message = _(
             "{cluster!r} is at work already. Wait for it, call stop(), or make a second "
             "LocalCluster: several at once are fine."
         )
         return message.format(cluster=self)
 
-    def _do(
-        self, job: EstimatorJob | FunctionJob, folder: Path, deadlines: Deadlines
+    def _run_job(
+        self, job: EstimatorJob | FunctionJob, folder: Path, timeouts: Timeouts
     ) -> Generator[Event, None, None]:
         payload = folder / "payload.pkl"
         job.save(payload)
@@ -222,13 +224,15 @@ class LocalCluster(Cluster):
             folder,
             network,
             job.keras,
-            self._harms,
+            self._fault_injector,
         )
-        supervisor = Supervisor(launcher, job.serves, deadlines, self.max_restarts)
+        supervisor = Supervisor(launcher, job.is_server, timeouts, self.max_restarts)
         with self._lock:
             self._supervisor, self._running = supervisor, True
-        self._harms.begin(
-            tasks, lambda: supervisor.processes, network if isinstance(network, Hosts) else None
+        self._fault_injector.attach(
+            tasks,
+            lambda: supervisor.processes,
+            network if isinstance(network, VirtualHosts) else None,
         )
         try:
             with closing(supervisor.run()) as events:
@@ -237,13 +241,13 @@ class LocalCluster(Cluster):
             with self._lock:
                 self._running = False
                 supervisor.close()
-            self._harms.end()
+            self._fault_injector.detach()
             if network:
                 network.close()
 
-    def _network(self, tasks: int) -> Network | Hosts | None:
+    def _network(self, tasks: int) -> Network | VirtualHosts | None:
         if self.hosts:
-            return Hosts.create(tasks, self.bandwidth)
+            return VirtualHosts.create(tasks, self.bandwidth)
         return Network.create(self.bandwidth) if self.isolated else None
 
     @property

@@ -12,46 +12,46 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from helpers.cluster.fork_client import ForkedProcess, Start, can_fork, fork
+from helpers.cluster.fork_client import ForkedProcess, ProcessSpec, can_fork, fork
 from helpers.i18n import LANGUAGE, _, language
-from helpers.messages.events import EVENT_FD, Event, decode
-from helpers.system import keras_choice, lifeline, orphans
-from helpers.system.isolation import NAMESPACES, Network
+from helpers.protocol.events import EVENT_FD, Event, decode
+from helpers.system import keras_version, orphans, parent_death
 from helpers.system.machine import VISIBLE_GPUS
-from helpers.system.one_dnn import select_one_dnn
+from helpers.system.netns import NAMESPACES, Network
+from helpers.system.onednn import enable_onednn
 from helpers.system.ports import without_proxies
 from helpers.tf_config import Task, TFConfig
 
 READ_BYTES = 1 << 16
 LOG_TAIL_BYTES = 1 << 14
-LOG_BYTES = 1 << 24
-END_SECONDS = 5.0
+MAX_LOG_BYTES = 1 << 24
+EXIT_TIMEOUT = 5.0
 # By its import: a fork server that was started before this process imported it is as good.
 # To TensorFlow 2.21, by name, with the value; None for any.
-SET_BY_TENSORFLOW = {
+TF_ENV_DEFAULTS = {
     "ENABLE_RUNTIME_UPTIME_TELEMETRY": "1",
     "HDF5_PLUGIN_PATH": "disable",
     "TF2_BEHAVIOR": "1",
     "TPU_ML_PLATFORM": "Tensorflow",
     "TPU_ML_PLATFORM_VERSION": None,
 }
-OWN_VARIABLES: tuple[str, ...] = ("TF_CONFIG", "TMPDIR", LANGUAGE)
+PER_TASK_ENV: tuple[str, ...] = ("TF_CONFIG", "TMPDIR", LANGUAGE)
 
 
 class SpawnedProcess(subprocess.Popen[bytes]):
     """A worker that is started anew and imports TensorFlow for itself."""
 
-    def __init__(self, start: Start) -> None:
-        environ = {**start.environment, **start.own, EVENT_FD: str(start.events)}
-        if start.namespaces:
-            environ[NAMESPACES] = ",".join(map(str, start.namespaces))
+    def __init__(self, spec: ProcessSpec) -> None:
+        environ = {**spec.env, **spec.extra_env, EVENT_FD: str(spec.event_fd)}
+        if spec.namespaces:
+            environ[NAMESPACES] = ",".join(map(str, spec.namespaces))
         super().__init__(
-            [sys.executable, "-u", "-m", "helpers.worker", *start.arguments],
+            [sys.executable, "-u", "-m", "helpers.worker", *spec.arguments],
             stdin=subprocess.PIPE,
-            stdout=start.log,
+            stdout=spec.log_fd,
             stderr=subprocess.STDOUT,
             env=environ,
-            pass_fds=[start.events, *start.namespaces],
+            pass_fds=[spec.event_fd, *spec.namespaces],
             start_new_session=True,  # Ctrl-C in the notebook is not for the worker
         )
 
@@ -78,19 +78,19 @@ class SpawnedProcess(subprocess.Popen[bytes]):
         self.wait()
         assert self.stdin is not None
         if not self.stdin.closed:
-            lifeline.dismiss_guard(self.stdin.fileno())
+            parent_death.stop_guard(self.stdin.fileno())
             self.stdin.close()
 
 
-class LateProcess:
+class DelayedProcess:
     """A process that begins some seconds late, unless it is ended before.
 
     Args:
-      start: what it will be given.
+      spec: what it will be given.
     """
 
-    def __init__(self, start: Start, seconds: float) -> None:
-        self._start = replace(start, log=os.dup(start.log), events=os.dup(start.events))
+    def __init__(self, spec: ProcessSpec, seconds: float) -> None:
+        self._spec = replace(spec, log_fd=os.dup(spec.log_fd), event_fd=os.dup(spec.event_fd))
         self._process: ForkedProcess | SpawnedProcess | None = None
         self._returncode: int | None = None  # of one that never began
         self._lock = threading.Lock()
@@ -108,7 +108,7 @@ class LateProcess:
         return self._process.pid
 
     @property
-    def waits(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether it is yet to begin."""
         return not self._decided.is_set()
 
@@ -128,7 +128,7 @@ class LateProcess:
     def signal(self, number: int) -> None:
         """As `ForkedProcess.signal`; one that is yet to begin heeds nothing but SIGKILL."""
         if number == signal.SIGKILL:
-            self._decide(-number)
+            self._on_delay_elapsed(-number)
         if self._process:
             self._process.signal(number)
 
@@ -139,9 +139,9 @@ class LateProcess:
             self._process.close()
 
     def _begin(self) -> None:
-        self._decide(None)
+        self._on_delay_elapsed(None)
 
-    def _decide(self, returncode: int | None) -> None:
+    def _on_delay_elapsed(self, returncode: int | None) -> None:
         """Has it begin or, with a return code, never begin; whoever comes first decides."""
         with self._lock:
             if self._decided.is_set():
@@ -150,26 +150,26 @@ class LateProcess:
             self._returncode = returncode
             try:
                 if returncode is None:
-                    self._process = begin(self._start)
+                    self._process = start_process(self._spec)
             except OSError:
                 self._returncode = 1
             finally:
-                os.close(self._start.log)
-                os.close(self._start.events)
+                os.close(self._spec.log_fd)
+                os.close(self._spec.event_fd)
                 self._decided.set()
 
 
-def begin(start: Start) -> ForkedProcess | SpawnedProcess:
+def start_process(spec: ProcessSpec) -> ForkedProcess | SpawnedProcess:
     """Starts a worker, in the way of this machine."""
-    return fork(start) if can_fork() else SpawnedProcess(start)
+    return fork(spec) if can_fork() else SpawnedProcess(spec)
 
 
 class TaskProcess:
     """A started task: its own session, its own event pipe, its own log file.
 
     It dies with this process: it is killed when the pipe to its standard input, whose other end
-    only we hold, closes (`helpers.system.lifeline`). Where that is safe it is forked from a process
-    which has imported TensorFlow (`helpers.cluster.fork_server`).
+    only we hold, closes (`helpers.system.parent_death`). Where that is safe it is forked from a
+    process which has imported TensorFlow (`helpers.cluster.fork_server`).
 
     Attributes:
       config: its `TF_CONFIG`.
@@ -202,15 +202,15 @@ class TaskProcess:
         os.set_blocking(reader, False)
         try:
             with log.open("ab") as output:
-                start = Start(
+                spec = ProcessSpec(
                     [str(payload), "--cores", ",".join(map(str, cores))],
-                    common_environment(keras),
-                    _own_environment(config, log.parent, gpus),
+                    base_env(keras),
+                    _task_env(config, log.parent, gpus),
                     output.fileno(),
                     writer,
                     network.descriptors if network else [],
                 )
-                self._process = LateProcess(start, delay) if delay else begin(start)
+                self._process = DelayedProcess(spec, delay) if delay else start_process(spec)
         except BaseException:
             os.close(reader)
             raise
@@ -230,10 +230,10 @@ class TaskProcess:
         return self._process.pid
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """Whether it has begun, and not ended."""
-        waits = isinstance(self._process, LateProcess) and self._process.waits
-        return not waits and self._process.poll() is None
+        pending = isinstance(self._process, DelayedProcess) and self._process.is_pending
+        return not pending and self._process.poll() is None
 
     def fileno(self) -> int:
         """The event pipe, for `select`."""
@@ -241,7 +241,7 @@ class TaskProcess:
         return self._reader
 
     @property
-    def at_end(self) -> bool:
+    def has_exited(self) -> bool:
         """Whether the event pipe is closed, which means the process has ended."""
         return self._reader is None
 
@@ -266,7 +266,7 @@ class TaskProcess:
                 self._close_pipe()
         return [event for line in lines if (event := decode(line)) is not None]
 
-    def wait(self, seconds: float = END_SECONDS) -> int:
+    def wait(self, seconds: float = EXIT_TIMEOUT) -> int:
         """Waits for the end; the exit code, or minus the number of the signal.
 
         A process still there after `seconds` is killed.
@@ -293,16 +293,16 @@ class TaskProcess:
             text = file.read().decode(errors="replace")
         return "\n".join(text.splitlines()[-lines:])
 
-    def cut_log(self) -> None:
+    def truncate_log(self) -> None:
         """Takes out the middle of a log that has become too long: what was printed first stays,
         and what is printed from now on.
         """
         with suppress(OSError):
             size = self.log.stat().st_size
-            if size > LOG_BYTES:
-                os.truncate(self.log, LOG_BYTES // 2)
+            if size > MAX_LOG_BYTES:
+                os.truncate(self.log, MAX_LOG_BYTES // 2)
                 note = _("… {cut:,} bytes are cut out here: a log has at most {most:,} …")
-                note = note.format(cut=size - LOG_BYTES // 2, most=LOG_BYTES)
+                note = note.format(cut=size - MAX_LOG_BYTES // 2, most=MAX_LOG_BYTES)
                 with self.log.open("ab") as file:  # as the process writes: at the end
                     file.write(f"\n{note}\n".encode())
 
@@ -312,22 +312,22 @@ class TaskProcess:
             self._reader = None
 
 
-def common_environment(keras: int = 2) -> dict[str, str]:
+def base_env(keras: int = 2) -> dict[str, str]:
     """What all workers of this program with the same Keras have in common."""
     environ = without_proxies(os.environ)
-    for name in (*OWN_VARIABLES, keras_choice.LEGACY_KERAS):
+    for name in (*PER_TASK_ENV, keras_version.LEGACY_KERAS):
         environ.pop(name, None)
-    for name, value in SET_BY_TENSORFLOW.items():
+    for name, value in TF_ENV_DEFAULTS.items():
         if value in (None, environ.get(name)):
             environ.pop(name, None)
-    environ |= keras_choice.variables(keras)
+    environ |= keras_version.keras_env(keras)
     environ.setdefault("MALLOC_ARENA_MAX", "2")  # 90 MB less in a worker, measured
-    select_one_dnn(environ)
+    enable_onednn(environ)
     environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs
     return environ
 
 
-def _own_environment(config: TFConfig, folder: Path, gpus: str | None) -> dict[str, str]:
+def _task_env(config: TFConfig, folder: Path, gpus: str | None) -> dict[str, str]:
     """What each worker has for itself."""
     return {
         **({VISIBLE_GPUS: gpus} if gpus is not None else {}),

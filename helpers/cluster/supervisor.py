@@ -13,14 +13,14 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import closing
 
-from helpers.cluster.deadlines import Deadlines
-from helpers.cluster.group import Fault, Group, Replacements
+from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
 from helpers.cluster.launcher import Launcher
 from helpers.cluster.processes import TaskProcess
+from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError
 from helpers.i18n import ngettext
-from helpers.messages.events import Event, Kind, watched
-from helpers.messages.failures import final_error
+from helpers.protocol.events import Event, EventType, supervisor_event
+from helpers.protocol.failures import to_exception
 from helpers.tf_config import TFConfig
 
 
@@ -30,8 +30,8 @@ class Supervisor:
     Args:
       launcher: starts the processes of an attempt, and the successor of a lost worker beside
         parameter servers.
-      serves: whether a task only serves, and never ends by itself.
-      deadlines: when a silence counts as a fault.
+      is_server: whether a task only serves, and never ends by itself.
+      timeouts: when a silence counts as a fault.
       max_restarts: how many faults are answered with a new group, or, in each attempt, with a
         new worker.
     """
@@ -39,16 +39,16 @@ class Supervisor:
     def __init__(
         self,
         launcher: Launcher,
-        serves: Callable[[TFConfig], bool],
-        deadlines: Deadlines,
+        is_server: Callable[[TFConfig], bool],
+        timeouts: Timeouts,
         max_restarts: int,
     ) -> None:
         self._launcher = launcher
-        self._serves = serves
-        self._deadlines = deadlines
+        self._is_server = is_server
+        self._timeouts = timeouts
         self._max_restarts = max_restarts
-        self._woken, self._wake = os.pipe()
-        self._group: Group | None = None
+        self._stop_r, self._stop_w = os.pipe()
+        self._group: WorkerGroup | None = None
 
     @property
     def processes(self) -> list[TaskProcess]:
@@ -57,15 +57,15 @@ class Supervisor:
 
     def stop(self) -> None:
         """Ends the run from another thread; `run` then raises StoppedError."""
-        os.write(self._wake, b"s")
+        os.write(self._stop_w, b"s")
 
     def close(self) -> None:
         """Frees the descriptors; call it when `run` has ended."""
-        os.close(self._woken)
-        os.close(self._wake)
+        os.close(self._stop_r)
+        os.close(self._stop_w)
 
     def run(self) -> Generator[Event, None, None]:
-        """Yields every event of every attempt; a "restart" event stands between two attempts.
+        """Yields every event of every attempt; a "group_restart" event stands between two attempts.
 
         Raises:
           UserCodeError: the work itself raised; a new attempt would raise again.
@@ -73,26 +73,28 @@ class Supervisor:
           StoppedError: `stop` was called.
         """
         for attempt in itertools.count():
-            replacements = Replacements(self._launcher.replace, self._max_restarts)
+            respawn_policy = RespawnPolicy(self._launcher.respawn, self._max_restarts)
             processes = self._launcher.launch(attempt)
-            told = self._launcher.harms.told
-            group = Group(processes, self._serves, self._deadlines, replacements, told)
+            drain_events = self._launcher.fault_injector.drain_events
+            group = WorkerGroup(
+                processes, self._is_server, self._timeouts, respawn_policy, drain_events
+            )
             self._group = group
             try:
                 with closing(group):
-                    for event in group.watch(self._woken):
+                    for event in group.monitor(self._stop_r):
                         yield event | {"attempt": attempt}
                 return
-            except Fault as fault:
-                if fault.error and not fault.error["restartable"]:
-                    raise final_error(str(fault.process.task), fault.error) from None
+            except TaskFailure as failure:
+                if failure.error and not failure.error["retryable"]:
+                    raise to_exception(str(failure.process.task), failure.error) from None
                 if attempt >= self._max_restarts:
-                    raise _exhausted(fault, attempt) from None
-                about = {"attempt": attempt + 1, "reason": str(fault)}
-                yield watched(Kind.RESTART, fault.process.task, **about)
+                    raise _restarts_exhausted(failure, attempt) from None
+                about = {"attempt": attempt + 1, "reason": str(failure)}
+                yield supervisor_event(EventType.GROUP_RESTART, failure.process.task, **about)
 
 
-def _exhausted(fault: Fault, restarts: int) -> ClusterError:
+def _restarts_exhausted(failure: TaskFailure, restarts: int) -> ClusterError:
     message = ngettext(
         "{fault}; the group was restarted {count} time (max_restarts={count}). "
         "Its last lines, from {log}:",
@@ -100,5 +102,5 @@ def _exhausted(fault: Fault, restarts: int) -> ClusterError:
         "Its last lines, from {log}:",
         restarts,
     )
-    message = message.format(fault=fault, count=restarts, log=fault.process.log)
-    return ClusterError(f"{message}\n{fault.process.log_tail()}")
+    message = message.format(fault=failure, count=restarts, log=failure.process.log)
+    return ClusterError(f"{message}\n{failure.process.log_tail()}")

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.errors import PackageError
 from helpers.i18n import _
-from helpers.system import early_messages, garbage
-from helpers.system.keras_choice import imported_too_late, is_keras_3_chosen, select_keras_2
+from helpers.system import gc_pause, tf_startup_logs
+from helpers.system.keras_version import import_order_error, is_keras_3_chosen, select_keras_2
 
 __all__ = ["tf"]
 
@@ -38,23 +38,23 @@ def _install() -> Any:
     """Imports TensorFlow and returns it with `tf.estimator` in its place."""
     if is_keras_3_chosen():
         tf: Any = importlib.import_module("tensorflow")
-        tf.estimator = _Absent()
+        tf.estimator = _EstimatorUnavailable()
         return tf
     select_keras_2()
     tf = importlib.import_module("tensorflow")
     if hasattr(tf, "estimator"):
         return tf
     if tf.keras.Model.__module__.partition(".")[0] != "tf_keras":
-        raise imported_too_late()
-    _supply_training()
-    _supply_export_name()
-    _skip_v1_api()
+        raise import_order_error()
+    _install_estimator_training()
+    _register_api_name()
+    _stub_package_init()
     estimator = importlib.import_module("tensorflow_estimator._api.v2.estimator")
     tf.estimator = sys.modules["tensorflow.estimator"] = estimator
     return tf
 
 
-class _Absent:
+class _EstimatorUnavailable:
     """What stands for `tf.estimator` in a worker that runs with Keras 3."""
 
     def __getattr__(self, name: str) -> Any:
@@ -65,13 +65,13 @@ class _Absent:
         raise PackageError(message.format(name=name))
 
 
-def _supply_training() -> None:
+def _install_estimator_training() -> None:
     """The module that tensorflow-estimator imports from TensorFlow, which no longer has it."""
     training = importlib.import_module("helpers.estimator.training")
     sys.modules["tensorflow.python.distribute.estimator_training"] = training
 
 
-def _supply_export_name() -> None:
+def _register_api_name() -> None:
     """The name under which tensorflow-estimator records its public symbols."""
     export: Any = importlib.import_module("tensorflow.python.util.tf_export")
     export.ESTIMATOR_API_NAME = "estimator"
@@ -81,7 +81,7 @@ def _supply_export_name() -> None:
         table["estimator"] = record(*names)
 
 
-def _skip_v1_api() -> None:
+def _stub_package_init() -> None:
     """Registers the package without running it: that would import TPU code that is gone."""
     spec = util.find_spec("tensorflow_estimator")
     assert spec is not None
@@ -91,5 +91,5 @@ def _skip_v1_api() -> None:
 if TYPE_CHECKING:
     import tensorflow as tf
 else:
-    with garbage.left_alone(), early_messages.dropped():
+    with gc_pause.gc_disabled(), tf_startup_logs.suppressed():
         tf = _install()

@@ -50,15 +50,15 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor
     """Does the work of this process's task: trains with the others, or evaluates alone."""
 
     def train(strategy: Any) -> None:
-        mine = _for_this_task(estimator)
-        mine._train_distribution = mine._config._train_distribute = strategy
+        task_estimator = _task_copy(estimator)
+        task_estimator._train_distribution = task_estimator._config._train_distribute = strategy
         hooks = list(train_spec.hooks)
-        mine.train(train_spec.input_fn, hooks=hooks, max_steps=train_spec.max_steps)
+        task_estimator.train(train_spec.input_fn, hooks=hooks, max_steps=train_spec.max_steps)
 
     def evaluate(strategy: Any) -> None:
-        mine = _for_this_task(estimator)
-        mine._eval_distribution = mine._config._eval_distribute = strategy
-        executor_cls(mine, train_spec, eval_spec)._start_continuous_evaluation()
+        task_estimator = _task_copy(estimator)
+        task_estimator._eval_distribution = task_estimator._config._eval_distribute = strategy
+        executor_cls(task_estimator, train_spec, eval_spec)._start_continuous_evaluation()
 
     config = estimator.config
     coordinator.run_distribute_coordinator(
@@ -77,7 +77,7 @@ def estimator_train(estimator: Any, train: Callable[..., Any], hooks: Any) -> No
     Raises:
       ConfigError: always.
     """
-    raise _alone("Estimator.train")
+    raise _single_process_only("Estimator.train")
 
 
 def estimator_evaluate(estimator: Any, evaluate: Callable[..., Any], hooks: Any) -> None:
@@ -86,7 +86,7 @@ def estimator_evaluate(estimator: Any, evaluate: Callable[..., Any], hooks: Any)
     Raises:
       ConfigError: always.
     """
-    raise _alone("Estimator.evaluate")
+    raise _single_process_only("Estimator.evaluate")
 
 
 def _take_strategies(config: Any) -> None:
@@ -108,10 +108,10 @@ def _take_strategies(config: Any) -> None:
             setattr(config, f"_{name}", strategy)
 
 
-def _for_this_task(estimator: Any) -> Any:
+def _task_copy(estimator: Any) -> Any:
     """A copy of the estimator whose RunConfig says which task of the cluster this process is."""
-    mine = copy.deepcopy(estimator)
-    config = mine._config  # `mine.config` would be a copy
+    task_estimator = copy.deepcopy(estimator)
+    config = task_estimator._config  # `task_estimator.config` would be a copy
     task = get_current_worker_context()
     settings = {
         "distribute_coordinator_mode": None,  # or train() would ask for the cluster again
@@ -121,14 +121,14 @@ def _for_this_task(estimator: Any) -> Any:
         "service": None,
         "task_id": task.task_id,
         "task_type": task.task_type,
-        **_place(task),
+        **_cluster_fields(task),
     }
     for name, value in settings.items():
         setattr(config, f"_{name}", value)
-    return mine
+    return task_estimator
 
 
-def _place(task: Any) -> dict[str, Any]:
+def _cluster_fields(task: Any) -> dict[str, Any]:
     """The cluster as the task sees it, and what RunConfig counts in it."""
     cluster, workers, parameter_servers = task.cluster_spec, 1, 0
     number: int | None = 0
@@ -157,7 +157,7 @@ def _size(cluster: Any, job: str) -> int:
     return cluster.num_tasks(job) if job in cluster.jobs else 0
 
 
-def _alone(method: str) -> ConfigError:
+def _single_process_only(method: str) -> ConfigError:
     message = _(
         "{method} works in one process, and TF_CONFIG names a cluster that the RunConfig has a "
         "strategy for. Call tf.estimator.train_and_evaluate."

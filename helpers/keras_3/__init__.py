@@ -26,9 +26,9 @@ from typing import Any
 
 from helpers.errors import ConfigError, PackageError
 from helpers.i18n import _
-from helpers.system.keras_choice import check_one_tensorflow
+from helpers.system.keras_version import check_one_tensorflow
 
-OLDEST, NEWEST = (3, 10), (3, 15)  # releases of Keras that were tested
+MIN_KERAS, MAX_KERAS = (3, 10), (3, 15)  # releases of Keras that were tested
 
 BACKEND = "KERAS_BACKEND"
 
@@ -43,13 +43,15 @@ def _install() -> None:
     if "strategy.reduce" in inspect.getsource(trainer._maybe_symbolic_build):
         trainer._maybe_symbolic_build = symbolic_build
     if 'reduce("MEAN", v, axis=0)' in inspect.getsource(trainers.reduce_per_replica):
-        trainers.reduce_per_replica = _mean_of_scalars(trainers.reduce_per_replica)
-    trainer._make_function = _one_step_at_a_time(trainer._make_function)
-    optimizer._backend_apply_gradients = _summed_first(optimizer._backend_apply_gradients)
+        trainers.reduce_per_replica = _reduce_scalars(trainers.reduce_per_replica)
+    trainer._make_function = _host_loop(trainer._make_function)
+    optimizer._backend_apply_gradients = _all_reduce_before_apply(
+        optimizer._backend_apply_gradients
+    )
     scaled = scaling.LossScaleOptimizer
-    scaled.check_finite = _on_all_workers(scaled.check_finite)
+    scaled.check_finite = _finite_on_all_workers(scaled.check_finite)
     normalization: Any = importlib.import_module("keras.src.layers").BatchNormalization
-    normalization.add_weight = _averaged(normalization.add_weight)
+    normalization.add_weight = _mean_aggregation(normalization.add_weight)
 
 
 def is_collective(strategy: Any) -> bool:
@@ -84,7 +86,7 @@ def symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> N
         self._symbolic_build(data_batch=data_batch)
 
 
-def _mean_of_scalars(reduce: Callable[..., Any]) -> Callable[..., Any]:
+def _reduce_scalars(reduce: Callable[..., Any]) -> Callable[..., Any]:
     """In place of `reduce_per_replica`: losses and metrics of a step are averaged over workers.
 
     Keras asks for the mean along an axis that scalars do not have.
@@ -100,7 +102,7 @@ def _mean_of_scalars(reduce: Callable[..., Any]) -> Callable[..., Any]:
     return reduce_per_replica
 
 
-def _one_step_at_a_time(make: Callable[..., Any]) -> Callable[..., Any]:
+def _host_loop(make: Callable[..., Any]) -> Callable[..., Any]:
     """In place of `TensorFlowTrainer._make_function`: several steps an execution, one by one.
 
     Keras puts them into a loop of TensorFlow's, in which no worker can wait for another. XLA
@@ -116,7 +118,7 @@ def _one_step_at_a_time(make: Callable[..., Any]) -> Callable[..., Any]:
         steps = self.steps_per_execution
         if steps == 1:
             return make(self, step_function)
-        return _repeated(make(_SingleStep(self), step_function), steps)
+        return _run_steps(make(_SingleStep(self), step_function), steps)
 
     return make_function
 
@@ -133,7 +135,7 @@ class _SingleStep:
         return getattr(self._trainer, name)
 
 
-def _repeated(step: Callable[[Any], Any], times: int) -> Callable[[Any], Any]:
+def _run_steps(step: Callable[[Any], Any], times: int) -> Callable[[Any], Any]:
     """A function that does up to so many steps, as many as there is data for."""
 
     def function(iterator: Any) -> Any:
@@ -148,7 +150,7 @@ def _repeated(step: Callable[[Any], Any], times: int) -> Callable[[Any], Any]:
     return function
 
 
-def _summed_first(apply: Callable[..., Any]) -> Callable[..., Any]:
+def _all_reduce_before_apply(apply: Callable[..., Any]) -> Callable[..., Any]:
     """In place of `_backend_apply_gradients` of optimizers: the workers' gradients are added up,
     and then the optimizer does what it does with those of one worker.
 
@@ -168,7 +170,7 @@ def _summed_first(apply: Callable[..., Any]) -> Callable[..., Any]:
         summed = context.all_reduce(tf.distribute.ReduceOp.SUM, grads)
 
         def update(_strategy: Any, gradients: Any) -> None:
-            with _merged(strategy):
+            with _without_merge_call(strategy):
                 apply(self, gradients, trainable_variables)
 
         return context.merge_call(update, args=(summed,))
@@ -176,7 +178,7 @@ def _summed_first(apply: Callable[..., Any]) -> Callable[..., Any]:
     return backend_apply_gradients
 
 
-def _on_all_workers(check: Callable[..., Any]) -> Callable[..., Any]:
+def _finite_on_all_workers(check: Callable[..., Any]) -> Callable[..., Any]:
     """In place of `LossScaleOptimizer.check_finite`: whether the gradients of all are finite.
 
     Keras takes them for added up, which they are not yet: where those of one worker were infinite,
@@ -196,7 +198,7 @@ def _on_all_workers(check: Callable[..., Any]) -> Callable[..., Any]:
     return check_finite
 
 
-def _averaged(add: Callable[..., Any]) -> Callable[..., Any]:
+def _mean_aggregation(add: Callable[..., Any]) -> Callable[..., Any]:
     """In place of `add_weight` of BatchNormalization: its moving statistics are those of all.
 
     In Keras each worker keeps its own, so that what `evaluate` finds, and what is saved, depends on
@@ -216,7 +218,7 @@ def _averaged(add: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def _merged(strategy: Any) -> Iterator[None]:
+def _without_merge_call(strategy: Any) -> Iterator[None]:
     """Tells optimizers that replicas have met already."""
     extended = strategy.extended
     extended._use_merge_call = lambda: False
@@ -240,13 +242,13 @@ def _check_packages() -> None:
     except metadata.PackageNotFoundError:
         found = None
     release = tuple(int(part) for part in found.split(".")[:2]) if found else None
-    if release is None or not OLDEST <= release <= NEWEST:
+    if release is None or not MIN_KERAS <= release <= MAX_KERAS:
         message = _(
             "helpers.keras_3 was tested with Keras {oldest} to {newest}; found: {found}. Install "
             'one of them: pip install "keras>={oldest},<{after}"'
         )
-        oldest, newest = (".".join(map(str, numbers)) for numbers in (OLDEST, NEWEST))
-        after = f"{NEWEST[0]}.{NEWEST[1] + 1}"
+        oldest, newest = (".".join(map(str, numbers)) for numbers in (MIN_KERAS, MAX_KERAS))
+        after = f"{MAX_KERAS[0]}.{MAX_KERAS[1] + 1}"
         found = found or _("none")
         raise PackageError(message.format(oldest=oldest, newest=newest, after=after, found=found))
 

@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from helpers.charts import Picture
+from helpers.course.charts import SvgFigure
 from helpers.i18n import _, number
-from helpers.results.history import Evaluation, Point
+from helpers.results.history import Evaluation, StepReport
 
 
 def training_chart(
-    history: Mapping[str, Sequence[Point]],
+    history: Mapping[str, Sequence[StepReport]],
     evaluations: Sequence[Evaluation],
     last_step: int,
     label: str,
-) -> Picture:
+) -> SvgFigure:
     """Loss and throughput of each worker over the global step.
 
     A restart shows as a line that goes back to the checkpoint; evaluations are marked with
@@ -43,7 +43,7 @@ def training_chart(
     _mark_evaluations(losses, evaluations, last_step)
     if history:
         speeds.legend(loc="lower center")  # above the losses stand the accuracies
-    return Picture(figure, label)
+    return SvgFigure(figure, label)
 
 
 def _mark_evaluations(losses: Axes, evaluations: Sequence[Evaluation], last_step: int) -> None:

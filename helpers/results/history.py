@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 
-class Point(NamedTuple):
+class StepReport(NamedTuple):
     """One report of one worker.
 
     Attributes:
@@ -25,7 +25,9 @@ class Point(NamedTuple):
     attempt: int
 
 
-def attempts(points: Sequence[Point] | Sequence[Staleness]) -> Iterator[tuple[int, int]]:
+def split_by_attempt(
+    points: Sequence[StepReport] | Sequence[Staleness],
+) -> Iterator[tuple[int, int]]:
     """Where the reports of each attempt begin and end, without a look at all of them."""
     start = 0
     while start < len(points):

@@ -10,12 +10,12 @@ from typing import Any
 
 from tqdm import tqdm
 
+from helpers import labels
 from helpers.i18n import _, join_phrases
-from helpers.messages import words
-from helpers.messages.events import Event, Kind
+from helpers.protocol.events import Event, EventType
 from helpers.results.training_result import TrainingResult
 
-REPAINT_SECONDS = 0.25
+REPAINT_INTERVAL = 0.25
 
 
 @contextmanager
@@ -32,7 +32,10 @@ def show_progress(
     def show(event: Event) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= REPAINT_SECONDS or event["event"] in (Kind.RESTART, Kind.EVALUATION):
+        if now - last >= REPAINT_INTERVAL or event["event"] in (
+            EventType.GROUP_RESTART,
+            EventType.EVALUATION,
+        ):
             last = now
             bar.paint()
 
@@ -42,7 +45,7 @@ def show_progress(
         bar.close()
 
 
-def follow(
+def consume(
     events: Iterable[Event],
     result: TrainingResult,
     *,
@@ -71,18 +74,18 @@ def status_line(result: TrainingResult) -> str:
     """One line on where the run stands."""
     if result.total_steps is None:
         return _("starting")
-    return join_phrases([words.step_of(result.steps, result.total_steps), *_numbers(result)])
+    return join_phrases([labels.step_label(result.steps, result.total_steps), *_numbers(result)])
 
 
 def _numbers(result: TrainingResult) -> Iterator[str]:
     """What there is to tell beside the step."""
     points = next(iter(result.history.values()), [])
     if points:
-        yield words.loss(points[-1].loss)
+        yield labels.loss(points[-1].loss)
         if speed := points[-1].examples_per_second:
-            yield words.speed(speed)
+            yield labels.throughput_label(speed)
     if result.accuracy is not None:
-        yield words.accuracy(result.accuracy)
+        yield labels.accuracy(result.accuracy)
     if result.restarts:
         message = _("restarted {count}×: {reason}")
         yield message.format(count=len(result.restarts), reason=result.restarts[-1])

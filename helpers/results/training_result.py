@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from helpers import labels
 from helpers.i18n import _, join_phrases, ngettext, number
-from helpers.messages import words
-from helpers.messages.events import Event, Kind
-from helpers.results.history import Evaluation, Point, Staleness, attempts
-from helpers.results.story import Story
-from helpers.strategies import MULTI_WORKER, training_tasks, way_of_exchange
+from helpers.protocol.events import Event, EventType
+from helpers.results.fault_log import FaultLog
+from helpers.results.history import Evaluation, Staleness, StepReport, split_by_attempt
+from helpers.strategies import MULTI_WORKER, communication_label, training_tasks
 
 if TYPE_CHECKING:
-    from helpers.charts import Picture
+    from helpers.course.charts import SvgFigure
 
 RESULT_MIME = "application/vnd.multiworker-lessons.result+json"
 WARM_UP_SECONDS = 1.0  # left out of the throughput: graph warm-up and the first decoding
@@ -39,9 +39,9 @@ class TrainingResult:
       checkpoints: the global steps at which the chief saved.
       restarts: for each restart, what had happened.
       resumed_at: for each attempt, the global step it began with.
-      notices: what the reader should know besides, in sentences.
+      warnings: what the reader should know besides, in sentences.
       strategy: the name of the `tf.distribute` strategy.
-      story: what was done to the processes or befell them, how it was noticed, how it went on.
+      fault_log: what was done to the processes or befell them, how it was noticed, how it went on.
       variables: how many bytes of variables lie on each task, by its name.
       staleness: of asynchronous training, what each task that trains reported of it.
     """
@@ -53,14 +53,14 @@ class TrainingResult:
     seconds: float = 0.0
     total_steps: int | None = None
     global_batch: int = 0
-    history: dict[str, list[Point]] = field(default_factory=dict)
+    history: dict[str, list[StepReport]] = field(default_factory=dict)
     evaluations: list[Evaluation] = field(default_factory=list)
     checkpoints: list[int] = field(default_factory=list)
     restarts: list[str] = field(default_factory=list)
     resumed_at: dict[int, int] = field(default_factory=dict)
-    notices: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     strategy: str = MULTI_WORKER
-    story: Story = field(default_factory=Story)
+    fault_log: FaultLog = field(default_factory=FaultLog)
     variables: dict[str, int] = field(default_factory=dict)
     staleness: dict[str, list[Staleness]] = field(default_factory=dict)
 
@@ -69,29 +69,29 @@ class TrainingResult:
             self.history = {f"worker {worker}": [] for worker in range(self.workers)}
 
     @classmethod
-    def begun(cls, strategy: str, workers: int, collective: str) -> TrainingResult:
+    def for_run(cls, strategy: str, workers: int, collective: str) -> TrainingResult:
         """That of a run which begins now; the arguments are those of `LocalCluster`."""
         tasks = training_tasks(strategy, workers)
-        history: dict[str, list[Point]] = {task: [] for task in tasks}
+        history: dict[str, list[StepReport]] = {task: [] for task in tasks}
         return cls(len(tasks), collective, "", time.time(), history=history, strategy=strategy)
 
     def add(self, event: Event) -> None:
         """Takes in one event of the supervisor."""
         self.seconds = event["time"] - self.started
-        self.story.add(event, self.seconds)
+        self.fault_log.add(event, self.seconds)
         match event["event"]:
-            case Kind.STARTED if not event["isolated"]:
-                self._notice(_("The workers' ports are open to the network; see SECURITY.md."))
-            case Kind.NOTICE:
-                self._notice(event["message"])
-            case Kind.PLAN:
+            case EventType.STARTED if not event["isolated"]:
+                self._add_warning(_("The workers' ports are open to the network; see SECURITY.md."))
+            case EventType.WARNING:
+                self._add_warning(event["message"])
+            case EventType.RUN_INFO:
                 self.total_steps = event["total_steps"]
                 self.global_batch = event["global_batch"]
-            case Kind.READY if event["task"] in self.history:  # not a server, which has no step
+            case EventType.READY if event["task"] in self.history:  # a server has no step
                 attempt, step = event["attempt"], event["step"]  # of which others may be ahead
                 self.resumed_at[attempt] = min(step, self.resumed_at.get(attempt, step))
-            case Kind.STEP:
-                point = Point(
+            case EventType.STEP:
+                point = StepReport(
                     self.seconds,
                     event["step"],
                     event["loss"],
@@ -99,30 +99,30 @@ class TrainingResult:
                     event["attempt"],
                 )
                 self.history[event["task"]].append(point)
-            case Kind.VARIABLES:
+            case EventType.VARIABLE_PLACEMENT:
                 self.variables |= event["bytes"]
-            case Kind.STALENESS:
+            case EventType.STALENESS:
                 lag = Staleness(event["step"], event["updates"], event["attempt"])
                 self.staleness.setdefault(event["task"], []).append(lag)
-            case Kind.CHECKPOINT:
+            case EventType.CHECKPOINT:
                 self.checkpoints.append(event["step"])
-            case Kind.EVALUATION:
+            case EventType.EVALUATION:
                 evaluation = Evaluation(event["step"], event["metrics"], self.seconds)
                 self.evaluations.append(evaluation)
-            case Kind.REPLACED:
+            case EventType.RESPAWNED:
                 message = _("{reason}; it was started again, and the others went on.")
-                self._notice(message.format(reason=event["reason"]))
-            case Kind.RESTART:
+                self._add_warning(message.format(reason=event["reason"]))
+            case EventType.GROUP_RESTART:
                 self.restarts.append(event["reason"])
 
-    def _notice(self, message: str) -> None:
-        if message not in self.notices:
-            self.notices.append(message)
+    def _add_warning(self, message: str) -> None:
+        if message not in self.warnings:
+            self.warnings.append(message)
 
     @property
-    def exchange(self) -> str:
+    def communication(self) -> str:
         """What joins the workers: the collective, or a strategy that has a way of its own."""
-        return way_of_exchange(self.strategy, self.collective)
+        return communication_label(self.strategy, self.collective)
 
     @property
     def steps(self) -> int:
@@ -148,7 +148,9 @@ class TrainingResult:
         of it where that is less than two seconds. 0 when there are too few reports.
         """
         points = self._chief_history()
-        start, end = max(attempts(points), key=lambda span: span[1] - span[0], default=(0, 0))
+        start, end = max(
+            split_by_attempt(points), key=lambda span: span[1] - span[0], default=(0, 0)
+        )
         if start == end:
             return 0.0
         began, last = points[start].seconds, points[end - 1]
@@ -164,14 +166,14 @@ class TrainingResult:
         """From the call of `train` to the end of the first training step."""
         return min((points[0].seconds for points in self.history.values() if points), default=None)
 
-    def plot(self) -> Picture:
+    def plot(self) -> SvgFigure:
         """Loss and throughput over the steps, with restarts and evaluations marked."""
         from helpers.results.chart import training_chart
 
         last_step = self.total_steps or self.steps
         return training_chart(self.history, self.evaluations, last_step, repr(self))
 
-    def _chief_history(self) -> list[Point]:
+    def _chief_history(self) -> list[StepReport]:
         return next(iter(self.history.values()), [])
 
     def _repr_mimebundle_(self, **unused: Any) -> dict[str, Any]:
@@ -186,16 +188,16 @@ class TrainingResult:
         return {"text/plain": repr(self), RESULT_MIME: numbers}
 
     def __repr__(self) -> str:
-        group = f"{words.workers(self.workers)}, {self.exchange}"
+        group = f"{labels.workers(self.workers)}, {self.communication}"
         sentence = f"TrainingResult({group}: {join_phrases(self._findings())})"
-        return "\n".join([sentence, *self.notices])
+        return "\n".join([sentence, *self.warnings])
 
     def _findings(self) -> Iterator[str]:
         steps = ngettext("{count} step in {seconds} s", "{count} steps in {seconds} s", self.steps)
         yield steps.format(count=self.steps, seconds=number(self.seconds, ".1f"))
-        yield words.speed(self.examples_per_second)
+        yield labels.throughput_label(self.examples_per_second)
         if self.accuracy is not None:
-            yield words.accuracy(self.accuracy)
+            yield labels.accuracy(self.accuracy)
         elif not self.evaluations:
             yield _("not evaluated")
         if count := len(self.restarts):

@@ -19,13 +19,15 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from helpers.system import abilities
+from helpers.system import capabilities
 
 # A process that trains the lessons' model on MNIST: of that, what forks of one process share, which
 # is TensorFlow itself, and what each has for itself.
 SHARED_BYTES = 400_000_000
-OWN_BYTES = 300_000_000
-LEAST_BYTES = 50_000_000  # what a process has for itself that has imported TensorFlow, and no more
+PRIVATE_BYTES = 300_000_000
+IMPORT_ONLY_BYTES = (
+    50_000_000  # what a process has for itself that has imported TensorFlow, and no more
+)
 
 CGROUP = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
@@ -48,7 +50,7 @@ def cores() -> int:
     rounded up.
     """
     available = len(_affinity()) or os.cpu_count() or 1
-    return max(1, min([available, *map(math.ceil, _quotas())]))
+    return max(1, min([available, *map(math.ceil, _cgroup_limits())]))
 
 
 def share_cores(workers: int) -> list[list[int]]:
@@ -71,11 +73,11 @@ def share_cores(workers: int) -> list[list[int]]:
     return [[numbers[(i * each + k) % len(numbers)] for k in range(each)] for i in range(workers)]
 
 
-def pin(numbers: list[int]) -> None:
+def pin_to_cores(numbers: list[int]) -> None:
     """Binds this process to these cores, where the operating system can; to none in particular, if
     there are no numbers.
     """
-    if numbers and abilities.has_affinity():
+    if numbers and capabilities.has_affinity():
         os.sched_setaffinity(0, numbers)
 
 
@@ -98,7 +100,7 @@ def nvidia_gpus() -> int:
     return len(visible_gpus())
 
 
-def share_gpus(workers: int) -> list[str]:
+def assign_gpus(workers: int) -> list[str]:
     """What CUDA_VISIBLE_DEVICES has to say in each worker: a part of the GPUs, each as many.
 
     Where they do not go round, nobody gets any: workers must train on devices of one kind.
@@ -110,17 +112,17 @@ def share_gpus(workers: int) -> list[str]:
 
 def needed_memory(processes: int, *, forked: bool) -> int:
     """Bytes that so many workers take together."""
-    return processes * OWN_BYTES + SHARED_BYTES * (1 if forked else processes)
+    return processes * PRIVATE_BYTES + SHARED_BYTES * (1 if forked else processes)
 
 
-def most_processes(*, forked: bool) -> int | None:
+def max_processes(*, forked: bool) -> int | None:
     """How many could start at all; None where the system does not tell what is free."""
     free = free_memory()
     if free is None:
         return None
     if forked:
-        return max(1, (free - SHARED_BYTES) // LEAST_BYTES)
-    return max(1, free // (SHARED_BYTES + LEAST_BYTES))
+        return max(1, (free - SHARED_BYTES) // IMPORT_ONLY_BYTES)
+    return max(1, free // (SHARED_BYTES + IMPORT_ONLY_BYTES))
 
 
 def free_memory() -> int | None:
@@ -136,10 +138,10 @@ def free_memory() -> int | None:
         free = int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         free = _memory()
-    return None if free is None else max(0, min([free, *_left()]))
+    return None if free is None else max(0, min([free, *_remaining_bytes()]))
 
 
-def memory_kills() -> int:
+def oom_kill_count() -> int:
     """How many processes the kernel has killed since it started because memory ran out.
 
     Those of the whole machine, in containers too (`oom_kill` of /proc/vmstat); 0 where the system
@@ -153,7 +155,7 @@ def memory_kills() -> int:
 
 def _affinity() -> list[int]:
     """The numbers of the cores this process may run on; empty where the system does not tell."""
-    return sorted(os.sched_getaffinity(0)) if abilities.has_affinity() else []
+    return sorted(os.sched_getaffinity(0)) if capabilities.has_affinity() else []
 
 
 def _memory() -> int | None:
@@ -182,7 +184,7 @@ def _groups(kind: str) -> Iterator[Path]:
             yield root.joinpath(*parts[:depth])
 
 
-def _quotas() -> Iterator[float]:
+def _cgroup_limits() -> Iterator[float]:
     """The shares of time that groups may use, in cores."""
     for group, names in itertools.product(_groups("cpu"), CPU_FILES):
         try:
@@ -194,7 +196,7 @@ def _quotas() -> Iterator[float]:
             yield share
 
 
-def _left() -> Iterator[int]:
+def _remaining_bytes() -> Iterator[int]:
     """Bytes that groups with a limit have left."""
     for group, (limit, used, cache) in itertools.product(_groups("memory"), MEMORY_FILES):
         try:

@@ -18,48 +18,48 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
 
-from helpers.system import abilities
+from helpers.system import capabilities
 
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 PS = ("ps", "-A", "-o", "pid=", "-o", "ppid=")
-SECONDS = 1.0  # for those that the kernel cannot end at once
-LOOK_SECONDS = 0.005
+KILL_TIMEOUT = 1.0  # for those that the kernel cannot end at once
+POLL_INTERVAL = 0.005
 
 
-def adopt() -> None:
+def become_subreaper() -> None:
     """Has the orphans among this process's descendants become its children; nothing elsewhere."""
-    if abilities.adopts_orphans():
+    if capabilities.has_subreaper():
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_children(but: Container[int] = ()) -> None:
+def kill_descendants(exclude: Container[int] = ()) -> None:
     """Kills this process's children, and theirs, until none is left.
 
     Args:
-      but: the numbers of those that stay, with what is theirs.
+      exclude: the numbers of those that stay, with what is theirs.
     """
-    deadline = time.monotonic() + SECONDS
-    while (found := descendants(os.getpid(), but)) and time.monotonic() < deadline:
+    deadline = time.monotonic() + KILL_TIMEOUT
+    while (found := descendants(os.getpid(), exclude)) and time.monotonic() < deadline:
         for pid in found:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_INTERVAL)
 
 
-def descendants(pid: int, but: Container[int] = ()) -> list[int]:
+def descendants(pid: int, exclude: Container[int] = ()) -> list[int]:
     """The numbers of a process's children, and of theirs; without some, and what is theirs."""
-    children_of = _as_proc_tells if abilities.has_proc() else _as_ps_tells()
+    children_of = _children_from_procfs if capabilities.has_procfs() else _children_from_ps()
 
     def below(parent: int) -> list[int]:
-        children = [child for child in children_of(parent) if child not in but]
+        children = [child for child in children_of(parent) if child not in exclude]
         return children + [number for child in children for number in below(child)]
 
     return below(pid)
 
 
-def _as_proc_tells(pid: int) -> list[int]:
+def _children_from_procfs(pid: int) -> list[int]:
     """The children of all threads of a process; none where the kernel does not tell (proc(5))."""
     found: list[int] = []
     for thread in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -68,7 +68,7 @@ def _as_proc_tells(pid: int) -> list[int]:
     return found
 
 
-def _as_ps_tells() -> Callable[[int], list[int]]:
+def _children_from_ps() -> Callable[[int], list[int]]:
     """Gives the children that processes have now, by ps(1); none where there is no such program."""
     children: defaultdict[int, list[int]] = defaultdict(list)
     with (

@@ -14,19 +14,19 @@ from helpers.errors import PlatformError
 from helpers.i18n import LANGUAGE, _, languages, set_language
 
 
-def refuse() -> NoReturn:
+def raise_unsupported() -> NoReturn:
     """Raises PlatformError, in the reader's language."""
-    set_language(_readers_language())
+    set_language(_user_language())
     message = _(
         "The lessons start and end processes in ways that Windows does not have "
         "(sys.platform={value!r}). Linux inside Windows has them: open PowerShell as "
         "administrator, type `wsl --install`, restart the machine, open Ubuntu from the Start "
-        "menu, copy the folder of the lessons into it, and type `make lab` there."
+        "menu, copy the folder of the lessons into it, and type `make jupyterlab` there."
     )
     raise PlatformError(message.format(value="win32"))
 
 
-def _readers_language() -> str:
+def _user_language() -> str:
     """What was chosen before; else that of the notebook's folder; else that of Windows."""
     known = languages()
     for name in _hints():

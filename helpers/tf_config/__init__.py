@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from helpers.errors import ConfigError
 from helpers.i18n import _, join_items, join_sentences, ngettext
-from helpers.tf_config.rules import (
+from helpers.tf_config.validation import (
     CHIEF,
     EVALUATOR,
     JOBS,
@@ -35,7 +35,16 @@ from helpers.tf_config.rules import (
     read_task,
 )
 
-__all__ = ["CHIEF", "EVALUATOR", "PS", "WORKER", "TFConfig", "Task", "build", "write_env"]
+__all__ = [
+    "CHIEF",
+    "EVALUATOR",
+    "PS",
+    "WORKER",
+    "TFConfig",
+    "Task",
+    "build_tf_configs",
+    "set_tf_config_env",
+]
 
 VARIABLE = "TF_CONFIG"
 
@@ -117,7 +126,7 @@ class TFConfig:
         return PS in self.cluster
 
     @property
-    def is_replaceable(self) -> bool:
+    def is_respawnable(self) -> bool:
         """Whether the others go on without it, and take a successor in: a worker beside a ps."""
         return self.is_asynchronous and self.task.type == WORKER
 
@@ -181,7 +190,7 @@ class TFConfig:
         return join_items(f"{task} ({self.address_of(task)})" for task in tasks)
 
 
-def build(
+def build_tf_configs(
     addresses: Sequence[str], *, chief: bool = False, ps: int = 0, evaluator: bool = False
 ) -> list[TFConfig]:
     """One `TFConfig` for every process of a cluster.
@@ -213,7 +222,7 @@ def build(
     return [TFConfig(cluster, task) for task in tasks]
 
 
-def write_env(config: TFConfig | None) -> None:
+def set_tf_config_env(config: TFConfig | None) -> None:
     """Has TensorFlow, in this process, find `config` in `TF_CONFIG` from now on; or none at all."""
     if config is None:
         os.environ.pop(VARIABLE, None)

@@ -1,11 +1,11 @@
-"""`python -m helpers.worker`: see `helpers.worker.program`."""
+"""`python -m helpers.worker`: see `helpers.worker.main`."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from helpers.worker.program import main
+from helpers.worker.main import main
 
 code = main()
 sys.stdout.flush()

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.i18n import _
-from helpers.messages.events import Kind
+from helpers.protocol.events import EventType
 from helpers.worker.context import WorkerContext
-from helpers.worker.damage import left_out, none_can_be_read
+from helpers.worker.damage import all_corrupt_error, skipped_message
 
-KEPT = 2
-ENDING = ".weights.h5"  # Keras asks for it
-NAME = re.compile(r"epoch-(\d+)-step-(\d+)-([0-9a-f]{16})" + re.escape(ENDING))
+MAX_TO_KEEP = 2
+SUFFIX = ".weights.h5"  # Keras asks for it
+NAME = re.compile(r"epoch-(\d+)-step-(\d+)-([0-9a-f]{16})" + re.escape(SUFFIX))
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Backup:
     digest: str
 
     @property
-    def is_whole(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether it holds what was written."""
         return digest(self.path) == self.digest
 
@@ -47,43 +47,43 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def all_of(folder: Path) -> list[Backup]:
+def list_backups(folder: Path) -> list[Backup]:
     """The backups in a folder, the oldest first."""
     found = [
         Backup(path, int(match[1]), int(match[2]), match[3])
-        for path in folder.glob(f"*{ENDING}")
+        for path in folder.glob(f"*{SUFFIX}")
         if (match := NAME.fullmatch(path.name))
     ]
     return sorted(found, key=lambda backup: backup.step)
 
 
-def newest(folder: Path, context: WorkerContext) -> Backup | None:
+def latest_valid(folder: Path, context: WorkerContext) -> Backup | None:
     """The last backup that is whole; says what it left out. None if there is none at all.
 
     Raises:
       ConfigError: there are backups, and all are damaged.
     """
     reasons: list[str] = []
-    for backup in reversed(all_of(folder)):
-        if backup.is_whole:
+    for backup in reversed(list_backups(folder)):
+        if backup.is_intact:
             if reasons:
-                context.report(Kind.NOTICE, message=left_out(reasons, backup.step))
+                context.report(EventType.WARNING, message=skipped_message(reasons, backup.step))
             return backup
         reasons.append(f"{backup.path.name}: {_('its content is not what was written')}")
     if reasons:
-        raise none_can_be_read(str(folder), reasons)
+        raise all_corrupt_error(str(folder), reasons)
     return None
 
 
-def write(folder: Path, epoch: int, step: int, save: Callable[[Path], None]) -> None:
+def save_backup(folder: Path, epoch: int, step: int, save: Callable[[Path], None]) -> None:
     """Has `save` write a backup, which appears when it is whole, and deletes those before the last.
 
     Raises:
       OSError: the disk is full, or may not be written to; the backups before are still there.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f"part{ENDING}"
+    part = folder / f"part{SUFFIX}"
     save(part)
-    part.rename(folder / f"epoch-{epoch}-step-{step}-{digest(part)}{ENDING}")
-    for backup in all_of(folder)[:-KEPT]:
+    part.rename(folder / f"epoch-{epoch}-step-{step}-{digest(part)}{SUFFIX}")
+    for backup in list_backups(folder)[:-MAX_TO_KEEP]:
         backup.path.unlink()

@@ -7,14 +7,14 @@ import re
 from pathlib import Path
 
 from helpers.estimator import tf
-from helpers.messages.events import Kind
+from helpers.protocol.events import EventType
 from helpers.worker.context import WorkerContext
-from helpers.worker.damage import left_out, none_can_be_read
+from helpers.worker.damage import all_corrupt_error, skipped_message
 
 KERAS_STEP = "train_counter/.ATTRIBUTES/VARIABLE_VALUE"  # in the backups of BackupAndRestore
 
 
-class CheckpointWatch:
+class CheckpointMonitor:
     """Lets the chief tell of each new checkpoint in a model_dir.
 
     TensorFlow allows no CheckpointSaverListener under MultiWorkerMirroredStrategy.
@@ -31,9 +31,9 @@ class CheckpointWatch:
         if (changed := self._changed()) == self._seen:
             return
         self._seen = changed
-        step = newest_step(self._model_dir)
+        step = latest_step(self._model_dir)
         if step is not None and self._context.config.task == self._context.config.chief:
-            self._context.report(Kind.CHECKPOINT, step=step)
+            self._context.report(EventType.CHECKPOINT, step=step)
 
     def _changed(self) -> int:
         try:
@@ -47,18 +47,18 @@ def step_of(path: str) -> int:
     return int(path.rpartition("-")[2])
 
 
-def newest_step(model_dir: str) -> int | None:
+def latest_step(model_dir: str) -> int | None:
     """The global step of the newest checkpoint in `model_dir`, or None."""
     path = tf.train.latest_checkpoint(model_dir)
     return step_of(path) if path else None
 
 
-def saved_step(model_dir: str) -> int:
+def resume_step(model_dir: str) -> int:
     """The global step that training in `model_dir` goes on from; 0 without a checkpoint."""
-    return newest_step(model_dir) or 0
+    return latest_step(model_dir) or 0
 
 
-def is_gone(error: Exception, model_dir: str) -> bool:
+def was_deleted(error: Exception, model_dir: str) -> bool:
     """Whether an error names a checkpoint that training has deleted since, to keep but five."""
     named = re.findall(re.escape(os.path.join(model_dir, "model.ckpt-")) + r"\d+", str(error))
     state = tf.train.get_checkpoint_state(model_dir)
@@ -66,7 +66,7 @@ def is_gone(error: Exception, model_dir: str) -> bool:
     return any(path not in kept for path in named)
 
 
-def drop_damaged(folder: str, context: WorkerContext) -> None:
+def skip_corrupt_checkpoints(folder: str, context: WorkerContext) -> None:
     """Makes the newest checkpoint that can be read the last one, and says what it left out.
 
     A checkpoint is damaged when the machine, or the disk, failed while it was written.
@@ -90,9 +90,9 @@ def drop_damaged(folder: str, context: WorkerContext) -> None:
             tf.compat.v1.train.update_checkpoint_state(
                 folder, path, paths[:count], all_model_checkpoint_timestamps=times[:count]
             )
-            context.report(Kind.NOTICE, message=left_out(reasons, _step_in(path)))
+            context.report(EventType.WARNING, message=skipped_message(reasons, _step_in(path)))
         return
-    raise none_can_be_read(folder, reasons)
+    raise all_corrupt_error(folder, reasons)
 
 
 def _step_in(path: str) -> int:

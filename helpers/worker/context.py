@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from helpers.tf_config import TFConfig
 
 Report = Callable[..., None]
-"""Sends an event, as `report(Kind.READY, step=0)`; `helpers.messages.events` lists the kinds."""
+"""Sends an event, as `report(EventType.READY, step=0)`; see `helpers.protocol.events`."""
 
 
-class PeerLost(Exception):
+class PeerLostError(Exception):
     """A session of TensorFlow can do no step any more, as a peer has gone."""
 
 
@@ -21,7 +21,7 @@ class WorkerContext:
 
     Attributes:
       config: this process's checked `TF_CONFIG`.
-      report: sends an event; the kinds are listed in `helpers.messages.events`.
+      report: sends an event; the kinds are listed in `helpers.protocol.events`.
       collective: what its cluster was asked for, for the strategy that a function makes.
     """
 

@@ -11,7 +11,7 @@ from typing import Any
 from helpers.errors import unknown_choice
 from helpers.estimator import tf
 from helpers.strategies import MIRRORED, MULTI_WORKER, ONE_DEVICE, PARAMETER_SERVER, STRATEGIES
-from helpers.system.machine import pin
+from helpers.system.machine import pin_to_cores
 
 
 def make_strategy(name: str, collective: str = "AUTO", replicas: int = 1) -> Any:
@@ -56,6 +56,6 @@ def use_cores(cores: list[int]) -> None:
     """
     if not cores:
         return
-    pin(cores)
+    pin_to_cores(cores)
     tf.config.threading.set_intra_op_parallelism_threads(len(cores))
     tf.config.threading.set_inter_op_parallelism_threads(len(cores))

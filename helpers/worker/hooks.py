@@ -8,14 +8,14 @@ from typing import Any
 
 from helpers.estimator import tf
 from helpers.i18n import _
-from helpers.messages.events import Kind
-from helpers.messages.failures import split_graph_error
-from helpers.worker.checkpoints import CheckpointWatch
-from helpers.worker.context import PeerLost, WorkerContext
+from helpers.protocol.events import EventType
+from helpers.protocol.failures import split_graph_error
+from helpers.worker.checkpoints import CheckpointMonitor
+from helpers.worker.context import PeerLostError, WorkerContext
 from helpers.worker.step_reporter import StalenessReporter, StepReporter
-from helpers.worker.variables import bytes_by_task
+from helpers.worker.variable_placement import bytes_by_task
 
-SAME_NUMBER = "The same RunGraph (Worker) request was received twice"
+DUPLICATE_REQUEST_MESSAGE = "The same RunGraph (Worker) request was received twice"
 
 
 class ProgressHook(tf.estimator.SessionRunHook):
@@ -27,7 +27,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
     """
 
     def __init__(
-        self, context: WorkerContext, checkpoints: CheckpointWatch, global_batch: int, steps: int
+        self, context: WorkerContext, checkpoints: CheckpointMonitor, global_batch: int, steps: int
     ) -> None:
         self._report = context.report
         self._task = context.config.task
@@ -45,11 +45,11 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self._fetches = {"loss": loss, "step": tf.compat.v1.train.get_global_step()}
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        session.run = functools.partial(run_or_tell, session.run)
+        session.run = functools.partial(run_with_retry, session.run)
         self._step = int(session.run(tf.compat.v1.train.get_global_step()))
-        self._report(Kind.READY, step=self._step)
+        self._report(EventType.READY, step=self._step)
         lying = bytes_by_task(self._task, tf.compat.v1.global_variables())
-        self._report(Kind.VARIABLES, bytes=lying)
+        self._report(EventType.VARIABLE_PLACEMENT, bytes=lying)
 
     def before_run(self, run_context: Any) -> Any:
         wanted = []
@@ -57,7 +57,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
             wanted.append("step")  # others count too
         else:
             self._step += 1  # a fetched global step may be that before or after the update
-        if self._reporter.is_due or self._step == self._total_steps:
+        if self._reporter.should_report or self._step == self._total_steps:
             wanted.append("loss")
         return tf.estimator.SessionRunArgs({name: self._fetches[name] for name in wanted})
 
@@ -67,13 +67,13 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self._staleness.count()
         if "loss" not in found:
             return
-        self._reporter.send(self._step, float(found["loss"]))
+        self._reporter.report(self._step, float(found["loss"]))
         if self._asynchronous:
-            self._staleness.send(self._step)
+            self._staleness.report(self._step)
         self._checkpoints.report()
 
 
-def run_or_tell(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def run_with_retry(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Calls `run`, a session's, with the other arguments; again if TensorFlow took it for another.
 
     A session on a server gives each request a number, out of 2**32 and drawn anew, and refuses one
@@ -81,16 +81,16 @@ def run_or_tell(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
     one in 43,000 is refused, by chance, before anything was done for it.
 
     Raises:
-      PeerLost: with TensorFlow's reason.
+      PeerLostError: with TensorFlow's reason.
     """
     while True:
         try:
             return run(*args, **options)
         except (tf.errors.AbortedError, tf.errors.UnavailableError) as error:
             reason, _frames = split_graph_error(error.message)
-            if SAME_NUMBER not in reason:
+            if DUPLICATE_REQUEST_MESSAGE not in reason:
                 message = _("TensorFlow lost its connection to a peer: {reason}")
-                raise PeerLost(message.format(reason=reason)) from error
+                raise PeerLostError(message.format(reason=reason)) from error
 
 
 class EvaluationHook(tf.estimator.SessionRunHook):
@@ -100,7 +100,7 @@ class EvaluationHook(tf.estimator.SessionRunHook):
         self._report = context.report
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        self._report(Kind.EVALUATING)
+        self._report(EventType.EVALUATION_PROGRESS)
 
 
 class EvaluationReporter(tf.estimator.Exporter):
@@ -125,4 +125,4 @@ class EvaluationReporter(tf.estimator.Exporter):
 def report_evaluation(context: WorkerContext, metrics: Mapping[str, Any]) -> None:
     """Reports the metrics of one evaluation, and the step whose checkpoint was evaluated."""
     numbers = {name: float(value) for name, value in metrics.items() if name != "global_step"}
-    context.report(Kind.EVALUATION, step=int(metrics["global_step"]), metrics=numbers)
+    context.report(EventType.EVALUATION, step=int(metrics["global_step"]), metrics=numbers)

@@ -10,13 +10,13 @@ from typing import Any
 from helpers.errors import ConfigError
 from helpers.estimator import tf
 from helpers.i18n import _
-from helpers.messages.job import EstimatorJob
+from helpers.protocol.job import EstimatorJob
 
 # Operations that give another value each time, and end when there is none left.
 _READERS = ("IteratorGetNext", "QueueDequeue", "ReaderRead")
 
 
-class Input:
+class InputPipeline:
     """An `input_fn`, called as Estimator calls it: by the names of its arguments.
 
     Args:
@@ -27,7 +27,9 @@ class Input:
     def __init__(self, job: EstimatorJob, pipelines: int, config: Any) -> None:
         self._job, self._pipelines, self._config = job, pipelines, config
 
-    def endless(self, mode: str, input_context: Any, batches_done: int = 0) -> Callable[[], Any]:
+    def training_batches(
+        self, mode: str, input_context: Any, batches_done: int = 0
+    ) -> Callable[[], Any]:
         """What gives the next batch: the reader's epoch over and over, so that no worker runs out
         before the others.
 
@@ -81,10 +83,10 @@ class Input:
         """The examples of a batch: as `params` says to a function that asks for them, else those
         of the first batch.
         """
-        if "params" in asks_for(self._job.input_fn):
+        if "params" in fn_arg_names(self._job.input_fn):
             return int(self._job.params["batch_size"])
         with tf.Graph().as_default():
-            batch = tf.nest.flatten(self.endless("train", self._last_context(replicas))())
+            batch = tf.nest.flatten(self.training_batches("train", self._last_context(replicas))())
             arrays = [part for part in batch if part.shape.rank != 0]
             examples = tf.shape(arrays[0])[0] if arrays else tf.constant(1)
             with tf.compat.v1.train.SingularMonitoredSession() as session:
@@ -106,7 +108,9 @@ class Input:
             "config": self._config,
             "input_context": input_context,
         }
-        data = job.input_fn(**{name: known[name] for name in asks_for(job.input_fn) & set(known)})
+        data = job.input_fn(
+            **{name: known[name] for name in fn_arg_names(job.input_fn) & set(known)}
+        )
         parts = tf.nest.flatten(data) if job.replicas == 1 else [data]
         if isinstance(data, tf.data.Dataset) or all(isinstance(one, tf.Tensor) for one in parts):
             return data
@@ -116,7 +120,7 @@ class Input:
         raise ConfigError(message.format(type=type(data).__name__))
 
 
-def asks_for(function: Callable[..., Any]) -> set[str]:
+def fn_arg_names(function: Callable[..., Any]) -> set[str]:
     """The names of the arguments that Estimator finds a function to have."""
     util: Any = importlib.import_module("tensorflow_estimator.python.estimator.util")
     return set(util.fn_args(function))

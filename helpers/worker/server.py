@@ -6,11 +6,11 @@ import time
 from typing import Any, NoReturn
 
 from helpers.estimator import tf
-from helpers.messages.events import Kind
+from helpers.protocol.events import EventType
 from helpers.worker.context import WorkerContext
 
 SERVER_THREADS = 4  # a worker waits in one thread for what another must compute
-LONG_SECONDS = 3600.0
+SLEEP_SECONDS = 3600.0
 
 
 def serve(context: WorkerContext) -> NoReturn:
@@ -22,9 +22,9 @@ def serve(context: WorkerContext) -> NoReturn:
         task_index=config.task.index,
         config=server_options(),
     )
-    context.report(Kind.READY, step=0)
+    context.report(EventType.READY, step=0)
     while True:
-        time.sleep(LONG_SECONDS)  # the server has threads of its own
+        time.sleep(SLEEP_SECONDS)  # the server has threads of its own
 
 
 def server_options() -> Any:

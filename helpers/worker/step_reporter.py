@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 
-from helpers.messages.events import Kind
+from helpers.protocol.events import EventType
 from helpers.tf_config import TFConfig
 from helpers.worker.context import Report, WorkerContext
 
-REPORT_SECONDS = 0.1
-MOST_A_SECOND = 200  # of all workers but the chief, together
+REPORT_INTERVAL = 0.1
+MAX_REPORTS_PER_SECOND = 200  # of all workers but the chief, together
 
 
 class StepReporter:
@@ -28,27 +28,27 @@ class StepReporter:
 
     def __init__(self, context: WorkerContext, global_batch: int) -> None:
         self._report = context.report
-        self._interval = interval(context.config)
+        self._interval = report_interval(context.config)
         self._global_batch = global_batch
         self._then: float | None = None
         self.step = 0
 
     @property
-    def is_due(self) -> bool:
+    def should_report(self) -> bool:
         """Whether it is time for a report."""
         return self._then is None or time.perf_counter() - self._then >= self._interval
 
     @property
-    def has_begun(self) -> bool:
+    def has_reported(self) -> bool:
         """Whether there was a report."""
         return self._then is not None
 
-    def send(self, step: int, loss: float) -> None:
+    def report(self, step: int, loss: float) -> None:
         """Reports a step, due or not."""
         now, speed = time.perf_counter(), None
         if self._then is not None:
             speed = (step - self.step) * self._global_batch / (now - self._then)
-        self._report(Kind.STEP, step=step, loss=loss, examples_per_second=speed)
+        self._report(EventType.STEP, step=step, loss=loss, examples_per_second=speed)
         self._then, self.step = now, step
 
 
@@ -68,7 +68,7 @@ class StalenessReporter:
         """Notes a step of this worker."""
         self._own += 1
 
-    def send(self, step: int) -> None:
+    def report(self, step: int) -> None:
         """Reports the steps since the last call; the first only begins to count.
 
         Args:
@@ -77,14 +77,14 @@ class StalenessReporter:
         """
         if self._since is not None and self._own:
             others = max(0, step - self._since - self._own)
-            self._report(Kind.STALENESS, step=step, updates=others / self._own)
+            self._report(EventType.STALENESS, step=step, updates=others / self._own)
         self._since, self._own = step, 0
 
 
-def interval(config: TFConfig) -> float:
+def report_interval(config: TFConfig) -> float:
     """Seconds between two reports of a task: a tenth, and in a large group more for all but its
     chief, since one process, the notebook's, reads what hundreds send.
     """
     if config.task == config.chief:
-        return REPORT_SECONDS
-    return max(REPORT_SECONDS, len(config.tasks) / MOST_A_SECOND)
+        return REPORT_INTERVAL
+    return max(REPORT_INTERVAL, len(config.tasks) / MAX_REPORTS_PER_SECOND)

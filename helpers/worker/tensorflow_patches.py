@@ -13,14 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from helpers.estimator import tf
-from helpers.messages.events import Kind
-from helpers.worker.checkpoints import newest_step
+from helpers.protocol.events import EventType
+from helpers.worker.checkpoints import latest_step
 from helpers.worker.context import Report
 
 HEARTBEAT_MILLISECONDS = 24 * 3600 * 1000  # as good as none
 
 
-def leave_watching_to_us() -> None:
+def disable_coordination_heartbeat() -> None:
     """Keeps TensorFlow's own heartbeat from ending a group that a supervisor watches.
 
     Call it in a worker, before a strategy is made. By default a worker whose heartbeat is late by
@@ -33,7 +33,7 @@ def leave_watching_to_us() -> None:
     )
 
 
-def tell_of_waiting(report: Report) -> None:
+def report_rendezvous(report: Report) -> None:
     """Lets a worker tell when its collectives wait for the peers.
 
     Call it before a strategy is made. The worker holds Python's lock as long as that takes (to
@@ -47,9 +47,9 @@ def tell_of_waiting(report: Report) -> None:
 
     def connect() -> None:
         del context.ensure_initialized  # the class's own again
-        report(Kind.CONNECTING)
+        report(EventType.CONNECTING)
         context.ensure_initialized()
-        report(Kind.CONNECTED)
+        report(EventType.CONNECTED)
 
     def configure_and_connect(*args: Any, **options: Any) -> None:
         configure(*args, **options)
@@ -58,15 +58,15 @@ def tell_of_waiting(report: Report) -> None:
     context.configure_coordination_service = configure_and_connect
 
 
-def keep_all_frames() -> None:
+def disable_traceback_filtering() -> None:
     """Keeps TensorFlow and Keras from cutting their own frames out of a traceback.
 
-    Which of them a reader sees, `helpers.messages.failures` decides.
+    Which of them a reader sees, `helpers.protocol.failures` decides.
     """
     tf.debugging.disable_traceback_filtering()
 
 
-def drop_iterators_at_once() -> None:
+def disable_device_dataset_autotune() -> None:
     """Keeps a program from waiting, when it is done with an iterator, for a thread that tunes it.
 
     What each device takes from a distributed dataset is a dataset of its own, out of reach of the
@@ -81,25 +81,25 @@ def drop_iterators_at_once() -> None:
     iterators._create_device_dataset = lambda *args: create(*args).with_options(untuned)
 
 
-def translate_the_readers_functions_alone() -> None:
+def restrict_autograph_to_user_code() -> None:
     """Keeps AutoGraph from translating functions of Estimator and of this package.
 
     None of them asks a tensor anything, but under a strategy TensorFlow translates all that the
     replicas call, at each start of a worker: a quarter of the time to the first step. As Estimator
-    then calls `model_fn` untranslated, give it a `translated` one.
+    then calls `model_fn` untranslated, give it a `autograph_convert` one.
     """
     rules: Any = importlib.import_module("tensorflow.python.autograph.core.config")
     ours = (rules.DoNotConvert(name) for name in ("tensorflow_estimator", __name__.split(".")[0]))
     rules.CONVERSION_RULES = (*ours, *rules.CONVERSION_RULES)
 
 
-def translated(function: Callable[..., Any]) -> Any:
+def autograph_convert(function: Callable[..., Any]) -> Any:
     """The function as a strategy would call it: translated by AutoGraph where that is due."""
     autograph = tf.__internal__.autograph
     return autograph.tf_convert(function, autograph.control_status_ctx())
 
 
-def leave_alone_what_was_restored(model_dir: str) -> None:
+def skip_save_after_restore(model_dir: str) -> None:
     """Keeps the chief from writing the checkpoint it has just read, while its peers still read it.
 
     CheckpointSaverHook saves whenever a session begins, and TensorFlow puts the new index in the
@@ -113,12 +113,12 @@ def leave_alone_what_was_restored(model_dir: str) -> None:
     save = hook._save
 
     def save_what_is_new(self: Any, session: Any, step: int) -> bool:
-        return step != newest_step(model_dir) and save(self, session, step)
+        return step != latest_step(model_dir) and save(self, session, step)
 
     hook._save = save_what_is_new
 
 
-def tell_a_file_too_large_from_the_end_of_the_data() -> None:
+def raise_efbig_as_resource_exhausted() -> None:
     """Keeps a training from ending, as if it were complete, where a checkpoint cannot be written.
 
     TensorFlow calls EFBIG, "File too large", an OutOfRangeError, which is also what a pipeline
@@ -139,10 +139,10 @@ def tell_a_file_too_large_from_the_end_of_the_data() -> None:
     hook._save = save_or_raise
 
 
-def look_every_second_for_the_chief() -> None:
-    """Else a worker beside parameter servers that finds the variables not yet there sleeps 30 s."""
+def set_session_recovery_wait(seconds: int) -> None:
+    """Sets how long a worker beside parameter servers waits for missing variables; else 30 s."""
     manager = tf.compat.v1.train.SessionManager
-    manager.__init__ = functools.partialmethod(manager.__init__, recovery_wait_secs=1)
+    manager.__init__ = functools.partialmethod(manager.__init__, recovery_wait_secs=seconds)
 
 
 def _eager_context() -> Any:

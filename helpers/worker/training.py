@@ -5,29 +5,34 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from helpers.data import find_damaged_file
+from helpers.course.data import find_damaged_file
 from helpers.errors import ConfigError, DataError
 from helpers.estimator import tf
 from helpers.i18n import _
-from helpers.messages.events import Kind
-from helpers.messages.failures import split_graph_error
-from helpers.messages.job import EstimatorJob
+from helpers.protocol.events import EventType
+from helpers.protocol.failures import split_graph_error
+from helpers.protocol.job import EstimatorJob
 from helpers.strategies import ONE_PROCESS
-from helpers.tf_config import CHIEF, EVALUATOR, PS, TFConfig, write_env
-from helpers.worker.checkpoints import CheckpointWatch, drop_damaged, is_gone, saved_step
+from helpers.tf_config import CHIEF, EVALUATOR, PS, TFConfig, set_tf_config_env
+from helpers.worker.checkpoints import (
+    CheckpointMonitor,
+    resume_step,
+    skip_corrupt_checkpoints,
+    was_deleted,
+)
 from helpers.worker.context import WorkerContext
 from helpers.worker.devices import make_strategy
 from helpers.worker.hooks import EvaluationHook, EvaluationReporter, ProgressHook, report_evaluation
-from helpers.worker.input import Input, asks_for
+from helpers.worker.input import InputPipeline, fn_arg_names
 from helpers.worker.tensorflow_patches import (
-    leave_alone_what_was_restored,
-    look_every_second_for_the_chief,
-    tell_a_file_too_large_from_the_end_of_the_data,
-    translate_the_readers_functions_alone,
-    translated,
+    autograph_convert,
+    raise_efbig_as_resource_exhausted,
+    restrict_autograph_to_user_code,
+    set_session_recovery_wait,
+    skip_save_after_restore,
 )
 
-CANNOT_WRITE = (
+WRITE_ERRORS = (
     tf.errors.ResourceExhaustedError,
     tf.errors.PermissionDeniedError,
     tf.errors.OutOfRangeError,  # what TensorFlow makes of EFBIG, "File too large"
@@ -42,9 +47,9 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
       ConfigError: the input function and the choice of epochs or steps do not fit.
       DataError: a file of the data set is damaged.
     """
-    translate_the_readers_functions_alone()
-    leave_alone_what_was_restored(job.model_dir)
-    tell_a_file_too_large_from_the_end_of_the_data()
+    restrict_autograph_to_user_code()
+    skip_save_after_restore(job.model_dir)
+    raise_efbig_as_resource_exhausted()
     try:
         _Task(job, context).run()
     except tf.errors.DataLossError as error:
@@ -52,7 +57,7 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
         said, _frames = split_graph_error(error.message)
         message = _("A data file is damaged: {reason}").format(reason=said)
         raise DataError(found or message) from None
-    except CANNOT_WRITE as error:
+    except WRITE_ERRORS as error:
         # A graph's error is a page; the line with the file says "…; No space left on device".
         reason = next((line for line in str(error).splitlines() if job.model_dir in line), None)
         if reason is None:
@@ -61,7 +66,7 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
             "A checkpoint could not be written: {reason}. Make room there, and training goes on "
             "from step {step}; or name another model_dir."
         )
-        step = saved_step(job.model_dir)
+        step = resume_step(job.model_dir)
         raise ConfigError(message.format(reason=reason, step=step)) from None
 
 
@@ -72,17 +77,17 @@ class _Task:
         self.job = job
         self.context = context
         self.config = context.config
-        self.checkpoints = CheckpointWatch(job.model_dir, context)
+        self.checkpoints = CheckpointMonitor(job.model_dir, context)
 
     def run(self) -> None:
         """Runs the task to its end."""
         job, context = self.job, self.context
         strategy, replicas = self._begin()
         estimator = self._estimator(strategy)
-        self.input = Input(job, self.pipelines, estimator.config)
+        self.input = InputPipeline(job, self.pipelines, estimator.config)
         total_steps = job.steps or self._count_steps(replicas)
         global_batch = self.input.batch_size(replicas) * replicas
-        context.report(Kind.PLAN, total_steps=total_steps, global_batch=global_batch)
+        context.report(EventType.RUN_INFO, total_steps=total_steps, global_batch=global_batch)
         train_spec, eval_spec = self._specs(total_steps, global_batch)
         if strategy and job.strategy in ONE_PROCESS:  # else it would evaluate every checkpoint
             estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=total_steps)
@@ -91,7 +96,7 @@ class _Task:
         self.checkpoints.report()
         if job.evaluate == "after" and self.config.task == self.config.chief:
             # With a cluster in TF_CONFIG and no evaluator, train_and_evaluate only trains.
-            write_env(None)
+            set_tf_config_env(None)
             metrics = self._estimator().evaluate(
                 self.input.evaluation, hooks=[EvaluationHook(context)]
             )
@@ -104,21 +109,21 @@ class _Task:
             tf.keras.utils.set_random_seed(seed)  # Keras's initializers heed no other
         if self.config.task.type == EVALUATOR:
             if not self.config.cluster and job.steps is None:
-                raise _unknown_end()
+                raise _no_end_error()
             # It works alone: under the strategy, TensorFlow would wait for it as for a worker.
             strategy, replicas = None, 1 if self.config.is_asynchronous else self.pipelines
-            write_env(_with_chief(self.config))
+            set_tf_config_env(_config_with_chief(self.config))
         else:
             if self.config.task == self.config.chief:  # before its peers can come and read
-                drop_damaged(job.model_dir, context)
+                skip_corrupt_checkpoints(job.model_dir, context)
             if job.strategy in ONE_PROCESS:
-                write_env(None)  # TensorFlow would look for its devices there
+                set_tf_config_env(None)  # TensorFlow would look for its devices there
             strategy = make_strategy(job.strategy, job.collective, job.replicas)
             replicas = strategy.num_replicas_in_sync
         if self.config.is_asynchronous:
-            look_every_second_for_the_chief()
-        if job.serves(self.config):
-            context.report(Kind.READY, step=0)
+            set_session_recovery_wait(seconds=1)
+        if job.is_server(self.config):
+            context.report(EventType.READY, step=0)
         return strategy, replicas
 
     def _specs(self, total_steps: int, global_batch: int) -> tuple[Any, Any]:
@@ -146,7 +151,7 @@ class _Task:
                 return tf.estimator.train_and_evaluate(*specs)
             except (ValueError, tf.errors.OpError) as error:
                 evaluates = self.config.task.type == EVALUATOR
-                if not (evaluates and is_gone(error, self.job.model_dir)):
+                if not (evaluates and was_deleted(error, self.job.model_dir)):
                     raise
 
     def _estimator(self, strategy: Any = None) -> tf.estimator.Estimator:
@@ -163,8 +168,8 @@ class _Task:
             experimental_max_worker_delay_secs=0,  # 5 s for each worker beside a ps
             train_distribute=strategy,
         )
-        model_fn = translated(job.model_fn) if strategy else job.model_fn
-        asks = "params" in asks_for(job.model_fn)  # Estimator refuses them else
+        model_fn = autograph_convert(job.model_fn) if strategy else job.model_fn
+        asks = "params" in fn_arg_names(job.model_fn)  # Estimator refuses them else
         return tf.estimator.Estimator(
             model_fn, params=dict(job.params) if asks else None, config=config
         )
@@ -174,8 +179,8 @@ class _Task:
         the place in the data, so the batches of the steps before it are left out.
         """
         replicas = input_context.num_replicas_in_sync
-        done = saved_step(self.job.model_dir) / self._steps_per_batch(replicas)
-        return self.input.endless(mode, input_context, int(done))
+        done = resume_step(self.job.model_dir) / self._steps_per_batch(replicas)
+        return self.input.training_batches(mode, input_context, int(done))
 
     def _count_steps(self, replicas: int) -> int:
         """Steps in all epochs."""
@@ -198,7 +203,7 @@ class _Task:
         return Fraction(self.pipelines, replicas)
 
 
-def _unknown_end() -> ConfigError:
+def _no_end_error() -> ConfigError:
     return ConfigError(
         _(
             "TF_CONFIG names only this evaluator, so it cannot count the steps of an epoch, and "
@@ -208,7 +213,7 @@ def _unknown_end() -> ConfigError:
     )
 
 
-def _with_chief(config: TFConfig) -> TFConfig:
+def _config_with_chief(config: TFConfig) -> TFConfig:
     """The same cluster with worker 0 called chief, as RunConfig without a strategy demands.
 
     An evaluator that knows no cluster is told of a chief, whom nobody will ask.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import helpers.system.isolation
+import helpers.system.netns
 from helpers import LocalCluster
 from helpers.errors import ConfigError
-from helpers.system.isolation import Network, is_permitted
+from helpers.system.netns import Network, netns_supported
 
 BYTES = 2_000_000
 
@@ -33,7 +33,7 @@ def seconds_to_send() -> float:
         return time.perf_counter() - start
 
 
-@pytest.mark.skipif(not is_permitted(), reason="this machine forbids network namespaces")
+@pytest.mark.skipif(not netns_supported(), reason="this machine forbids network namespaces")
 def test_a_network_of_80_megabits_takes_a_second_for_10_megabytes() -> None:
     def send(bandwidth: float | None) -> float:
         with LocalCluster(workers=1, bandwidth=bandwidth) as cluster:
@@ -58,20 +58,20 @@ def test_a_bandwidth_needs_a_network_of_the_clusters_own() -> None:
 def test_where_namespaces_are_forbidden_a_bandwidth_is_an_error_and_not_ignored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(helpers.system.isolation, "is_permitted", lambda: False)
+    monkeypatch.setattr(helpers.system.netns, "netns_supported", lambda: False)
     with pytest.raises(ConfigError, match="forbids network namespaces"):
         LocalCluster(bandwidth=1e8)
 
 
-@pytest.mark.skipif(not is_permitted(), reason="this machine forbids network namespaces")
+@pytest.mark.skipif(not netns_supported(), reason="this machine forbids network namespaces")
 def test_a_kernel_without_the_queue_is_an_error_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    create = helpers.system.isolation._create
+    create = helpers.system.netns._create
 
     def refuse(bandwidth: float | None = None) -> list[int]:
         if bandwidth is not None:
             raise OSError("No such file or directory")
         return create()
 
-    monkeypatch.setattr(helpers.system.isolation, "_create", refuse)
+    monkeypatch.setattr(helpers.system.netns, "_create", refuse)
     with pytest.raises(ConfigError, match="token bucket filter"):
         Network.create(1e8)

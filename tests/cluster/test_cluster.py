@@ -18,9 +18,9 @@ import pytest
 from helpers import LocalCluster, input_fn, model_fn
 from helpers.errors import ConfigError, DataError, PackageError, UserCodeError
 from helpers.estimator import tf
-from helpers.messages import payload
-from helpers.messages.events import Event
-from helpers.messages.job import FunctionJob
+from helpers.protocol import payload
+from helpers.protocol.events import Event
+from helpers.protocol.job import FunctionJob
 from helpers.results.training_result import TrainingResult
 from helpers.system.machine import share_cores
 from helpers.system.ports import free_ports
@@ -33,7 +33,7 @@ def test_two_workers_reach_98_percent_on_mnist(tmp_path: Path) -> None:
     memory: dict[str, int] = {}
 
     def note_memory(event: Any) -> None:
-        if event["event"] == "evaluating":
+        if event["event"] == "evaluation_progress":
             for process in cluster.processes:
                 if peak := peak_memory(process.pid):
                     memory[str(process.task)] = peak
@@ -120,7 +120,7 @@ def test_an_evaluator_beside_the_workers_evaluates_while_they_train() -> None:
             tiny_input_fn,
             steps=1500,
             params=PARAMS,
-            evaluate="beside",
+            evaluate="sidecar",
             save_checkpoints_steps=300,
             progress=False,
         )
@@ -283,7 +283,7 @@ def test_a_cluster_and_its_result_read_as_sentences() -> None:
 
 def fit_what_cannot_be_learned(context: WorkerContext) -> None:
     """Every example has the loss 9, on every worker."""
-    from helpers.keras import ReportSteps
+    from helpers.keras_callbacks import StepReportCallback
 
     with tf.distribute.MultiWorkerMirroredStrategy().scope():
         layer = tf.keras.layers.Dense(1, input_shape=(1,), kernel_initializer="zeros")
@@ -291,7 +291,7 @@ def fit_what_cannot_be_learned(context: WorkerContext) -> None:
         model.compile(tf.keras.optimizers.legacy.SGD(0.0), loss="mse")
     inputs = tf.ones([64, 1])
     dataset = tf.data.Dataset.from_tensor_slices((inputs, 3 * inputs)).batch(8).repeat()
-    model.fit(dataset, steps_per_epoch=20, verbose=0, callbacks=[ReportSteps(context, 8)])
+    model.fit(dataset, steps_per_epoch=20, verbose=0, callbacks=[StepReportCallback(context, 8)])
 
 
 def test_keras_steps_report_the_mean_loss_and_not_the_sum_over_the_workers() -> None:

@@ -17,95 +17,95 @@ import helpers.cluster.launcher
 from helpers import LocalCluster
 from helpers.cluster.launcher import Launcher
 from helpers.cluster.processes import TaskProcess
-from helpers.messages.events import Event
+from helpers.protocol.events import Event
 from helpers.system.ports import free_ports
 from tests.support.faults import (
     ESTIMATOR,
     KERAS,
-    Engine,
-    Saboteur,
-    assert_little_lost,
+    FaultAtStep,
+    TrainingApi,
+    api_matrix,
+    assert_resumed_near,
     freeze,
     kill,
-    matrix,
-    show_times,
+    print_latencies,
 )
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 # 2 to 6 s alone, on two cores; this machine may run other tests too. The table in
 # docs/FAULTS.md has what was measured.
 RECOVERY_SECONDS = 30
-# 0.1 s, and no more than docs/FAULTS.md says where tests run one by one (make test-long). Beside
+# 0.1 s, and no more than docs/FAULTS.md says where tests run one by one (make test-slow). Beside
 # two others, who watches may wait for a core; to wait for a deadline would take 30 s.
 DETECTION_SECONDS = 5.0 if "PYTEST_XDIST_WORKER" in os.environ else 0.5
 
 
-@matrix(KERAS, 2)
+@api_matrix(KERAS, 2)
 def test_a_killed_chief_restarts_the_group_from_the_checkpoint(
-    engine: Engine, workers: int, tmp_path: Path
+    api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
-    kill_at_a_step(engine, workers, 0, tmp_path)
+    kill_at_a_step(api, workers, 0, tmp_path)
 
 
-@matrix(ESTIMATOR, 4)
+@api_matrix(ESTIMATOR, 4)
 def test_a_killed_worker_restarts_the_group_from_the_checkpoint(
-    engine: Engine, workers: int, tmp_path: Path
+    api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
-    kill_at_a_step(engine, workers, workers - 1, tmp_path)
+    kill_at_a_step(api, workers, workers - 1, tmp_path)
 
 
-def kill_at_a_step(engine: Engine, workers: int, task: int, folder: Path) -> None:
+def kill_at_a_step(api: TrainingApi, workers: int, task: int, folder: Path) -> None:
     with LocalCluster(workers, collective="RING") as cluster:
-        saboteur = Saboteur(cluster, engine.harm_at, kill(task))
-        result = engine.train(cluster, folder, saboteur)
+        saboteur = FaultAtStep(cluster, api.fault_at, kill(task))
+        result = api.train(cluster, folder, saboteur)
     assert f"worker {task} ended with signal 9 (SIGKILL)" in result.restarts[0]
     assert len(result.restarts) == 1
-    assert_little_lost(engine, result)
-    show_times(saboteur)
+    assert_resumed_near(api, result)
+    print_latencies(saboteur)
     assert saboteur.detection < DETECTION_SECONDS
     assert saboteur.recovery < RECOVERY_SECONDS
 
 
-@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_killed_evaluator_restarts_the_group(workers: int) -> None:
     with LocalCluster(workers) as cluster:
-        saboteur = Saboteur(cluster, ESTIMATOR.harm_at, kill(workers))  # it comes last
+        saboteur = FaultAtStep(cluster, ESTIMATOR.fault_at, kill(workers))  # it comes last
         result = cluster.train(
             tiny_model_fn,
             tiny_input_fn,
             steps=ESTIMATOR.steps,
             params=PARAMS,
             save_checkpoints_steps=ESTIMATOR.save,
-            evaluate="beside",
+            evaluate="sidecar",
             progress=False,
             on_event=saboteur,
         )
     assert len(result.restarts) == 1
     assert "evaluator 0 ended with signal 9" in result.restarts[0]
     assert result.evaluations[-1].step == ESTIMATOR.steps
-    assert_little_lost(ESTIMATOR, result)
-    show_times(saboteur)
+    assert_resumed_near(ESTIMATOR, result)
+    print_latencies(saboteur)
     assert saboteur.detection < DETECTION_SECONDS
 
 
-@matrix(ESTIMATOR, 2)
+@api_matrix(ESTIMATOR, 2)
 def test_a_frozen_worker_is_known_within_the_deadline(
-    engine: Engine, workers: int, tmp_path: Path
+    api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
     with LocalCluster(workers, step_timeout=5) as cluster:
-        saboteur = Saboteur(cluster, engine.harm_at, freeze(1))
-        result = engine.train(cluster, tmp_path, saboteur)
+        saboteur = FaultAtStep(cluster, api.fault_at, freeze(1))
+        result = api.train(cluster, tmp_path, saboteur)
     assert len(result.restarts) == 1
     assert "worker 1 gave no sign of life for 5 s" in result.restarts[0]
-    assert_little_lost(engine, result)
-    show_times(saboteur)
+    assert_resumed_near(api, result)
+    print_latencies(saboteur)
     # It was last heard of at most a second before; and who watches may wait for a busy machine.
     assert 3.9 < saboteur.detection < 8
 
 
-@matrix(KERAS, 2)
+@api_matrix(KERAS, 2)
 def test_a_worker_that_never_starts_is_named_and_replaced(
-    engine: Engine, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    api: TrainingApi, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Launcher.launch
 
@@ -118,15 +118,17 @@ def test_a_worker_that_never_starts_is_named_and_replaced(
     monkeypatch.setattr(Launcher, "launch", freeze_one)
     seconds = 6 * workers
     with LocalCluster(workers, start_timeout=seconds, step_timeout=60) as cluster:
-        result = engine.train(cluster, tmp_path)
+        result = api.train(cluster, tmp_path)
     assert len(result.restarts) == 1
     assert f"worker 1 was not ready within {seconds} s" in result.restarts[0]
 
 
-@matrix(ESTIMATOR, 2)
-def test_a_slow_start_under_load_is_no_fault(engine: Engine, workers: int, tmp_path: Path) -> None:
+@api_matrix(ESTIMATOR, 2)
+def test_a_slow_start_under_load_is_no_fault(
+    api: TrainingApi, workers: int, tmp_path: Path
+) -> None:
     with load(3 * (os.cpu_count() or 1)), LocalCluster(workers) as cluster:
-        result = engine.train(cluster, tmp_path)
+        result = api.train(cluster, tmp_path)
     assert not result.restarts
 
 
@@ -141,9 +143,9 @@ def load(count: int) -> Iterator[None]:
         yield
 
 
-@matrix(ESTIMATOR, 2)
+@api_matrix(ESTIMATOR, 2)
 def test_a_port_taken_at_a_start_or_a_restart_is_answered_with_other_ports(
-    engine: Engine, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    api: TrainingApi, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as squatter:
         taken = squatter.getsockname()[1]
@@ -155,30 +157,32 @@ def test_a_port_taken_at_a_start_or_a_restart_is_answered_with_other_ports(
 
         monkeypatch.setattr(helpers.cluster.launcher, "free_ports", some_taken)
         with LocalCluster(workers, isolated=False) as cluster:
-            result = engine.train(cluster, tmp_path, Saboteur(cluster, engine.harm_at, kill(0)))
+            result = api.train(cluster, tmp_path, FaultAtStep(cluster, api.fault_at, kill(0)))
     first, second, third = result.restarts
     for reason in (first, third):
         assert f"worker {workers - 1} raised UnknownError" in reason
         assert "Could not start gRPC server" in reason
     assert "worker 0 ended with signal 9" in second
-    assert_little_lost(engine, result)
+    assert_resumed_near(api, result)
 
 
-@matrix(ESTIMATOR, 4)
-def test_two_faults_at_once_cost_one_restart(engine: Engine, workers: int, tmp_path: Path) -> None:
+@api_matrix(ESTIMATOR, 4)
+def test_two_faults_at_once_cost_one_restart(
+    api: TrainingApi, workers: int, tmp_path: Path
+) -> None:
     def both(cluster: LocalCluster) -> None:
         freeze(0)(cluster)
         kill(1)(cluster)
 
     with LocalCluster(workers) as cluster:
-        result = engine.train(cluster, tmp_path, Saboteur(cluster, engine.harm_at, both))
+        result = api.train(cluster, tmp_path, FaultAtStep(cluster, api.fault_at, both))
     assert len(result.restarts) == 1
-    assert_little_lost(engine, result)
+    assert_resumed_near(api, result)
 
 
-@matrix(KERAS, 2)
+@api_matrix(KERAS, 2)
 def test_a_fault_during_the_restart_costs_one_more_restart(
-    engine: Engine, workers: int, tmp_path: Path
+    api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
     def kill_again(event: Event) -> None:
         saboteur(event)
@@ -186,19 +190,19 @@ def test_a_fault_during_the_restart_costs_one_more_restart(
             os.kill(event["pid"], signal.SIGKILL)
 
     with LocalCluster(workers) as cluster:
-        saboteur = Saboteur(cluster, engine.harm_at, kill(0))
-        result = engine.train(cluster, tmp_path, kill_again)
+        saboteur = FaultAtStep(cluster, api.fault_at, kill(0))
+        result = api.train(cluster, tmp_path, kill_again)
     assert len(result.restarts) == 2
-    assert_little_lost(engine, result)
+    assert_resumed_near(api, result)
 
 
-@matrix(ESTIMATOR, 2)
+@api_matrix(ESTIMATOR, 2)
 def test_a_fault_in_the_last_step_loses_no_result(
-    engine: Engine, workers: int, tmp_path: Path
+    api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
     with LocalCluster(workers) as cluster:
-        saboteur = Saboteur(cluster, engine.steps, kill(0))
-        result = engine.train(cluster, tmp_path, saboteur)
+        saboteur = FaultAtStep(cluster, api.steps, kill(0))
+        result = api.train(cluster, tmp_path, saboteur)
     assert saboteur.done_at
     assert len(result.restarts) == 1
-    assert_little_lost(engine, result)
+    assert_resumed_near(api, result)

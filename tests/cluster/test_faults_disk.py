@@ -16,7 +16,7 @@ import pytest
 from helpers import LocalCluster
 from helpers.errors import ConfigError, UserCodeError
 from helpers.results.training_result import TrainingResult
-from tests.support.faults import ESTIMATOR, KERAS, Engine, matrix
+from tests.support.faults import ESTIMATOR, KERAS, TrainingApi, api_matrix
 from tests.support.functions import PARAMS, keras_fit, tiny_input_fn, tiny_model_fn
 
 PROGRAM = "tests.support.notebook_process"
@@ -32,12 +32,12 @@ def can_mount() -> bool:
         return False
 
 
-def train_on_a_small_disk(engine: Engine, workers: int, disk: Path, *options: str) -> list[Any]:
+def train_on_a_small_disk(api: TrainingApi, workers: int, disk: Path, *options: str) -> list[Any]:
     """The events of a training whose checkpoints go to a disk of 32 MB."""
     if not can_mount():
         pytest.skip("this machine forbids mounting a small disk (unshare -rm mount)")
     folder = str(disk / "model")
-    program = [sys.executable, "-m", PROGRAM, engine.name, str(workers), folder, *options]
+    program = [sys.executable, "-m", PROGRAM, api.name, str(workers), folder, *options]
     script = f"mount -t tmpfs -o size=32m tmpfs {disk} && exec {shlex.join(program)}"
     done = subprocess.run(
         ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, check=True
@@ -45,12 +45,12 @@ def train_on_a_small_disk(engine: Engine, workers: int, disk: Path, *options: st
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def assert_ended_with_one_sentence(events: list[Any], engine: Engine, reason: str) -> None:
+def assert_ended_with_one_sentence(events: list[Any], api: TrainingApi, reason: str) -> None:
     *others, last = events
     assert last["event"] == "raised"
     assert reason in last["message"]
-    assert not [event for event in others if event["event"] == "restart"]
-    if engine == ESTIMATOR:
+    assert not [event for event in others if event["event"] == "group_restart"]
+    if api == ESTIMATOR:
         assert last["type"] == "ConfigError"
         assert "Make room" in last["message"]
         assert "name another model_dir" in last["message"]
@@ -60,25 +60,23 @@ def assert_ended_with_one_sentence(events: list[Any], engine: Engine, reason: st
         assert last["message"].count("Traceback") == 1
 
 
-@matrix(ESTIMATOR, 2)
+@api_matrix(ESTIMATOR, 2)
 def test_a_disk_that_fills_up_ends_the_run_with_the_reason(
-    engine: Engine, workers: int, tmp_path: Path
+    api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
     fill = f"dd if=/dev/zero of={tmp_path}/rest bs=64k"
-    events = train_on_a_small_disk(
-        engine, workers, tmp_path, "--at", str(engine.harm_at), "--do", fill
-    )
-    assert_ended_with_one_sentence(events, engine, "No space left on device")
+    events = train_on_a_small_disk(api, workers, tmp_path, "--at", str(api.fault_at), "--do", fill)
+    assert_ended_with_one_sentence(events, api, "No space left on device")
 
 
 # Estimator keeps a file open, so nobody can make its disk read-only.
-@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_disk_that_becomes_read_only_ends_the_run_with_the_reason(
     workers: int, tmp_path: Path
 ) -> None:
     protect = f"mount -o remount,ro {tmp_path}"
     events = train_on_a_small_disk(
-        KERAS, workers, tmp_path, "--at", str(KERAS.harm_at), "--do", protect
+        KERAS, workers, tmp_path, "--at", str(KERAS.fault_at), "--do", protect
     )
     assert_ended_with_one_sentence(events, KERAS, "Read-only file system")
 
@@ -105,7 +103,7 @@ def train(workers: int, steps: int, folder: Path) -> TrainingResult:
         )
 
 
-@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_training_goes_on_from_the_checkpoint_before_a_truncated_one_and_says_so(
     workers: int, tmp_path: Path
 ) -> None:
@@ -114,7 +112,7 @@ def test_training_goes_on_from_the_checkpoint_before_a_truncated_one_and_says_so
     result = train(workers, 400, tmp_path)
     assert result.resumed_at == {0: 200}
     assert result.steps == 400
-    [notice] = result.notices
+    [notice] = result.warnings
     assert "model.ckpt-300: " in notice
     assert "training goes on from step 200" in notice
     assert notice in repr(result)
@@ -128,7 +126,7 @@ def test_a_folder_in_which_no_checkpoint_can_be_read_is_refused(tmp_path: Path) 
         train(1, 400, tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 4])
 def test_a_truncated_backup_of_keras_ends_the_run_with_the_reason(
     workers: int, tmp_path: Path
@@ -142,7 +140,7 @@ def test_a_truncated_backup_of_keras_ends_the_run_with_the_reason(
     assert backup.name.partition(".")[0] in str(caught.value)
 
 
-@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_keras_goes_on_from_the_backup_before_a_truncated_one_and_says_so(
     workers: int, tmp_path: Path
 ) -> None:

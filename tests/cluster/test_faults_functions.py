@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from helpers import LocalCluster
-from helpers.cluster.processes import LOG_BYTES
+from helpers.cluster.processes import MAX_LOG_BYTES
 from helpers.errors import ClusterError, ConfigError, UserCodeError
-from helpers.messages.events import Event
+from helpers.protocol.events import Event
 from helpers.worker.context import WorkerContext
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
@@ -54,10 +54,10 @@ def assert_shown_once(error: UserCodeError, line: str, events: list[Event]) -> N
     assert text.count("Traceback") == 1
     assert "site-packages" not in text
     assert "a restart would not help" in text
-    assert not [event for event in events if event["event"] == "restart"]
+    assert not [event for event in events if event["event"] == "group_restart"]
 
 
-@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("model_fn", "input_fn", "line"),
     [
@@ -78,7 +78,7 @@ def test_an_exception_in_an_estimators_function_is_shown_once_and_restarts_nothi
     assert_shown_once(caught.value, line, events)
 
 
-@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("function", "line"),
     [
@@ -170,7 +170,7 @@ def test_of_a_flood_of_prints_the_log_keeps_beginning_and_end() -> None:
         text = process.log.read_text()
         assert "the first line" in text and process.log_tail().endswith("the last line")
         assert "are cut out here" in text
-        assert len(text) < 2 * LOG_BYTES
+        assert len(text) < 2 * MAX_LOG_BYTES
 
 
 def test_a_function_runs_again_in_all_workers_when_one_is_out_of_memory(tmp_path: Path) -> None:
@@ -203,5 +203,5 @@ def reason_of_restart(folder: Path, harm: Callable[[], None]) -> str:
     events: list[Event] = []
     with LocalCluster(workers=2) as cluster:
         assert cluster.run(harmed_once, on_event=events.append) == [0, 1]
-    [restart] = [event for event in events if event["event"] == "restart"]
+    [restart] = [event for event in events if event["event"] == "group_restart"]
     return str(restart["reason"])

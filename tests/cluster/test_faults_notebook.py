@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from helpers import LocalCluster
-from helpers.cluster.processes import END_SECONDS
+from helpers.cluster.processes import EXIT_TIMEOUT
 from helpers.errors import ClusterError, ConfigError, StoppedError
-from tests.support.faults import ESTIMATOR, KERAS, Engine, Saboteur, kill, matrix
+from tests.support.faults import ESTIMATOR, KERAS, FaultAtStep, TrainingApi, api_matrix, kill
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 from tests.support.processes import is_running, wait_until, worker_pids
 
@@ -52,9 +52,9 @@ class Notebook:
 
 
 @contextmanager
-def notebook(engine: Engine, workers: int, folder: Path, *options: str) -> Iterator[Notebook]:
+def notebook(api: TrainingApi, workers: int, folder: Path, *options: str) -> Iterator[Notebook]:
     process = subprocess.Popen(
-        [sys.executable, "-m", PROGRAM, engine.name, str(workers), str(folder), *options],
+        [sys.executable, "-m", PROGRAM, api.name, str(workers), str(folder), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -66,11 +66,11 @@ def notebook(engine: Engine, workers: int, folder: Path, *options: str) -> Itera
             process.kill()
 
 
-@matrix(ESTIMATOR, 2)
+@api_matrix(ESTIMATOR, 2)
 def test_no_worker_outlives_a_killed_notebook_not_even_a_frozen_one(
-    engine: Engine, workers: int, tmp_path: Path
+    api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
-    with notebook(engine, workers, tmp_path, *ENDLESS) as it:
+    with notebook(api, workers, tmp_path, *ENDLESS) as it:
         it.all_started(workers)
         it.read_until("step")
         os.kill(it.pids[1], signal.SIGSTOP)
@@ -83,11 +83,11 @@ def test_no_worker_outlives_a_notebook_that_is_killed_while_they_start(tmp_path:
     assert wait_until(lambda: not any(map(is_running, it.pids)), 2), f"{it.pids} still run"
 
 
-@matrix(KERAS, 2)
+@api_matrix(KERAS, 2)
 def test_sigterm_ends_the_notebook_and_all_workers(
-    engine: Engine, workers: int, tmp_path: Path
+    api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
-    with notebook(engine, workers, tmp_path, *ENDLESS) as it:
+    with notebook(api, workers, tmp_path, *ENDLESS) as it:
         it.all_started(workers)
         it.read_until("step")
         it.process.terminate()
@@ -95,11 +95,11 @@ def test_sigterm_ends_the_notebook_and_all_workers(
         assert wait_until(lambda: not any(map(is_running, it.pids)), 2), f"{it.pids} still run"
 
 
-@matrix(ESTIMATOR, 2)
+@api_matrix(ESTIMATOR, 2)
 def test_sigint_stops_the_training_and_the_notebook_lives(
-    engine: Engine, workers: int, tmp_path: Path
+    api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
-    with notebook(engine, workers, tmp_path, *ENDLESS) as it:
+    with notebook(api, workers, tmp_path, *ENDLESS) as it:
         it.all_started(workers)
         it.read_until("step")
         it.process.send_signal(signal.SIGINT)
@@ -107,12 +107,12 @@ def test_sigint_stops_the_training_and_the_notebook_lives(
         assert not any(map(is_running, it.pids))
 
 
-@matrix(ESTIMATOR, 2)
-@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.long)])
+@api_matrix(ESTIMATOR, 2)
+@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_machine_that_slept_longer_than_the_deadlines_restarts_nothing(
-    engine: Engine, workers: int, seconds: int, tmp_path: Path
+    api: TrainingApi, workers: int, seconds: int, tmp_path: Path
 ) -> None:
-    with notebook(engine, workers, tmp_path, "--step-timeout", "5") as it:
+    with notebook(api, workers, tmp_path, "--step-timeout", "5") as it:
         it.all_started(workers)
         it.read_until("step")
         everyone = [it.process.pid, *it.pids]
@@ -133,7 +133,7 @@ def test_ctrl_c_in_the_notebook_stops_the_workers() -> None:
         with LocalCluster(workers=2) as cluster:
             interrupt = lambda c: signal.raise_signal(signal.SIGINT)  # noqa: E731
             with pytest.raises(KeyboardInterrupt):
-                train(cluster, 10**6, Saboteur(cluster, 100, interrupt))
+                train(cluster, 10**6, FaultAtStep(cluster, 100, interrupt))
             assert not worker_pids()
     finally:
         signal.signal(signal.SIGINT, before)
@@ -159,11 +159,11 @@ def test_stop_from_another_thread_ends_everything_at_once() -> None:
             cluster.stop()
             cluster.stop()
 
-        saboteur = Saboteur(cluster, 100, lambda c: threading.Thread(target=stop).start())
+        saboteur = FaultAtStep(cluster, 100, lambda c: threading.Thread(target=stop).start())
         with pytest.raises(StoppedError):
             train(cluster, 10**6, saboteur)
         # 0.1 s alone. Beside other tests it may take longer, but nothing is given time to end.
-        assert time.monotonic() - stopped_at[0] < END_SECONDS
+        assert time.monotonic() - stopped_at[0] < EXIT_TIMEOUT
         cluster.stop()
     cluster.close()
 
@@ -171,7 +171,7 @@ def test_stop_from_another_thread_ends_everything_at_once() -> None:
 def test_too_many_faults_end_the_run_with_the_last_lines_of_the_log() -> None:
     with LocalCluster(workers=2, max_restarts=0) as cluster:
         with pytest.raises(ClusterError, match="restarted 0 time") as caught:
-            train(cluster, 10**6, Saboteur(cluster, 100, kill(1)))
+            train(cluster, 10**6, FaultAtStep(cluster, 100, kill(1)))
         assert "worker 1 ended with signal 9" in str(caught.value)
         assert "Its last lines" in str(caught.value)
         assert "eval_strategy" in str(caught.value)  # something that TensorFlow logged
@@ -202,7 +202,7 @@ def test_a_second_training_on_a_busy_cluster_is_refused() -> None:
         refused.append(str(caught.value))
 
     with LocalCluster(workers=1) as cluster:
-        result = train(cluster, 500, Saboteur(cluster, 100, again))
+        result = train(cluster, 500, FaultAtStep(cluster, 100, again))
     assert result.steps == 500
     assert "is at work already" in refused[0]
 

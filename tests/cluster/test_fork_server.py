@@ -19,10 +19,10 @@ from helpers import LocalCluster
 from helpers.cluster import fork_client as forked
 from helpers.cluster import processes
 from helpers.cluster.fork_client import ForkedProcess, ForkServer, can_fork
-from helpers.cluster.fork_server import Request, Server, claim, new_ticket
+from helpers.cluster.fork_server import Request, Server, claim, new_claim_token
 from helpers.errors import StoppedError
 from helpers.worker.context import WorkerContext
-from tests.support.faults import Saboteur, kill, train_tiny
+from tests.support.faults import FaultAtStep, kill, train_tiny
 from tests.support.processes import is_running, wait_until, worker_pids
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="forks need Linux 5.3 and no GPU")
@@ -98,7 +98,7 @@ def test_workers_have_no_descriptors_of_each_other() -> None:
 def test_a_group_goes_on_when_the_server_is_killed() -> None:
     server = server_pid()
     with LocalCluster(workers=2) as cluster:
-        saboteur = Saboteur(cluster, 100, lambda _cluster: os.kill(server, signal.SIGKILL))
+        saboteur = FaultAtStep(cluster, 100, lambda _cluster: os.kill(server, signal.SIGKILL))
         result = train_tiny(cluster, steps=300, on_event=saboteur)
     assert result.steps == 300
     assert len(result.restarts) == 1
@@ -109,7 +109,7 @@ def test_a_group_goes_on_when_the_server_is_killed() -> None:
 def test_a_server_that_dies_unnoticed_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     server = server_pid()
     os.kill(server, signal.SIGKILL)
-    monkeypatch.setattr(ForkServer, "serves", lambda *_unused: True)
+    monkeypatch.setattr(ForkServer, "matches", lambda *_unused: True)
     assert wait_until(lambda: not is_running(server), 5)
     assert server_pid() != server
 
@@ -155,11 +155,11 @@ def test_nobody_waits_for_a_ticket_whose_other_end_is_in_a_fork(
 ) -> None:
     kept: list[int] = []  # as a fork keeps what is open, if another thread makes it meanwhile
     monkeypatch.setattr(os, "close", kept.append)
-    ticket = new_ticket()
+    token = new_claim_token()
     monkeypatch.undo()
-    assert not os.get_blocking(ticket)
-    assert [claim(ticket), claim(ticket)] == [True, False]
-    for descriptor in (ticket, *kept):
+    assert not os.get_blocking(token)
+    assert [claim(token), claim(token)] == [True, False]
+    for descriptor in (token, *kept):
         os.close(descriptor)
 
 
@@ -169,7 +169,7 @@ def test_where_forks_are_not_safe_workers_import_for_themselves(
     monkeypatch.setattr(processes, "can_fork", lambda: False)
     assert {worker["parent"] for worker in run()} == {os.getpid()}
     with LocalCluster(workers=2) as cluster:
-        result = train_tiny(cluster, steps=300, on_event=Saboteur(cluster, 100, kill(1)))
+        result = train_tiny(cluster, steps=300, on_event=FaultAtStep(cluster, 100, kill(1)))
     assert (result.steps, len(result.restarts)) == (300, 1)
     assert not worker_pids()
 
@@ -190,10 +190,10 @@ def test_a_system_without_pidfd_starts_workers_anew(monkeypatch: pytest.MonkeyPa
 def asked_for(log: Path) -> tuple[ForkedProcess, Callable[[], None]]:
     """A process that a server in this process was asked for, and the server's work till its end."""
     requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    (stdin, lifeline), (news, status), ticket = os.pipe(), os.pipe(), new_ticket()
+    (stdin, lifeline), (news, status), token = os.pipe(), os.pipe(), new_claim_token()
     with requests, log.open("wb") as output:
         message = Request([], {}, str(log.parent)).encode()
-        sent = [stdin, output.fileno(), output.fileno(), status, ticket]
+        sent = [stdin, output.fileno(), output.fileno(), status, token]
         socket.send_fds(requests, [message], sent)
     os.close(stdin)
     os.close(status)
@@ -202,7 +202,7 @@ def asked_for(log: Path) -> tuple[ForkedProcess, Callable[[], None]]:
         with theirs:
             Server(theirs).serve()
 
-    return ForkedProcess(lifeline, news, ticket), serve
+    return ForkedProcess(lifeline, news, token), serve
 
 
 def test_a_fork_that_fails_is_said_in_the_log_and_ends_the_worker(
@@ -232,7 +232,7 @@ def test_an_endless_run_ends_with_the_program_and_its_server() -> None:
 
 def test_nothing_is_sent_to_a_process_that_was_ended_before_it_began() -> None:
     (_stdin, lifeline), (news, status) = os.pipe(), os.pipe()
-    process = ForkedProcess(lifeline, news, new_ticket())
+    process = ForkedProcess(lifeline, news, new_claim_token())
     process.signal(signal.SIGKILL)
     assert process.wait(1) == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):
@@ -245,7 +245,7 @@ def test_nothing_is_sent_to_a_process_that_was_ended_before_it_began() -> None:
 
 def test_waiting_for_a_process_has_an_end() -> None:
     (_stdin, lifeline), (news, status) = os.pipe(), os.pipe()
-    process = ForkedProcess(lifeline, news, new_ticket())
+    process = ForkedProcess(lifeline, news, new_claim_token())
     start = time.monotonic()
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.2)

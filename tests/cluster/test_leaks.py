@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from helpers import LocalCluster
-from helpers.messages.events import Event
-from tests.support.faults import Saboteur, kill, train_tiny
+from helpers.protocol.events import Event
+from tests.support.faults import FaultAtStep, kill, train_tiny
 from tests.support.processes import wait_until, worker_pids
 
 MB = 2**20
@@ -63,7 +63,7 @@ class Killer:
     """Kills worker 1 in each of the first attempts."""
 
     def __init__(self, cluster: LocalCluster, times: int) -> None:
-        self._saboteurs = [Saboteur(cluster, 1 + 50 * i, kill(1)) for i in range(times)]
+        self._saboteurs = [FaultAtStep(cluster, 1 + 50 * i, kill(1)) for i in range(times)]
 
     def __call__(self, event: Event) -> None:
         if event.get("attempt", 0) < len(self._saboteurs):
@@ -74,7 +74,7 @@ class Killer:
     ("runs", "restarts"),
     [
         pytest.param(6, 3, id="few runs"),
-        pytest.param(50, 20, id="many runs", marks=pytest.mark.long),
+        pytest.param(50, 20, id="many runs", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.usefixtures("temporary")
@@ -100,7 +100,7 @@ def cpu_share() -> Iterator[Callable[[], float]]:
 
 
 @pytest.mark.parametrize(
-    ("workers", "steps"), [(4, 1500), pytest.param(16, 30, marks=pytest.mark.long)]
+    ("workers", "steps"), [(4, 1500), pytest.param(16, 30, marks=pytest.mark.slow)]
 )
 def test_the_notebooks_process_uses_less_than_a_tenth_of_a_core(workers: int, steps: int) -> None:
     with LocalCluster(workers, step_timeout=120) as cluster, cpu_share() as share:

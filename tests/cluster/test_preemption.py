@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from helpers import LocalCluster
-from helpers.messages.events import Event
-from helpers.messages.failures import describe
+from helpers.protocol.events import Event
+from helpers.protocol.failures import error_fields
 
 
 def train_until_told(folder: str, context: Any) -> list[int]:
@@ -50,7 +50,7 @@ def test_a_worker_that_is_told_to_stop_costs_no_step(told: str, tmp_path: Path) 
     reasons: list[str] = []
 
     def tell(event: Event) -> None:
-        if event["event"] == "restart":
+        if event["event"] == "group_restart":
             reasons.append(event["reason"])
         if event["event"] == "step" and event["step"] >= 50 and not told_at:
             told_at.append(event["step"])
@@ -71,4 +71,4 @@ def test_a_program_that_ends_itself_is_not_taken_for_one_that_was_told_to() -> N
     try:
         sys.exit(42)
     except SystemExit as error:
-        assert not describe(error)["restartable"]
+        assert not error_fields(error)["retryable"]

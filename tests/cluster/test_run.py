@@ -84,11 +84,11 @@ def test_an_evaluator_works_beside_the_others(tmp_path: Path) -> None:
 
     def wait(context: Any) -> str:
         while len(list(tmp_path.iterdir())) < 2:
-            context.report("evaluating")
+            context.report("evaluation_progress")
         return str(context.config.task)
 
     with LocalCluster(workers=2) as cluster:
-        assert cluster.run(write, beside=wait) == ["trained", "trained", "evaluator 0"]
+        assert cluster.run(write, evaluator_fn=wait) == ["trained", "trained", "evaluator 0"]
 
 
 def test_after_a_restart_only_the_new_values_count(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_those_that_wait_for_a_late_worker_are_not_taken_for_frozen() -> None:
             functools.partial(join_late, seconds=5),
             on_event=lambda event: events.append(event["event"]),
         )
-    assert "restart" not in events
+    assert "group_restart" not in events
     assert events.count("connecting") == events.count("connected") == 3
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from helpers import LocalCluster
 from helpers.errors import ConfigError
-from helpers.messages.events import Event
+from helpers.protocol.events import Event
 from helpers.results.training_result import TrainingResult
 from helpers.worker.context import WorkerContext
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
@@ -60,7 +60,7 @@ def test_an_epoch_under_replicas_is_a_pass_over_the_data() -> None:
 
 def test_an_estimator_trains_with_parameter_servers_and_an_evaluator_beside() -> None:
     with LocalCluster(workers=1, ps=1) as cluster:
-        result = train(cluster, evaluate="beside")
+        result = train(cluster, evaluate="sidecar")
         tasks = [str(process.task) for process in cluster.processes]
     assert tasks == ["chief 0", "worker 0", "ps 0", "evaluator 0"]
     assert set(result.history) == {"chief 0", "worker 0"}
@@ -72,7 +72,7 @@ def test_an_estimator_trains_with_parameter_servers_and_an_evaluator_beside() ->
 def test_an_evaluator_beside_one_that_saves_often_evaluates_what_was_saved_last() -> None:
     """Should it come too late for one of 600 checkpoints, of which five are kept, it goes on."""
     with LocalCluster(workers=1, ps=1) as cluster:
-        result = train(cluster, steps=3000, save_checkpoints_steps=5, evaluate="beside")
+        result = train(cluster, steps=3000, save_checkpoints_steps=5, evaluate="sidecar")
     assert result.evaluations[-1].step >= 3000
 
 
@@ -88,7 +88,7 @@ def test_a_lost_worker_beside_parameter_servers_is_replaced_and_the_others_go_on
             cluster, steps=6000, evaluate=None, on_event=killing(cluster, "worker 1", 500)
         )
     assert result.restarts == []
-    assert "worker 1" in result.notices[-1]
+    assert "worker 1" in result.warnings[-1]
     assert {point.attempt for point in result.history["chief 0"]} == {0}
 
 
@@ -139,8 +139,8 @@ def test_a_coordinators_lost_worker_is_replaced_and_no_step_is_lost(how: int) ->
 
         [(scheduled, counted)] = cluster.run(count_slowly, on_event=on_event)
     kinds = [event["event"] for event in events]
-    assert "restart" not in kinds
-    assert kinds.count("replaced") == 1
+    assert "group_restart" not in kinds
+    assert kinds.count("respawned") == 1
     assert counted >= scheduled  # a step that was under way may have been counted, and run again
 
 

@@ -99,7 +99,7 @@ def test_it_brings_nothing_else_of_the_package_along() -> None:
         """
     )
     names = ("errors", "estimator", "i18n", "system")
-    rooms = ("system.early_messages", "system.garbage", "system.keras_choice")
+    rooms = ("system.tf_startup_logs", "system.gc_pause", "system.keras_version")
     ours = {f"helpers.{name}" for name in names + rooms}
     assert set(loaded.split()) - {"helpers.estimator.training"} == ours
 
@@ -126,7 +126,7 @@ def test_estimator_code_trains_evaluates_and_predicts(tmp_path: Path) -> None:
     assert text.splitlines()[-1] == "(1,) 300"
 
 
-@pytest.mark.parametrize("module", ["data", "model", "worker.training", "estimator"])
+@pytest.mark.parametrize("module", ["course.data", "course.model", "worker.training", "estimator"])
 def test_whichever_module_comes_first_chooses_keras_2(module: str) -> None:
     code = f"""
         import helpers.{module}
@@ -154,7 +154,7 @@ def test_no_module_imports_tensorflow_past_helpers_estimator() -> None:
 def test_the_choice_of_keras_2_imports_no_tensorflow() -> None:
     code = """
         import sys
-        from helpers.system.keras_choice import select_keras_2
+        from helpers.system.keras_version import select_keras_2
         select_keras_2()
         print("tensorflow" in sys.modules)
         """

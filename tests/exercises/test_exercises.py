@@ -17,10 +17,10 @@ from nbgrader.utils import determine_grade, is_grade, is_solution
 from traitlets.config import Config
 
 from helpers import i18n
-from helpers.check import MODULES, check, find_task, observed, observer
+from helpers.course.check import TASK_MODULES, answer_runner, check, find_task, run_answer
+from helpers.course.exercises.legacy_estimator import CLASSES, legacy_model_fn
+from helpers.course.exercises.sandbox_protocol import from_json, to_json
 from helpers.errors import ConfigError
-from helpers.exercises.observation import packed, unpacked
-from helpers.exercises.old_program import CLASSES, old_model_fn
 from helpers.i18n import set_language
 from tests.exercises.forgeries import forgeries, marked
 from tests.exercises.wrong_answers import PARTLY, WRONG
@@ -28,8 +28,8 @@ from tests.support import ROOT
 from tests.support.l10n_project import make_project, notebook_text, run, text_cell, whats
 from tools.l10n import build, checks
 from tools.lessons import exercises
-from tools.lessons.project import LocalisationError, Project
-from tools.teaching.grading import JailedExecute
+from tools.lessons.project import Project, ToolError
+from tools.teaching.grading import SandboxedExecute
 
 PROJECT = Project.load(ROOT)
 DOMAINS = PROJECT.exercises
@@ -38,7 +38,7 @@ LANGUAGES = ["en", *PROJECT.languages]
 # Every exercise in one language always, in all of them with the long tests: the code is the same.
 PAIRS = [
     pytest.param(
-        domain, language, marks=[] if LANGUAGES[place % 5] == language else pytest.mark.long
+        domain, language, marks=[] if LANGUAGES[place % 5] == language else pytest.mark.slow
     )
     for place, domain in enumerate(DOMAINS)
     for language in LANGUAGES
@@ -65,8 +65,8 @@ def executed(notebook: Any, folder: Path) -> Any:
 def graded(notebook: Any) -> Any:
     """The notebook after a teacher has marked it: its answers run in one process, and are judged
     in another."""
-    config = Config({"JailedKernelManager": {"seconds": 900.0}})
-    done, _resources = JailedExecute(config=config, timeout=600).preprocess(notebook, {})
+    config = Config({"SandboxedKernelManager": {"seconds": 900.0}})
+    done, _resources = SandboxedExecute(config=config, timeout=600).preprocess(notebook, {})
     return done
 
 
@@ -81,7 +81,7 @@ def marks(notebook: Any) -> dict[str, tuple[float, float]]:
 
 def namespace_of(task: str) -> dict[str, Any]:
     """What the notebook's cells before the answer have made."""
-    [domain] = [d for d in DOMAINS if d.partition("_")[2] == MODULES[task]]
+    [domain] = [d for d in DOMAINS if d.partition("_")[2] == TASK_MODULES[task]]
     namespace: dict[str, Any] = {"__name__": "an_exercise"}
     for cell in solution(domain).cells:
         if cell["id"] in ("imports", "broken"):
@@ -96,20 +96,20 @@ def points_of(task: str, code: str) -> float:
 
 
 def observation_of(task: str, code: str) -> tuple[float, Any]:
-    """The points of an answer, and what it was seen to do; None if it could not be observed."""
+    """The points of an answer, and what it was seen to do; None if it could not be run_answer."""
     namespace, seen = namespace_of(task), None
     exec(code, namespace)
 
     def observe(name: str, case: Any) -> Any:
         nonlocal seen
-        seen = unpacked(packed(observed(name, case, namespace)))
+        seen = from_json(to_json(run_answer(name, case, namespace)))
         return seen
 
-    token = observer.set(observe)
+    token = answer_runner.set(observe)
     try:
         return check(task), seen
     finally:
-        observer.reset(token)
+        answer_runner.reset(token)
 
 
 def test_there_are_three_to_five_tasks_in_each_exercise_and_all_have_wrong_answers() -> None:
@@ -118,7 +118,7 @@ def test_there_are_three_to_five_tasks_in_each_exercise_and_all_have_wrong_answe
         found = [cell.metadata.nbgrader.grade_id for cell in solution(domain).cells if answer(cell)]
         assert 3 <= len(found) <= 5
         names += found
-    assert sorted(names) == sorted(MODULES) == sorted(WRONG)
+    assert sorted(names) == sorted(TASK_MODULES) == sorted(WRONG)
     assert all(len(wrong) >= 2 for wrong in WRONG.values())
     assert len(DOMAINS) >= 3
 
@@ -223,7 +223,7 @@ def test_an_exercise_gives_nothing_away(domain: str) -> None:
 def test_the_old_program_that_exercise_11_shows_is_the_one_that_is_trained() -> None:
     [text] = [c.source for c in solution("exercises/11_move_to_keras").cells if c.id == PROGRAM]
     shown = ast.parse(text.split("```python\n")[1].partition("```")[0]).body[0]
-    source = inspect.getsource(old_model_fn).replace("CLASSES", str(CLASSES))
+    source = inspect.getsource(legacy_model_fn).replace("CLASSES", str(CLASSES))
     trained = ast.parse(source).body[0]
     assert isinstance(shown, ast.FunctionDef) and isinstance(trained, ast.FunctionDef)
     body = [ast.unparse(line) for line in shown.body]
@@ -240,7 +240,7 @@ def test_an_exercise_that_is_not_what_its_solution_gives_is_found(tmp_path: Path
     (folder / "01_x.ipynb").write_text(notebook_text(text_cell("t", "Solve it.")), "utf-8")
     assert project.exercises == ["exercises/01_x"]
     assert "has not been built" in whats(list(checks.check(project, ["en"])))
-    assert run(project, "update", "--langs", "ru") == run(project, "build") == 0
+    assert run(project, "update", "--lang", "ru") == run(project, "build") == 0
     assert "Solve it." in project.notebook("exercises/01_x", "ru").read_text("utf-8")
     built = project.notebook("exercises/01_x")
     built.write_text(built.read_text("utf-8").replace("Solve", "Guess"), "utf-8")
@@ -255,8 +255,8 @@ def test_a_solution_that_cannot_be_cut_is_named() -> None:
         "outputs": [],
         "execution_count": None,
     }
-    with pytest.raises(LocalisationError, match=r"solutions/01_x.*no end solution"):
-        exercises.cut(notebook_text(cell), "solutions/01_x")
+    with pytest.raises(ToolError, match=r"solutions/01_x.*no end solution"):
+        exercises.strip_solution(notebook_text(cell), "solutions/01_x")
 
 
 JUDGED_BY_NUMBERS = ("cheapest", "evaluated", "max_steps", "slurm_config", "speed_up", "to_keep")
@@ -265,7 +265,10 @@ JUDGED_BY_NUMBERS = ("cheapest", "evaluated", "max_steps", "slurm_config", "spee
 @pytest.mark.parametrize("task", JUDGED_BY_NUMBERS)
 def test_no_function_of_the_package_is_an_answer(task: str) -> None:
     """A submission may import them all. What is right stands in the hidden tests, not there."""
-    modules = [importlib.import_module(f"helpers.exercises.{name}") for name in MODULES.values()]
+    modules = [
+        importlib.import_module(f"helpers.course.exercises.{name}")
+        for name in TASK_MODULES.values()
+    ]
     functions = {
         name: value
         for module in modules

@@ -13,34 +13,34 @@ import ipywidgets as widgets  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from helpers import experiments
-from helpers.cost_model import CostModel
-from helpers.errors import ConfigError
-from helpers.experiments import (
-    amounts,
-    asynchrony,
+from helpers.course import simulations
+from helpers.course.cost_model import CostModel
+from helpers.course.panel.widgets import WIDGET_MIME
+from helpers.course.simulations import (
+    async_sgd,
+    autoshard_widget,
     checkpoints,
     learning_rates,
+    number_format,
     ring,
-    shard_policies,
     stale_gradients,
     step_costs,
 )
-from helpers.experiments.experiment import Experiment, View
-from helpers.experiments.sharding import Files, Reading, readings
+from helpers.course.simulations.autoshard import Files, Reading, readings
+from helpers.course.simulations.experiment import Experiment, View
+from helpers.errors import ConfigError
 from helpers.i18n import set_language
-from helpers.panel.widgets import WIDGET_MIME
 from tests.panel.test_view import NEW_IN_8, open_widgets
 
-FACE: dict[str, Callable[[], Experiment]] = {
-    name: getattr(experiments, name) for name in experiments.__all__
+SIMULATIONS: dict[str, Callable[[], Experiment]] = {
+    name: getattr(simulations, name) for name in simulations.__all__
 }
 DAY, MINUTE = 86_400.0, 60.0
 
 
-@pytest.fixture(params=sorted(FACE))
+@pytest.fixture(params=sorted(SIMULATIONS))
 def experiment(request: pytest.FixtureRequest) -> Iterator[Experiment]:
-    made = FACE[request.param]()
+    made = SIMULATIONS[request.param]()
     yield made
     made.close()
 
@@ -79,7 +79,7 @@ MOVES = [
 
 @pytest.mark.parametrize(("name", "slider"), MOVES)
 def test_moving_a_slider_changes_picture_and_sentence(name: str, slider: str) -> None:
-    made = FACE[name]()
+    made = SIMULATIONS[name]()
     before, picture, words = made.view, made._picture.value, made._sentence.value
     made.sliders[slider].value = values(made.sliders[slider])[-1]
     assert made.view.drawing.svg() != before.drawing.svg()
@@ -96,7 +96,7 @@ def test_moving_a_slider_changes_picture_and_sentence(name: str, slider: str) ->
     ],
 )
 def test_a_button_changes_the_picture(name: str, slider: str, prepared: dict[str, Any]) -> None:
-    made = FACE[name]()
+    made = SIMULATIONS[name]()
     for one, value in prepared.items():
         made.sliders[one].value = value
     before = made._picture.value
@@ -113,17 +113,17 @@ def test_every_slider_is_labelled_and_followed_while_it_moves(experiment: Experi
 
 
 def test_a_slider_says_what_is_chosen_and_with_which_unit() -> None:
-    made = experiments.step_cost()
+    made = simulations.step_cost()
     latency = made.sliders["microseconds"]
     assert latency.description == "Latency of a message, µs: 100"
     latency.value = 1000
     assert latency.description == "Latency of a message, µs: 1,000" and not latency.readout
     assert "Latency of a message, µs: 1,000; Computation" in made.settings()
     made.close()
-    ring_of_four = experiments.ring_rounds()
+    ring_of_four = simulations.ring_rounds()
     assert ring_of_four.settings() == "Workers: 4; Rounds done: 0"
     ring_of_four.close()
-    shards = experiments.sharding_policies()
+    shards = simulations.sharding_policies()
     assert shards.settings().startswith(
         "Auto-shard policy: OFF; Batches are made: before sharding;"
     )
@@ -156,7 +156,7 @@ def test_a_viewer_without_widgets_gets_a_picture_and_the_settings(experiment: Ex
 
 def test_a_closed_experiment_leaves_no_widget_behind() -> None:
     kept = set(open_widgets())
-    for make in FACE.values():
+    for make in SIMULATIONS.values():
         made = make()
         assert len(set(open_widgets()) - kept) > 10
         made.close()
@@ -185,18 +185,18 @@ def test_text_from_outside_is_escaped() -> None:
 
 
 def test_amounts_have_the_digits_that_count_in_the_language_in_use() -> None:
-    assert [amounts.amount(x) for x in (0, 0.0531, 9.97, 1.0, 1340.2)] == [
+    assert [number_format.significant(x) for x in (0, 0.0531, 9.97, 1.0, 1340.2)] == [
         *("0", "0.053", "10", "1", "1,340")
     ]
-    assert [amounts.share(x) for x in (0, 0.00021, 0.0214, 0.0996, 1)] == [
+    assert [number_format.percent(x) for x in (0, 0.00021, 0.0214, 0.0996, 1)] == [
         *("0%", "0.02%", "2.1%", "10%", "100%")
     ]
-    assert [amounts.duration(x) for x in (2e-6, 0.042, 59, 60, 7200, 10 * DAY)] == [
+    assert [number_format.duration(x) for x in (2e-6, 0.042, 59, 60, 7200, 10 * DAY)] == [
         *("2\u00a0µs", "42\u00a0ms", "59\u00a0s", "1\u00a0min", "2\u00a0h", "10\u00a0d")
     ]
     set_language("es")
     try:
-        assert amounts.share(0.0214) == "2,1\u00a0%"
+        assert number_format.percent(0.0214) == "2,1\u00a0%"
     finally:
         set_language("en")
 
@@ -235,24 +235,24 @@ def test_a_step_without_workers_is_refused() -> None:
 
 
 def test_one_worker_is_never_stale_and_trains_as_if_it_waited() -> None:
-    training = asynchrony.simulate(1, 1, 0.2)
+    training = async_sgd.simulate(1, 1, 0.2)
     assert set(training.staleness) == {0}
     assert training.losses == training.synchronous
-    assert training.same_time == asynchrony.UPDATES
+    assert training.same_time == async_sgd.UPDATES
 
 
 @pytest.mark.parametrize("workers", [2, 4, 8, 16])
 def test_a_gradient_is_stale_by_the_other_workers(workers: int) -> None:
-    training = asynchrony.simulate(workers, 1, 0.05, updates=2000)
+    training = async_sgd.simulate(workers, 1, 0.05, updates=2000)
     assert training.mean == pytest.approx(workers - 1, rel=0.03)
-    assert training == asynchrony.simulate(workers, 1, 0.05, updates=2000)
+    assert training == async_sgd.simulate(workers, 1, 0.05, updates=2000)
 
 
 def test_a_slow_worker_is_stale_as_often_as_it_is_slow() -> None:
-    training = asynchrony.simulate(8, 4, 0.05, updates=2000)
+    training = async_sgd.simulate(8, 4, 0.05, updates=2000)
     slow = [k for k, own in zip(training.staleness, training.by_slow, strict=True) if own]
     assert sum(slow) / len(slow) == pytest.approx(7 * 4, rel=0.1)
-    assert training.same_time < asynchrony.simulate(8, 1, 0.05, updates=2000).same_time / 2
+    assert training.same_time < async_sgd.simulate(8, 1, 0.05, updates=2000).same_time / 2
 
 
 @pytest.mark.parametrize("staleness", [0, 1, 3, 15])
@@ -263,24 +263,24 @@ def test_the_largest_rate_is_where_a_constant_staleness_begins_to_diverge(stalen
             weights.append(weights[-1] - rate * weights[-1 - staleness])
         return max(map(abs, weights[-100:]))
 
-    limit = asynchrony.largest_rate(staleness)
+    limit = async_sgd.largest_rate(staleness)
     assert end(0.97 * limit) < 0.1 and end(1.03 * limit) > 10
 
 
 @pytest.mark.parametrize("workers", [4, 8, 16])
 def test_a_rate_that_suits_one_worker_diverges_for_many(workers: int) -> None:
-    rate = 2.5 * asynchrony.largest_rate(workers - 1)
-    assert asynchrony.simulate(1, 1, rate).losses[-1] < 0.05
-    assert asynchrony.simulate(workers, 1, rate).losses[-1] > 1
-    assert asynchrony.simulate(workers, 1, rate).synchronous[-1] < 0.05
-    assert asynchrony.simulate(workers, 1, rate / 5).losses[-1] < 0.05
+    rate = 2.5 * async_sgd.largest_rate(workers - 1)
+    assert async_sgd.simulate(1, 1, rate).losses[-1] < 0.05
+    assert async_sgd.simulate(workers, 1, rate).losses[-1] > 1
+    assert async_sgd.simulate(workers, 1, rate).synchronous[-1] < 0.05
+    assert async_sgd.simulate(workers, 1, rate / 5).losses[-1] < 0.05
     assert "fails" in stale_gradients.draw(workers, 1, rate).sentence
 
 
 @pytest.mark.parametrize("wrong", [(0, 1, 0.1), (2, 0.5, 0.1), (2, 1, 0), (2, 1, math.nan)])
 def test_what_cannot_be_simulated_is_refused(wrong: tuple[int, float, float]) -> None:
     with pytest.raises(ConfigError):
-        asynchrony.simulate(*wrong)
+        async_sgd.simulate(*wrong)
 
 
 # Checkpoints
@@ -317,7 +317,7 @@ def test_the_shares_are_those_of_dalys_cost_function() -> None:
     assert min(lost) > 0
     # Rare failures cost half an interval, and half a checkpoint, of work each.
     rare = checkpoints.losses(600, 30, 1e7, 120)
-    assert rare.again == pytest.approx((600 + 30) / 2 / 1e7, rel=0.01)
+    assert rare.rework == pytest.approx((600 + 30) / 2 / 1e7, rel=0.01)
     assert rare.restart == pytest.approx(120 / 1e7, rel=0.01)
 
 
@@ -402,15 +402,15 @@ def read_by_tf_data(  # noqa: PLR0917
 
 def test_a_policy_reads_as_often_as_its_sentence_says() -> None:
     chosen: dict[str, Any] = {"batched": True, "workers": 2, "files": 4, "per_file": 4, "batch": 2}
-    off = shard_policies.draw(policy="OFF", **chosen).sentence
+    off = autoshard_widget.draw(policy="OFF", **chosen).sentence
     assert "open 8 files and read 32 examples" in off and "each of them 2 times" in off
-    file = shard_policies.draw(policy="FILE", **chosen).sentence
+    file = autoshard_widget.draw(policy="FILE", **chosen).sentence
     assert "open 4 files and read 16 examples" in file and "8 examples, 4 steps" in file
-    data = shard_policies.draw(policy="DATA", **chosen).sentence
+    data = autoshard_widget.draw(policy="DATA", **chosen).sentence
     assert "read 32 examples" in data and "16 times, is thrown away" in data
-    uneven = shard_policies.draw(policy="FILE", **{**chosen, "files": 3}).sentence
+    uneven = autoshard_widget.draw(policy="FILE", **{**chosen, "files": 3}).sentence
     assert "uneven" in uneven and "8 examples, 4 steps, another 4 examples, 2 steps" in uneven
-    refused = shard_policies.draw(policy="FILE", **{**chosen, "files": 1})
+    refused = autoshard_widget.draw(policy="FILE", **{**chosen, "files": 1})
     assert "refuses to deal out 1 file" in refused.sentence
     assert "InvalidArgumentError" in refused.drawing.body
 
@@ -419,7 +419,7 @@ def test_nobody_and_everybody_can_be_told_in_the_picture() -> None:
     found = readings(Files(1, 2), 2, 1, "DATA", False)
     assert found == [Reading([0], [0, 1], [[0]]), Reading([0], [0, 1], [[1]])]
     chosen: dict[str, Any] = {"batched": False, "workers": 2, "files": 1, "per_file": 2, "batch": 1}
-    view = shard_policies.draw(policy="DATA", **chosen)
+    view = autoshard_widget.draw(policy="DATA", **chosen)
     dashed = [part for part in elements(view) if part.get("stroke-dasharray") == "3 2"]
     assert len(dashed) == 2 + 1  # one of each worker, and one in the key
 
@@ -430,7 +430,7 @@ def test_nobody_and_everybody_can_be_told_in_the_picture() -> None:
 def test_a_data_set_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
     right = {"policy": "OFF", "batched": True, "workers": 1, "files": 1, "per_file": 1, "batch": 1}
     with pytest.raises(ConfigError):
-        shard_policies.draw(**{**right, **wrong})
+        autoshard_widget.draw(**{**right, **wrong})
 
 
 # Learning rates
@@ -489,7 +489,7 @@ def test_a_batch_that_was_not_trained_is_refused() -> None:
 
 
 def test_the_rounds_of_the_slider_are_those_of_the_ring() -> None:
-    made = experiments.ring_rounds(4)
+    made = simulations.ring_rounds(4)
     done, workers = made.sliders["done"], made.sliders["workers"]
     assert done.max == 6
     done.value = 6
@@ -513,4 +513,4 @@ def test_the_sentence_of_a_round_says_what_a_worker_holds() -> None:
 @pytest.mark.parametrize("wrong", [1, 7, 2.5, True, "4"])
 def test_a_ring_that_there_is_no_room_for_is_refused(wrong: Any) -> None:
     with pytest.raises(ConfigError, match="workers="):
-        experiments.ring_rounds(wrong)
+        simulations.ring_rounds(wrong)

@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
-from helpers import experiments, i18n
-from helpers.charts.svg import Drawing
+from helpers import i18n
+from helpers.course import simulations
+from helpers.course.charts.svg import Drawing
 from tests.experiments.test_experiments import corners
 from tests.panel.test_pictures_in_a_browser import BOXES, overlap
 from tests.support import browser as b
 
 pytestmark = b.MARKS
-DRAWN = sorted({*experiments.__all__} - {"ring_rounds"})  # that one is measured with the figures
-MOST = 12  # corners of each experiment, drawn by lot
-CELLS = "from helpers import experiments", "experiments.step_cost()"
+DRAWN = sorted({*simulations.__all__} - {"ring_rounds"})  # that one is measured with the figures
+MAX_CORNERS = 12  # corners of each experiment, drawn by lot
+CELLS = "from helpers.course import simulations", "simulations.step_cost()"
 
 
 class Longer(gettext.NullTranslations):
@@ -46,8 +47,8 @@ def test_no_label_runs_into_another_or_out_of_the_drawing(
 ) -> None:
     if longer:
         monkeypatch.setattr(i18n, "_translations", Longer())
-    made = getattr(experiments, name)()
-    chosen = random.Random(1).sample(every := list(corners(made)), min(MOST, len(every)))
+    made = getattr(simulations, name)()
+    chosen = random.Random(1).sample(every := list(corners(made)), min(MAX_CORNERS, len(every)))
     views = [made.view, *(made._draw(**values) for values in chosen)]
     made.close()
     with b.page(browser, []) as tab:

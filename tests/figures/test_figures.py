@@ -19,17 +19,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import figures, i18n
-from helpers.charts.svg import Drawing
+from helpers import i18n
+from helpers.course import figures
+from helpers.course.charts.svg import Drawing
+from helpers.course.figures import layered_graph
+from helpers.course.figures.parameter_servers import asynchronous_steps
+from helpers.course.figures.ring import rounds, state_after, transfers
+from helpers.course.figures.sharding import by_range, by_shard, unsharded
+from helpers.course.figures.text_metrics import SMALL, text_width, wrap
 from helpers.errors import ConfigError
-from helpers.figures import layers
-from helpers.figures.letters import SMALL, letters_width, wrap
-from helpers.figures.parameter_servers import asynchronous_steps
-from helpers.figures.ring import ring_state, rounds, sendings
-from helpers.figures.sharding import by_range, by_shard, unsharded
 from helpers.tf_config import TFConfig
 from tests.support import browser as b
-from tools import pictures
+from tools import check_figures
 
 SVG = "{http://www.w3.org/2000/svg}"
 CHAIN = {str(k): [str(k - 1)] if k else [] for k in range(14)}
@@ -38,7 +39,7 @@ STAR = {"first": [], **{f"lesson {k}": ["first"] for k in range(13)}}
 DRAWINGS: Mapping[str, Drawing] = {
     **{
         f"{draw.__name__}-{json.dumps(chosen)}": draw(**chosen)
-        for draw, *choices in pictures.variants()
+        for draw, *choices in check_figures.variants()
         for chosen in choices
     },
     **{
@@ -106,7 +107,7 @@ def corners(element: ET.Element) -> Iterator[tuple[float, float]]:
     elif kind == "text":
         x, y, size = numbers(element, "x", "y", "font-size")
         weight = int(element.get("font-weight", 400))
-        width = letters_width(element.text or "", size, weight)
+        width = text_width(element.text or "", size, weight)
         left = x - width * {"start": 0, "middle": 0.5, "end": 1}[element.get("text-anchor", "")]
         yield from [(left, y - 0.75 * size), (left + width, y + 0.22 * size)]
     else:
@@ -120,7 +121,7 @@ def texts(drawing: Drawing) -> list[str]:
 @every_drawing
 def test_a_figure_is_well_formed_and_says_in_words_what_it_shows(drawing: Drawing) -> None:
     root = parsed(drawing)
-    assert ET.fromstring(drawing.file()).get("aria-label") == root.get("aria-label")
+    assert ET.fromstring(drawing.standalone_svg()).get("aria-label") == root.get("aria-label")
     label = root.get("aria-label") or ""
     assert label == drawing.label
     assert repr(drawing) == f"Drawing({label})"
@@ -149,7 +150,7 @@ def test_no_letter_is_smaller_than_11_pixels(drawing: Drawing) -> None:
 
 
 def test_every_figure_is_on_the_sheets() -> None:
-    shown = dict(pictures.figures())
+    shown = dict(check_figures.figures())
     assert {name.partition("(")[0] for name in shown} == set(figures.__all__)
     assert all("data:image/svg+xml;base64," in html for html in shown.values())
 
@@ -162,7 +163,7 @@ def test_the_ring_holds_after_each_round_what_the_algorithm_gives(workers: int) 
     """By a rule of its own: part p starts at worker p, and visits one worker after the other."""
     whole = set(range(workers))
     for done in range(rounds(workers) + 1):
-        state = ring_state(workers, done)
+        state = state_after(workers, done)
         for worker, part in [(w, p) for w in range(workers) for p in range(workers)]:
             way = (worker - part) % workers  # how far the part has come when it is here
             added = {(part + k) % workers for k in range(way + 1)} if way <= done else {worker}
@@ -175,7 +176,7 @@ def test_the_ring_holds_after_each_round_what_the_algorithm_gives(workers: int) 
 def test_at_the_end_each_worker_has_the_sum_of_every_part(workers: int) -> None:
     values = [[10**worker * (part + 1) for part in range(workers)] for worker in range(workers)]
     total = [sum(column) for column in zip(*values, strict=True)]
-    for held in ring_state(workers, rounds(workers)):
+    for held in state_after(workers, rounds(workers)):
         sums = [sum(values[worker][part] for worker in terms) for part, terms in enumerate(held)]
         assert sums == total
 
@@ -184,7 +185,7 @@ def test_at_the_end_each_worker_has_the_sum_of_every_part(workers: int) -> None:
 def test_each_worker_sends_two_times_n_minus_1_parts_of_n(workers: int) -> None:
     sent: Counter[int] = Counter()
     for done in range(rounds(workers)):
-        moves = sendings(workers, done)
+        moves = transfers(workers, done)
         assert all(move.receiver == (move.sender + 1) % workers for move in moves)
         sent.update(move.sender for move in moves)
     share = {Fraction(count, workers) for count in sent.values()}
@@ -321,7 +322,7 @@ def test_what_a_map_leaves_out_follows_from_what_it_shows(needs: dict[str, list[
     def behind(name: str, graph: Mapping[str, Sequence[str]]) -> set[str]:
         return {one for other in graph[name] for one in {other, *behind(other, graph)}}
 
-    shown = layers.direct(needs)
+    shown = layered_graph.transitive_reduction(needs)
     for name in needs:
         assert behind(name, shown) == behind(name, needs)
         for other in shown[name]:
@@ -330,17 +331,17 @@ def test_what_a_map_leaves_out_follows_from_what_it_shows(needs: dict[str, list[
 
 @given(some_needs())
 def test_ordering_the_layers_makes_no_more_arrows_cross(needs: dict[str, list[str]]) -> None:
-    unordered = layers._with_passings(needs)
-    ordered = layers.layered(needs)
-    assert layers.crossings(ordered) <= layers.crossings(unordered)
+    unordered = layered_graph._with_passings(needs)
+    ordered = layered_graph.layered(needs)
+    assert layered_graph.crossings(ordered) <= layered_graph.crossings(unordered)
     assert list(map(set, ordered.layers)) == list(map(set, unordered.layers))
 
 
 def test_arrows_that_need_not_cross_do_not() -> None:
     needs: dict[str, list[str]] = {name: [] for name in "abcd"}
     needs |= {"e": ["d"], "f": ["c"], "g": ["b"], "h": ["a"]}
-    assert layers.crossings(layers._with_passings(needs)) == 6
-    assert layers.crossings(layers.layered(needs)) == 0
+    assert layered_graph.crossings(layered_graph._with_passings(needs)) == 6
+    assert layered_graph.crossings(layered_graph.layered(needs)) == 0
 
 
 # Letters.
@@ -368,7 +369,7 @@ def test_no_letter_is_lost_in_breaking_and_no_line_is_too_long(content: str, roo
     lines = wrap(content, room, SMALL)
     kept = re.sub(r"[\s\u2010]", "", "".join(lines))
     assert kept == re.sub(r"\s", "", content)
-    assert all(letters_width(line, SMALL) <= room + 1 for line in lines)
+    assert all(text_width(line, SMALL) <= room + 1 for line in lines)
 
 
 # Refused with a sentence.
@@ -454,7 +455,7 @@ class TestInABrowser:
             assert i18n._("worker {number}") == "workerwor {number}"
         else:
             i18n.set_language(language)
-        found = pictures.problems(browser, pictures.figures())
+        found = check_figures.problems(browser, check_figures.figures())
         i18n.set_language("en")
         assert not found, "\n".join(map(str, found))
 
@@ -483,13 +484,13 @@ class TestInABrowser:
         faulty = Drawing(100, 40, body, "a fault")
         sound = Drawing(100, 40, '<text x="5" y="20">sound</text>', "no fault")
         shown = [("sound", sound.svg()), ("faulty", faulty.svg())]
-        [found] = pictures.problems(browser, shown)
+        [found] = check_figures.problems(browser, shown)
         assert problem in str(found)
         assert str(found).startswith("faulty, en: ")
 
     def test_it_is_found_in_an_image_too(self, browser: Any) -> None:
         drawing = Drawing(100, 40, '<text x="110" y="20">cut</text>', "a fault")
-        [found] = pictures.problems(browser, [("image", drawing._repr_html_())])
+        [found] = check_figures.problems(browser, [("image", drawing._repr_html_())])
         assert str(found) == "image, en: 'cut' is cut off"
 
     def test_the_program_writes_a_sheet_for_each_paper_and_fails_on_a_fault(
@@ -499,16 +500,16 @@ class TestInABrowser:
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        monkeypatch.setattr(pictures, "running_chromium", lambda: nullcontext(browser))
+        monkeypatch.setattr(check_figures, "running_chromium", lambda: nullcontext(browser))
         faulty = Drawing(60, 40, '<text x="50" y="20">clipped</text>', "a fault")
         drawn = [("sound", figures.batch_paths().svg())]
-        monkeypatch.setattr(pictures, "SOURCES", {"few": lambda: iter(drawn)})
-        arguments = ["--output", str(tmp_path / "new"), "--langs", "en", "ko"]
-        assert pictures.main(arguments) == 0
+        monkeypatch.setattr(check_figures, "SOURCES", {"few": lambda: iter(drawn)})
+        arguments = ["--output", str(tmp_path / "new"), "--lang", "en", "ko"]
+        assert check_figures.main(arguments) == 0
         sheets = sorted(path.name for path in (tmp_path / "new").iterdir())
         assert sheets == [
             f"few-{lang}-{mode}.png" for lang in ("en", "ko") for mode in ("dark", "light")
         ]
         drawn.append(("faulty", faulty.svg()))
-        assert pictures.main(arguments) == 1
+        assert check_figures.main(arguments) == 1
         assert "faulty, ko: 'clipped' is cut off" in capsys.readouterr().err

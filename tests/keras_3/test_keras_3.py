@@ -31,7 +31,7 @@ def test_two_workers_compute_what_one_does_wherever_a_function_was_replaced() ->
     assert set(judged) == set(DECIDING)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_workers_compute_what_one_does_in_all_cases_but_four_that_say_why() -> None:
     judged = verdicts()[1]
     assert not broken(judged)
@@ -41,7 +41,7 @@ def test_two_workers_compute_what_one_does_in_all_cases_but_four_that_say_why() 
     assert all("Error: " in reason for reason in refused.values())
 
 
-@pytest.mark.parametrize("program", ["owners_program", "rays_program"])
+@pytest.mark.parametrize("program", ["user_program", "ray_program"])
 def test_a_program_fails_on_two_workers_and_trains_with_one_line_more(
     program: str, tmp_path: Path
 ) -> None:

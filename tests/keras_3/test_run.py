@@ -9,8 +9,8 @@ import pytest
 
 from helpers import LocalCluster
 from helpers.errors import ConfigError, PackageError
-from helpers.messages import payload
-from helpers.messages.job import FunctionJob
+from helpers.protocol import payload
+from helpers.protocol.job import FunctionJob
 from tests.support.faults import has_keras_3, needs_keras_3, train_tiny
 from tests.support.functions import keras_fit
 

@@ -45,7 +45,7 @@ def check_notebook(course: Path, domain: str, lang: str) -> None:
     assert notebook.tags(cells[1]) == [notebook.BADGES_TAG]
     check_badges(notebook.source(cells[1]), path.relative_to(course).as_posix())
     code = [notebook.source(cell) for cell in cells if notebook.INSTALL_TAG in notebook.tags(cell)]
-    wanted = f'{install.DISTRIBUTION} @ git+{published.ADDRESS}@{PROJECT.tag}"'
+    wanted = f'{install.DISTRIBUTION}[course] @ git+{published.ADDRESS}@{PROJECT.tag}"'
     assert [wanted in text for text in code] == [True] * (domain != "glossary")
 
 

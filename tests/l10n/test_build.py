@@ -24,7 +24,7 @@ from tests.support.l10n_project import (
     translate,
     whats,
 )
-from tools.l10n import build, catalogue, checks, citation
+from tools.l10n import build, catalog, checks, citation
 from tools.lessons import notebook
 from tools.lessons.project import Project
 
@@ -41,10 +41,10 @@ def lesson() -> list[Cell]:
 
 
 @pytest.mark.parametrize("domain", NOTEBOOKS)
-def test_english_built_from_an_empty_catalogue_is_its_source_byte_for_byte(domain: str) -> None:
+def test_english_built_from_an_empty_catalog_is_its_source_byte_for_byte(domain: str) -> None:
     project = Project.load(ROOT)
     source = project.notebook(domain).read_bytes()
-    built = build.build(project, domain, "en", catalogue.of([], "en"))
+    built = build.build(project, domain, "en", catalog.from_messages([], "en"))
     assert built.text.encode() == source
     assert notebook.dumps(notebook.parse(source.decode(), domain)).encode() == source
 
@@ -54,7 +54,7 @@ def test_a_notebook_of_another_make_keeps_its_bytes_too(tmp_path: Path) -> None:
     path = project.notebook(LESSON)
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")), indent=2), "utf-8")
     before = path.read_bytes()
-    assert run(project, "build", "--langs", "en") == 0
+    assert run(project, "build", "--lang", "en") == 0
     assert path.read_bytes() == before
 
 
@@ -69,7 +69,7 @@ def test_a_cell_without_an_id_is_refused(
 
 def test_an_untranslated_build_is_english_but_for_the_language_it_names(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson())
-    run(project, "update", "--langs", "zh")
+    run(project, "update", "--lang", "zh")
     run(project, "build")
     english, chinese = (notebook.read(project.notebook(LESSON, lang)) for lang in ("en", "zh"))
     assert [cell["id"] for cell in chinese["cells"]] == [cell["id"] for cell in english["cells"]]
@@ -81,7 +81,7 @@ def test_an_untranslated_build_is_english_but_for_the_language_it_names(tmp_path
 
 def test_a_translation_is_put_in_place_and_links_stay_in_the_language(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson())
-    run(project, "update", "--langs", "ru")
+    run(project, "update", "--lang", "ru")
     english = f"Two workers train, see [more]({LINK})."
     translate(project, "ru", {"A title": "Заголовок", english: f"Учатся двое: [ещё]({LINK})."})
     run(project, "build")
@@ -104,7 +104,7 @@ def test_the_tagged_cell_names_the_language(code: str, expected: str) -> None:
 
 def test_a_second_build_changes_no_byte(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson(), messages=True)
-    run(project, "update", "--langs", *FOUR)
+    run(project, "update", "--lang", *FOUR)
     run(project, "build")
     files = [path for path in tmp_path.rglob("*.*") if path.suffix in (".ipynb", ".mo", ".po")]
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
@@ -118,9 +118,9 @@ def test_english_that_is_kept_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = make_project(tmp_path, *lesson())
-    run(project, "update", "--langs", "ko")
+    run(project, "update", "--lang", "ko")
     translate(project, "ko", {"A title": "제목"})
-    run(project, "build", "--langs", "ko")
+    run(project, "build", "--lang", "ko")
     printed = capsys.readouterr().out
     assert "notebooks/ko/01_first.ipynb, 1 of 2 messages" in printed
     assert "English kept in cell title, not translated: 'Two workers train, see" in printed
@@ -130,7 +130,7 @@ def test_outputs_stay_while_the_code_is_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = make_project(tmp_path, *lesson())
-    run(project, "update", "--langs", "ru")
+    run(project, "update", "--lang", "ru")
     run(project, "build")
     path = project.notebook(LESSON, "ru")
     assert "without outputs: it is new" in capsys.readouterr().out
@@ -148,11 +148,11 @@ def test_outputs_go_when_the_code_changes_and_the_build_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = make_project(tmp_path, *lesson())
-    run(project, "update", "--langs", "ru")
+    run(project, "update", "--lang", "ru")
     run(project, "build")
     capsys.readouterr()
     make_project(tmp_path, *lesson(), code_cell("new", "1 + 1"))
-    run(project, "build", "--langs", "ru")
+    run(project, "build", "--lang", "ru")
     assert "without outputs: its code has changed" in capsys.readouterr().out
     assert cell_of(project, "ru", "code")["outputs"] == []
 
@@ -161,7 +161,7 @@ def test_what_differs_from_run_to_run_is_not_carried_over(tmp_path: Path) -> Non
     cell = code_cell("code", "1")
     cell["metadata"]["execution"] = {"iopub.status.busy": "2026-01-01T00:00:00Z"}
     project = make_project(tmp_path, text_cell("a", "Text"), cell)
-    run(project, "update", "--langs", "ru")
+    run(project, "update", "--lang", "ru")
     run(project, "build")
     assert cell_of(project, "ru", "code")["metadata"] == {}
     assert cell_of(project, "en", "code")["metadata"] != {}
@@ -172,7 +172,7 @@ def test_executing_stores_the_outputs_of_the_language(tmp_path: Path) -> None:
     project = make_project(
         tmp_path, text_cell("a", "Text"), code_cell("who", code, "l10n-lang", count=None)
     )
-    run(project, "update", "--langs", "es")
+    run(project, "update", "--lang", "es")
     assert run(project, "build", "--execute") == 0
     for lang in ("en", "es"):
         cell = cell_of(project, lang, "who")
@@ -189,19 +189,19 @@ def test_standalone_cells_are_executed_alone_and_the_others_keep_their_outputs(
 ) -> None:
     trained = code_cell("trained", "print(open('nowhere'))", output="98 %\n", count=1)
     project = make_project(tmp_path, *lesson(), trained)
-    run(project, "update", "--langs", "ko")
-    run(project, "build", "--langs", "ko")
+    run(project, "update", "--lang", "ko")
+    run(project, "build", "--lang", "ko")
     korean = notebook.read(project.notebook(LESSON, "ko"))
     notebook.copy_outputs(notebook.read(project.notebook(LESSON)), korean)
     project.notebook(LESSON, "ko").write_text(notebook.dumps(korean), "utf-8")
     alone = code_cell(
-        "ring", "from helpers.i18n import language\nprint(language())", "standalone", count=None
+        "ring", "from helpers.i18n import language\nprint(language())", "self-contained", count=None
     )
     make_project(tmp_path, *lesson(), alone, trained)
     capsys.readouterr()
-    assert run(project, "build", "--langs", "ko") == 0
+    assert run(project, "build", "--lang", "ko") == 0
     assert "with cells without outputs" in capsys.readouterr().out
-    assert run(project, "build", "--refresh", "--langs", "en", "ko") == 0
+    assert run(project, "build", "--refresh", "--lang", "en", "ko") == 0
     assert "without outputs" not in capsys.readouterr().out
     for lang in ("en", "ko"):
         assert cell_of(project, lang, "ring")["outputs"][0]["text"] == [f"{lang}\n"]
@@ -212,7 +212,7 @@ def test_standalone_cells_are_executed_alone_and_the_others_keep_their_outputs(
     run(project, "build")
     assert project.notebook(LESSON, "ko").read_bytes() == before
     make_project(tmp_path, *lesson(), {**alone, "source": ["1"]}, trained)
-    run(project, "build", "--langs", "ko")
+    run(project, "build", "--lang", "ko")
     assert cell_of(project, "ko", "ring")["outputs"] == []
     assert cell_of(project, "ko", "trained")["outputs"] != []
 
@@ -221,7 +221,7 @@ def test_badges_lead_to_the_notebook_in_its_language(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson(), repository="https://github.com/a/b.git/")
     (tmp_path / "tools" / "l10n").mkdir(parents=True)
     shutil.copy(ROOT / "tools" / "l10n" / "badges.py", tmp_path / "tools" / "l10n")
-    run(project, "update", "--langs", "ru")
+    run(project, "update", "--lang", "ru")
     translate(project, "ru", {"Download": "Скачать"}, domain="helpers")
     run(project, "build")
     base = "https://colab.research.google.com/github/a/b/blob/v1.2/notebooks"
@@ -236,7 +236,7 @@ def test_badges_lead_to_the_notebook_in_its_language(tmp_path: Path) -> None:
             "badges",
         ]
     assert "[Скачать](https://raw.githubusercontent.com/a/b/v1.2/notebooks/ru/" in text
-    assert 'msgid "[Open' not in project.catalogue(LESSON, "ru").read_text("utf-8")
+    assert 'msgid "[Open' not in project.catalog(LESSON, "ru").read_text("utf-8")
     assert not whats(list(checks.check(project, ["en"])))
 
 
@@ -274,29 +274,29 @@ def test_a_version_that_looks_like_a_number_is_cited_as_it_is() -> None:
 
 def test_the_messages_of_helpers_are_compiled_where_the_package_reads_them(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson(), messages=True)
-    run(project, "update", "--langs", "es")
+    run(project, "update", "--lang", "es")
     translate(project, "es", {"ready": "listo"}, domain="helpers")
     run(project, "build")
     assert b"listo" in project.compiled_helpers("es").read_bytes()
 
 
-def test_a_language_without_catalogues_is_named(
+def test_a_language_without_catalogs_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = make_project(tmp_path, *lesson())
-    assert run(project, "build", "--langs", "fr") == 1
-    assert "python -m tools.l10n update --langs fr" in capsys.readouterr().err
+    assert run(project, "build", "--lang", "fr") == 1
+    assert "python -m tools.l10n update --lang fr" in capsys.readouterr().err
 
 
 def test_a_sixth_language_is_added_with_one_command(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson(), messages=True)
-    run(project, "update", "--langs", *FOUR)
+    run(project, "update", "--lang", *FOUR)
     (tmp_path / "locales" / "fr").mkdir()
-    assert run(project, "update", "--langs", "fr") == 0
+    assert run(project, "update", "--lang", "fr") == 0
     translate(project, "fr", {"A title": "Un titre"})
-    assert run(project, "build", "--langs", "fr") == 0
+    assert run(project, "build", "--lang", "fr") == 0
     assert notebook.source(cell_of(project, "fr", "title")).startswith("# Un titre\n")
-    assert run(project, "check", "--langs", "fr") == 0  # not released: it may be incomplete
+    assert run(project, "check", "--lang", "fr") == 0  # not released: it may be incomplete
 
 
 def test_updating_and_building_four_languages_costs_no_more_for_a_cell_of_many(
@@ -309,7 +309,7 @@ def test_updating_and_building_four_languages_costs_no_more_for_a_cell_of_many(
         folder.mkdir()
         project = make_project(folder, *cells)
         with cProfile.Profile() as profile:
-            run(project, "update", "--langs", *FOUR)
+            run(project, "update", "--lang", *FOUR)
             run(project, "build")
         return float(pstats.Stats(profile).total_calls) / count  # type: ignore[attr-defined]
 
@@ -319,23 +319,23 @@ def test_updating_and_building_four_languages_costs_no_more_for_a_cell_of_many(
 def test_a_fresh_cell_is_executed_alone_once_and_then_keeps_its_outputs(tmp_path: Path) -> None:
     """It trains: what it shows differs from run to run."""
     trained = code_cell("trained", "print(open('nowhere'))", output="98 %\n", count=1)
-    random = code_cell("watch", "import time\nprint(time.time_ns())", "fresh", count=None)
+    random = code_cell("watch", "import time\nprint(time.time_ns())", "volatile", count=None)
     project = make_project(tmp_path, *lesson(), random, trained)
-    run(project, "update", "--langs", "ko")
-    assert run(project, "build", "--refresh", "--langs", "en") == 0
+    run(project, "update", "--lang", "ko")
+    assert run(project, "build", "--refresh", "--lang", "en") == 0
     first = cell_of(project, "en", "watch")
     assert first["outputs"] and first["execution_count"]
     assert cell_of(project, "en", "trained")["outputs"][0]["text"] == ["98 %\n"]
-    run(project, "build", "--refresh", "--langs", "en")
+    run(project, "build", "--refresh", "--lang", "en")
     assert cell_of(project, "en", "watch") == first
-    assert run(project, "build", "--refresh", "--langs", "ko") == 0
+    assert run(project, "build", "--refresh", "--lang", "ko") == 0
     korean = cell_of(project, "ko", "watch")
     assert korean["outputs"] and korean["outputs"] != first["outputs"]
-    run(project, "build", "--refresh", "--langs", "ko")
+    run(project, "build", "--refresh", "--lang", "ko")
     assert cell_of(project, "ko", "watch") == korean
     english = notebook.read(project.notebook(LESSON))
     [changed] = notebook.fresh(english)
     notebook.set_source(changed, "import time\nprint(1)")
     project.notebook(LESSON).write_text(notebook.dumps(english), "utf-8")
-    run(project, "build", "--langs", "ko")
+    run(project, "build", "--lang", "ko")
     assert cell_of(project, "ko", "watch")["outputs"] == []

@@ -21,9 +21,9 @@ from tests.support.l10n_project import (
     translate,
     whats,
 )
-from tools.l10n import catalogue_checks, checks
+from tools.l10n import catalog_checks, checks
 from tools.lessons import notebook
-from tools.lessons.project import HELPERS, LocalisationError, Project
+from tools.lessons.project import HELPERS, Project, ToolError
 
 TITLE = "A title"
 SENTENCE = "All of them read the data and the [end](#The-end)."
@@ -58,7 +58,7 @@ def copy_outputs(project: Project) -> None:
 def released(tmp_path: Path) -> Project:
     """A project that is complete in four languages."""
     project = make_project(tmp_path, *lesson())
-    run(project, "update", "--langs", *FOUR)
+    run(project, "update", "--lang", *FOUR)
     for lang, texts in TEXTS.items():
         translate(project, lang, dict(zip((TITLE, SENTENCE, END), texts, strict=True)))
     run(project, "build")
@@ -83,7 +83,7 @@ def test_one_changed_sentence_is_one_fuzzy_message_per_language_until_it_is_mend
     make_project(released.root, *lesson(CHANGED))
     run(released, "update")
     for lang in FOUR:
-        assert released.catalogue(LESSON, lang).read_text("utf-8").count("#, fuzzy") == 1
+        assert released.catalog(LESSON, lang).read_text("utf-8").count("#, fuzzy") == 1
 
     run(released, "build")
     printed = capsys.readouterr().out
@@ -112,13 +112,13 @@ def test_a_finding_names_the_file_the_cell_the_text_and_the_remedy(released: Pro
 
 
 def test_an_unreleased_language_may_be_incomplete(released: Project) -> None:
-    run(released, "update", "--langs", "fr")
-    run(released, "build", "--langs", "fr")
+    run(released, "update", "--lang", "fr")
+    run(released, "build", "--lang", "fr")
     assert findings(released, "fr") == ""
 
 
 def spoil_form(project: Project) -> None:
-    path = project.catalogue(LESSON, "ru")
+    path = project.catalog(LESSON, "ru")
     path.write_text(path.read_text("utf-8") + '\nmsgid "A title"\nmsgstr "Опять"\n', "utf-8")
 
 
@@ -134,8 +134,8 @@ def remove_notebook(project: Project) -> None:
     project.notebook(LESSON, "ru").unlink()
 
 
-def remove_catalogue(project: Project) -> None:
-    project.catalogue(LESSON, "ru").unlink()
+def remove_catalog(project: Project) -> None:
+    project.catalog(LESSON, "ru").unlink()
 
 
 def edit_built_code(project: Project) -> None:
@@ -154,8 +154,8 @@ def leave_a_notebook(project: Project) -> None:
     shutil.copy(project.notebook(LESSON, "ru"), project.notebook("00_old", "ru"))
 
 
-def leave_a_catalogue(project: Project) -> None:
-    shutil.copy(project.catalogue(LESSON, "ru"), project.catalogue("00_old", "ru"))
+def leave_a_catalog(project: Project) -> None:
+    shutil.copy(project.catalog(LESSON, "ru"), project.catalog("00_old", "ru"))
 
 
 def rename_a_heading(project: Project) -> None:
@@ -183,14 +183,14 @@ def translate_badly_by_glossary(project: Project) -> None:
     ("spoil", "expected"),
     [
         (spoil_form, "msgfmt --check"),
-        (forget_update, "01_first.po: the catalogue is not up to date with the English text"),
+        (forget_update, "01_first.po: the catalog is not up to date with the English text"),
         (forget_build, "01_first.ipynb: the notebook is not what a build gives"),
         (remove_notebook, "01_first.ipynb: the notebook has not been built"),
-        (remove_catalogue, "01_first.po: the catalogue does not exist"),
+        (remove_catalog, "01_first.po: the catalog does not exist"),
         (edit_built_code, "the notebook is not what a build gives"),
         (clear_outputs, "cell code: the cell has not been executed"),
         (leave_a_notebook, "00_old.ipynb: no English notebook has this name"),
-        (leave_a_catalogue, "00_old.po: no English notebook or page has its name"),
+        (leave_a_catalog, "00_old.po: no English notebook or page has its name"),
         (rename_a_heading, "the link #Конец leads nowhere"),
         (lose_a_link, "link to # is missing or does not render"),
         (write_a_slip, "quotes that are not Russian"),
@@ -204,7 +204,7 @@ def test_check_fails_where_something_is_wrong(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     spoil(released)
-    assert run(released, "check", "--langs", "ru") == 1
+    assert run(released, "check", "--lang", "ru") == 1
     assert expected in capsys.readouterr().out
 
 
@@ -242,7 +242,7 @@ def test_an_exercise_need_not_be_executed(tmp_path: Path) -> None:
 
 def test_the_compiled_messages_of_helpers_must_be_fresh(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson(), messages=True)
-    run(project, "update", "--langs", "fr")
+    run(project, "update", "--lang", "fr")
     assert "helpers.mo: it is not what helpers.po compiles to" in findings(project, "fr")
     run(project, "build")
     assert findings(project, "fr") == ""
@@ -250,10 +250,10 @@ def test_the_compiled_messages_of_helpers_must_be_fresh(tmp_path: Path) -> None:
 
 def test_a_plural_form_for_several_numbers_keeps_the_number(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson(), messages=True)
-    run(project, "update", "--langs", "ru", "es")
+    run(project, "update", "--lang", "ru", "es")
     for lang, forms in (("ru", ("шаг", "{n} шага", "{n} шагов")), ("es", ("{n} paso", "pasos"))):
         translate(project, lang, {"{n} step": forms}, domain=HELPERS)  # type: ignore[dict-item]
-        found = whats(list(catalogue_checks.message_problems(project, HELPERS, lang)))
+        found = whats(list(catalog_checks.message_problems(project, HELPERS, lang)))
         assert found.count("placeholder {n} is missing") == 1
 
 
@@ -261,14 +261,14 @@ def test_a_missing_msgfmt_is_said_in_a_sentence(
     released: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
-    with pytest.raises(LocalisationError, match="msgfmt is not installed"):
+    with pytest.raises(ToolError, match="msgfmt is not installed"):
         findings(released, "ru")
 
 
 def test_a_folder_that_is_no_repository_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(LocalisationError, match=r"pyproject\.toml does not exist"):
+    with pytest.raises(ToolError, match=r"pyproject\.toml does not exist"):
         Project.load(tmp_path)
 
 

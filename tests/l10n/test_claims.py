@@ -12,7 +12,7 @@ from tests.support.l10n_project import make_project, notebook_text, text_cell
 from tools.l10n import lesson_checks
 from tools.l10n.build import Built
 from tools.lessons import claims, execute
-from tools.lessons.project import LocalisationError, Project
+from tools.lessons.project import Project, ToolError
 
 PROJECT = Project.load(ROOT)
 PRINTED = """one worker: 13,599 examples/s, 98.5 %
@@ -24,7 +24,7 @@ def code_cell(source: str, *held: str, printed: str = "") -> dict[str, object]:
     return {
         "cell_type": "code",
         "id": "speed",
-        "metadata": {"claims": list(held)},
+        "metadata": {"assertions": list(held)},
         "source": [source],
         "outputs": [output] if printed else [],
         "execution_count": 1 if printed else None,
@@ -51,7 +51,7 @@ def claimed() -> list[tuple[str, str]]:
         (domain, lang)
         for lang in ("en", *PROJECT.languages)
         for domain in PROJECT.notebooks
-        if '"claims"' in PROJECT.notebook(domain, lang).read_text("utf-8")
+        if '"assertions"' in PROJECT.notebook(domain, lang).read_text("utf-8")
     ]
 
 
@@ -77,7 +77,7 @@ def test_a_doctored_output_is_a_finding(tmp_path: Path) -> None:
 
     def found() -> list[str]:
         path.write_text(text, "utf-8")
-        built = Built(text, messages=0, kept=[], outputs="kept")
+        built = Built(text, messages=0, untranslated=[], outputs="kept")
         return [str(f) for f in lesson_checks.freshness_problems(project, "01_x", "en", built)]
 
     assert found() == []
@@ -95,6 +95,6 @@ def test_a_run_that_contradicts_a_claim_is_not_stored(
     done = json.loads(execute.execute(text, tmp_path / "x.ipynb"))
     assert done["cells"][0]["outputs"][0]["text"] == ["2\n"]  # the second run
     never = notebook_text(code_cell(source, "n[0] < 0"))
-    with pytest.raises(LocalisationError, match=r"cell speed: n\[0\] < 0"):
+    with pytest.raises(ToolError, match=r"cell speed: n\[0\] < 0"):
         execute.execute(never, tmp_path / "x.ipynb")
     assert len(counted.read_text()) == 2 + execute.ATTEMPTS

@@ -42,7 +42,7 @@ def project(tmp_path: Path) -> Project:
     (tmp_path / "LICENSE").write_text("Free.", "utf-8")
     (tmp_path / "README.md").write_text(README, "utf-8")
     (tmp_path / "docs" / "FAULTS.md").write_text(FAULTS, "utf-8")
-    assert run(found, "update", "--langs", "ru") == 0
+    assert run(found, "update", "--lang", "ru") == 0
     translate(found, "ru", {"The course": "Курс", READ: READ_IN_RUSSIAN}, "docs/README")
     start = "See [the start](../README.md) and [a lesson](../notebooks/en/)."
     texts = {
@@ -55,7 +55,7 @@ def project(tmp_path: Path) -> Project:
         "ru",
         {"One": "Один", "[Faults](../../docs/FAULTS.md)": "[Сбои](../../docs/FAULTS.md)"},
     )
-    assert run(found, "build", "--langs", "ru") == 0
+    assert run(found, "build", "--lang", "ru") == 0
     return Project.load(tmp_path)
 
 
@@ -138,7 +138,7 @@ def test_it_is_found_from_the_command_line_too(
     wrong = READ_IN_RUSSIAN.replace("#что-бывает", "#чего-не-бывает")
     translate(project, "ru", {READ: wrong}, "docs/README")
     monkeypatch.chdir(project.root)
-    [(link, why)] = documents.dead_ends(Project.load(Path()), "docs/README", "ru")
+    [(link, why)] = documents.broken_links(Project.load(Path()), "docs/README", "ru")
     assert (link, why) == ("FAULTS.md#чего-не-бывает", "FAULTS.md has no heading #чего-не-бывает")
 
 
@@ -159,7 +159,7 @@ def test_what_is_not_translated_stays_english_and_is_told(
 ) -> None:
     page = project.root / "docs" / "FAULTS.md"
     page.write_text(FAULTS.replace("What can happen", "What could happen"), "utf-8")
-    assert run(project, "update", "--langs", "ru") == 0
-    assert run(project, "build", "--langs", "ru") == 0
+    assert run(project, "update", "--lang", "ru") == 0
+    assert run(project, "build", "--lang", "ru") == 0
     assert "# What could happen" in project.document(PAGE, "ru").read_text("utf-8")
     assert "English kept, changed in English: 'What could happen'" in capsys.readouterr().out

@@ -19,7 +19,7 @@ RUSSIAN = ("{n} шаг", "{n} шага", "{n} шагов")
 def messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Compiled Russian messages, and English again afterwards."""
     project = make_project(tmp_path, text_cell("a", "Text"), messages=True)
-    run(project, "update", "--langs", "ru")
+    run(project, "update", "--lang", "ru")
     texts = {"ready": "готово", "{n} step": RUSSIAN}
     translate(project, "ru", texts, domain="helpers")  # type: ignore[arg-type]
     run(project, "build")

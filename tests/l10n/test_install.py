@@ -111,7 +111,7 @@ def test_a_checkout_on_the_path_is_ours_and_so_is_an_installed_package(tmp_path:
 
 def test_with_an_address_the_release_is_installed_from_there_and_never_by_its_name() -> None:
     code = install.cell(Project(ROOT, repository=ADDRESS, version="1.2"), str)
-    assert f'"{install.DISTRIBUTION} @ git+{ADDRESS}@v1.2"\n' in f"{code}\n"
+    assert f'"{install.DISTRIBUTION}[course] @ git+{ADDRESS}@v1.2"\n' in f"{code}\n"
     assert code.count("%pip install") == 1
     assert "/tmp" not in code, "anybody may write there"
     assert len(code.splitlines()) <= 20
@@ -150,7 +150,7 @@ def test_every_lesson_exercise_and_solution_has_the_cell(path: Path) -> None:
 
 def test_another_address_leaves_every_output(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson())
-    run(project, "update", "--langs", "ru")
+    run(project, "update", "--lang", "ru")
     run(project, "build")
     path = project.notebook(LESSON, "ru")
     stored = notebook.read(path)
@@ -166,7 +166,7 @@ def test_another_address_leaves_every_output(tmp_path: Path) -> None:
 def test_a_cell_that_becomes_the_builders_leaves_every_output(tmp_path: Path) -> None:
     cells = [*lesson()[:1], code_cell("install", "%pip install x"), *lesson()[2:]]
     project = make_project(tmp_path, *cells)
-    run(project, "update", "--langs", "ru")
+    run(project, "update", "--lang", "ru")
     run(project, "build")
     path = project.notebook(LESSON, "ru")
     stored = notebook.read(path)
@@ -180,8 +180,8 @@ def test_what_it_says_is_in_the_language_of_the_notebook(tmp_path: Path) -> None
     project = make_project(tmp_path, *lesson())
     (tmp_path / "tools" / "l10n").mkdir(parents=True)
     shutil.copy(ROOT / "tools" / "l10n" / "install.py", tmp_path / "tools" / "l10n")
-    run(project, "update", "--langs", "ru")
-    sentence = 'Нет пакета "курса": наберите make lab.'
+    run(project, "update", "--lang", "ru")
+    sentence = 'Нет пакета "курса": наберите make jupyterlab.'
     translate(project, "ru", {install.MISSING: sentence}, domain="helpers")
     run(project, "build")
     code = notebook.source(cell_of(project, "ru", "install"))
@@ -194,7 +194,7 @@ def test_an_address_that_goes_leaves_no_trace(tmp_path: Path) -> None:
     solution.parent.mkdir()
     solution.write_text(notebook_text(*lesson()), "utf-8")
     (tmp_path / "README.md").write_text("# Title\n\nText.\n", "utf-8")
-    run(project, "update", "--langs", "ru")
+    run(project, "update", "--lang", "ru")
     run(project, "build")
     files = [*tmp_path.rglob("*.ipynb"), tmp_path / "README.md"]
     assert len(files) == 6

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers import i18n, phrase, say
+from helpers import i18n, print_tr, tr
 from tests.support import ROOT
 from tests.support.l10n_project import (
     code_cell,
@@ -20,7 +20,7 @@ from tests.support.l10n_project import (
     text_cell,
     translate,
 )
-from tools.l10n import catalogue, extract
+from tools.l10n import catalog, extract
 from tools.lessons import claims, notebook
 from tools.lessons.project import HELPERS, Project
 
@@ -36,10 +36,12 @@ WORD = re.compile(r"\b[a-z]{3,}\b")  # names of variables and classes are the sa
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """One lesson whose cells print these texts, translated into Russian and compiled."""
-    cells = [code_cell(f"c{n}", f"say({text!r})\n", count=None) for n, text in enumerate(TEXTS)]
+    cells = [
+        code_cell(f"c{n}", f"print_tr({text!r})\n", count=None) for n, text in enumerate(TEXTS)
+    ]
     made = make_project(tmp_path, text_cell("a", "Text"), messages=True)
     made.notebook("01_x").write_text(notebook_text(text_cell("a", "Text"), *cells), "utf-8")
-    run(made, "update", "--langs", "ru")
+    run(made, "update", "--lang", "ru")
     translate(made, "ru", TEXTS, domain=HELPERS)
     run(made, "build")
     monkeypatch.setattr(i18n, "LOCALE_DIR", tmp_path / "helpers" / "locale")
@@ -49,7 +51,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
 
 
 def test_messages_of_cells_are_filed_with_those_of_the_package(project: Project) -> None:
-    found = catalogue.read(project.catalogue(HELPERS, "ru"), "ru")
+    found = catalog.read(project.catalog(HELPERS, "ru"), "ru")
     message = found.get("ready")
     assert message is not None
     assert message.auto_comments == ["printed, cell c2"]
@@ -62,15 +64,15 @@ def test_messages_of_cells_are_filed_with_those_of_the_package(project: Project)
 def test_a_cell_speaks_the_language_of_its_notebook(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    say("step {step:,}: loss {loss:.2f}", step=1404, loss=np.float32(0.25))
+    print_tr("step {step:,}: loss {loss:.2f}", step=1404, loss=np.float32(0.25))
     assert capsys.readouterr().out == "шаг 1\u00a0404: потери 0,25\n"
     i18n.set_language("en")
-    say("step {step:,}: loss {loss:.2f}", step=1404, loss=np.float32(0.25))
+    print_tr("step {step:,}: loss {loss:.2f}", step=1404, loss=np.float32(0.25))
     assert capsys.readouterr().out == "step 1,404: loss 0.25\n"
 
 
 def test_what_is_not_translated_stays_as_it_was_written(project: Project) -> None:
-    assert phrase("a reader's own {thing}", thing="cell") == "a reader's own cell"
+    assert tr("a reader's own {thing}", thing="cell") == "a reader's own cell"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_a_list_is_written_as_the_language_writes_lists(
     project: Project, lang: str, sizes: object, expected: str
 ) -> None:
     i18n.set_language(lang)
-    assert phrase("shards: {sizes}", sizes=sizes) == expected
+    assert tr("shards: {sizes}", sizes=sizes) == expected
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_a_list_is_written_as_the_language_writes_lists(
     [("ring", "    ring: 1"), ("环", "      环: 1"), ("빠른 것", " 빠른 것: 1")],
 )
 def test_columns_stand_below_each_other_in_chinese_and_korean(name: str, expected: str) -> None:
-    assert phrase("{name:>8}: {n}", name=name, n=1) == expected
+    assert tr("{name:>8}: {n}", name=name, n=1) == expected
 
 
 def test_claims_read_numbers_as_the_language_writes_them() -> None:

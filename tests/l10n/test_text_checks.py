@@ -16,9 +16,9 @@ from tools.l10n.text_checks import (
     check_addresses,
     check_placeholders,
     check_toolkit,
-    words,
+    strip_markup,
 )
-from tools.lessons.project import LocalisationError
+from tools.lessons.project import ToolError
 
 GLOSSARY = ROOT / "locales" / "glossary.csv"
 Case = tuple[Check, str, str, str]
@@ -195,10 +195,10 @@ def test_a_language_without_a_glossary_column_has_no_terms() -> None:
 def test_a_bad_pattern_in_the_glossary_is_named(tmp_path: Path) -> None:
     path = tmp_path / "glossary.csv"
     path.write_text("en,ru,ru_match\nworker,воркер,во(рк\n", "utf-8")
-    with pytest.raises(LocalisationError, match="'worker' has a bad pattern for ru"):
+    with pytest.raises(ToolError, match="'worker' has a bad pattern for ru"):
         glossary.load(path, "ru")
 
 
 def test_prose_is_left_of_a_message_when_code_math_and_marks_are_gone() -> None:
     text = "**a** [b](c_d) __e__ `f_g` h_i ~~j~~ $k$ <b>l</b> {m} https://n.o"
-    assert words(text) == "a b e x h_i j x l x x"
+    assert strip_markup(text) == "a b e x h_i j x l x x"

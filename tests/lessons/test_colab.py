@@ -203,7 +203,7 @@ def test_where_widgets_do_not_appear_the_panel_leaves_a_picture(
 ) -> None:
     """The stored outputs are what GitHub, and a page without Colab's widget manager, show."""
     cells = [
-        "from helpers.panel import Panel",
+        "from helpers.course.panel import Panel",
         "Panel().run(workers=2, collective='RING', epochs=1, batch_size=256)",
     ]
     path = tmp_path / "panel.ipynb"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import LocalCluster
-from helpers.cost_model import (
+from helpers.course.cost_model import (
     CostModel,
     Measurement,
     efficiency_chart,
@@ -21,7 +21,7 @@ from helpers.cost_model import (
     wire_seconds,
 )
 from helpers.errors import ConfigError
-from helpers.system.isolation import is_permitted
+from helpers.system.netns import netns_supported
 
 GRADIENTS = 347_146 * 4  # bytes, of the lessons' CNN
 
@@ -102,8 +102,8 @@ def test_too_few_measurements_are_refused() -> None:
 def test_speed_ups_start_at_one_and_the_weak_one_is_the_larger() -> None:
     model = CostModel(0.003, 0.00002)
     for workers in (1, 2, 64, 4096):
-        weak = model.weak_speed_up(workers, GRADIENTS, 1e10)
-        strong = model.strong_speed_up(workers, GRADIENTS, 1e10)
+        weak = model.weak_speedup(workers, GRADIENTS, 1e10)
+        strong = model.strong_speedup(workers, GRADIENTS, 1e10)
         assert strong <= weak <= workers
         assert (workers > 1) or strong == weak == 1
     assert model.efficiency(2, GRADIENTS, 1e9) < model.efficiency(2, GRADIENTS, 1e11) < 1
@@ -148,7 +148,7 @@ def step_times(steps: int) -> Any:
     return run
 
 
-@pytest.mark.skipif(not is_permitted(), reason="this machine forbids network namespaces")
+@pytest.mark.skipif(not netns_supported(), reason="this machine forbids network namespaces")
 def test_held_back_networks_and_numbers_of_workers_are_predicted_within_20_percent() -> None:
     measured = {}
     for workers, bandwidth in [(2, 1e8), (2, 4e7), (2, 6e7), (3, 1e8)]:

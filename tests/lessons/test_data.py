@@ -14,7 +14,7 @@ import tensorflow_datasets as tfds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.data import BUNDLED, find_damaged_file, input_fn, load
+from helpers.course.data import DATA_DIR, find_damaged_file, input_fn, load
 from helpers.errors import DataError
 from tools.datasets import FILES, build, check_idx_files, main
 
@@ -26,7 +26,7 @@ def examples(dataset: tf.data.Dataset) -> Iterator[tuple[bytes, int]]:
 
 
 def test_the_whole_of_mnist_is_bundled() -> None:
-    info = tfds.builder("mnist", data_dir=BUNDLED).info
+    info = tfds.builder("mnist", data_dir=DATA_DIR).info
     assert {name: split.num_examples for name, split in info.splits.items()} == {
         "train": 60_000,
         "test": 10_000,
@@ -49,7 +49,7 @@ def test_the_whole_of_mnist_is_bundled() -> None:
 @pytest.mark.parametrize("split", ["test", "test[37:61]"])
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
 def test_examples_are_those_that_tfds_reads(name: str, split: str) -> None:
-    theirs = tfds.load(name, split=split, data_dir=BUNDLED, download=False, as_supervised=True)
+    theirs = tfds.load(name, split=split, data_dir=DATA_DIR, download=False, as_supervised=True)
     ours = load(split, {"dataset": name})
     assert ours.element_spec == theirs.element_spec
     assert ours.cardinality() == theirs.cardinality()
@@ -59,7 +59,7 @@ def test_examples_are_those_that_tfds_reads(name: str, split: str) -> None:
 def test_no_warning_of_tfds_reaches_the_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     warned: list[str] = []
     monkeypatch.setattr("tensorflow_datasets.core.features.feature.log_tf_warning", warned.append)
-    tfds.builder("mnist", data_dir=BUNDLED).info.features["image"].dtype  # noqa: B018 - it warns
+    tfds.builder("mnist", data_dir=DATA_DIR).info.features["image"].dtype  # noqa: B018 - it warns
     assert warned == ["FeatureConnector"]
     load("test")
     assert warned == ["FeatureConnector"]
@@ -130,7 +130,7 @@ def test_images_of_different_sizes_need_a_common_one(tmp_path: Path) -> None:
 
 @pytest.fixture
 def copy_of_mnist(tmp_path: Path) -> Path:
-    shutil.copytree(BUNDLED / "mnist", tmp_path / "mnist")
+    shutil.copytree(DATA_DIR / "mnist", tmp_path / "mnist")
     return tmp_path
 
 

@@ -22,9 +22,9 @@ import os, sys, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import helpers.estimator
 import tensorflow as tf
-from helpers import phrase, say
-from helpers.messages.values import plain, unpacked
-from helpers.model import make_network
+from helpers import print_tr, tr
+from helpers.protocol.serialization import to_json, from_json
+from helpers.course.model import make_network
 
 parts = [tf.config.LogicalDeviceConfiguration() for _ in range(2)]
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], parts)
@@ -45,7 +45,7 @@ class LocalCluster:
         pass
 
     def run(self, function):
-        return [unpacked(plain(function()))]  # as a result comes back from a worker
+        return [from_json(to_json(function()))]  # as a result comes back from a worker
 
 
 def until_memory_is_full(step):

@@ -40,7 +40,7 @@ def runs_always(path: Path) -> bool:
 
 def marks(path: Path) -> list[pytest.MarkDecorator]:
     english = [pytest.mark.english] * (path.parent.name == "en")
-    return english + [pytest.mark.long] * (not runs_always(path))
+    return english + [pytest.mark.slow] * (not runs_always(path))
 
 
 def name(path: Path) -> str:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from helpers import LocalCluster, input_fn, model_fn
+from helpers.course.model import NETWORKS, make_network
 from helpers.errors import ConfigError
 from helpers.estimator import tf
-from helpers.migrate import weights_from_checkpoint
-from helpers.model import NETWORKS, make_network
+from helpers.estimator_checkpoint import load_estimator_weights
 from tests.support.faults import needs_keras_3
 
 
@@ -59,7 +59,7 @@ def test_the_model_predicts_what_the_estimator_predicts(network: str, tmp_path: 
     make_network(name=network).build([None, 28, 28, 1])  # so that the next one's names differ
     model = make_network(name=network)
     model.build([None, 28, 28, 1])
-    left = weights_from_checkpoint(tmp_path, model)
+    left = load_estimator_weights(model, tmp_path)
     found = tf.nn.softmax(model(images)).numpy()
     assert np.allclose(found, [row["probabilities"] for row in expected], atol=1e-6)
     assert "global_step" in left
@@ -72,7 +72,7 @@ def test_the_tenth_layer_comes_after_the_second(tmp_path: Path) -> None:
     dense = tf.keras.layers.Dense
     model = tf.keras.Sequential([dense(1, use_bias=False) for _ in range(12)])
     model.build([None, 1])
-    weights_from_checkpoint(tmp_path, model)
+    load_estimator_weights(model, tmp_path)
     reader = tf.train.load_checkpoint(path)
     expected = [reader.get_tensor(name) for name in layers]
     assert np.array_equal(model.get_weights(), expected)
@@ -81,7 +81,7 @@ def test_the_tenth_layer_comes_after_the_second(tmp_path: Path) -> None:
 def test_a_checkpoint_is_named_by_its_own_path_too(tmp_path: Path) -> None:
     path = save(tmp_path, **TWO_LAYERS, global_step=[])
     model = two_layers()
-    assert weights_from_checkpoint(path, model) == ["global_step"]
+    assert load_estimator_weights(model, path) == ["global_step"]
     expected = tf.train.load_checkpoint(path).get_tensor("dense_1/kernel")
     assert np.array_equal(model.get_weights()[2], expected)
 
@@ -90,8 +90,8 @@ def test_of_two_networks_alike_the_scope_chooses(tmp_path: Path) -> None:
     path = save(tmp_path, **scoped("actor"), **scoped("critic"))
     model = two_layers()
     with pytest.raises(ConfigError, match=r"scopes: 'actor', 'critic'\. Pass one as scope="):
-        weights_from_checkpoint(tmp_path, model)
-    left = weights_from_checkpoint(tmp_path, model, scope="critic")
+        load_estimator_weights(model, tmp_path)
+    left = load_estimator_weights(model, tmp_path, scope="critic")
     assert left == sorted(scoped("actor"))
     expected = tf.train.load_checkpoint(path).get_tensor("critic/dense/kernel")
     assert np.array_equal(model.get_weights()[0], expected)
@@ -100,7 +100,7 @@ def test_of_two_networks_alike_the_scope_chooses(tmp_path: Path) -> None:
 def test_of_two_networks_the_one_whose_shapes_fit_is_taken(tmp_path: Path) -> None:
     other = {**scoped("other"), "other/dense/kernel": [9, 4]}
     save(tmp_path, **scoped("mine"), **other)
-    assert weights_from_checkpoint(tmp_path, two_layers()) == sorted(other)
+    assert load_estimator_weights(two_layers(), tmp_path) == sorted(other)
 
 
 def test_a_shape_that_does_not_fit_is_named_and_nothing_is_changed(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_shape_that_does_not_fit_is_named_and_nothing_is_changed(tmp_path: Pat
     model = two_layers()
     before = model.get_weights()
     with pytest.raises(ConfigError, match=r"dense_1/kernel in .* has the shape \[4, 5\].*\[4, 2\]"):
-        weights_from_checkpoint(tmp_path, model)
+        load_estimator_weights(model, tmp_path)
     assert all(map(np.array_equal, before, model.get_weights()))
 
 
@@ -129,26 +129,26 @@ def test_layers_too_few_or_too_many_are_an_error_that_names_what_is_there(
 ) -> None:
     save(tmp_path, **variables)
     with pytest.raises(ConfigError, match=rf"as many variables like dense.*: {meant}\. Build"):
-        weights_from_checkpoint(tmp_path, two_layers())
+        load_estimator_weights(two_layers(), tmp_path)
 
 
 def test_a_folder_without_a_checkpoint_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"No checkpoint is in {tmp_path}"):
-        weights_from_checkpoint(tmp_path, two_layers())
+        load_estimator_weights(two_layers(), tmp_path)
 
 
 def test_a_model_that_is_not_built_is_an_error(tmp_path: Path) -> None:
     save(tmp_path, **TWO_LAYERS)
     model = tf.keras.Sequential([tf.keras.layers.Dense(4)])
     with pytest.raises(ConfigError, match="has no weights yet"):
-        weights_from_checkpoint(tmp_path, model)
+        load_estimator_weights(model, tmp_path)
 
 
 def read_in_keras_3(folder: str) -> dict[str, list[int]]:
     """The shapes of a Keras 3 model's weights, of which one is known by its value."""
     model = make_network()
     model.build([None, 28, 28, 1])
-    weights_from_checkpoint(folder, model)
+    load_estimator_weights(model, folder)
     return {weight.path: weight.numpy().ravel()[:3].tolist() for weight in model.weights}
 
 

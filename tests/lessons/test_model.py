@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from helpers import LocalCluster, input_fn, model_fn
+from helpers.course.model import NETWORKS, PRECISIONS, make_network
 from helpers.errors import ConfigError
 from helpers.estimator import tf
-from helpers.model import NETWORKS, PRECISIONS, make_network
 from helpers.params import DEFAULT_PARAMS
 
 IMAGES = np.random.default_rng(1).random((4, 28, 28, 1), np.float32)

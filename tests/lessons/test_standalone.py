@@ -14,7 +14,7 @@ from tools.lessons.project import SOURCE, Project
 
 PROJECT = Project.load(ROOT)
 LESSONS = [domain for domain in PROJECT.notebooks if re.match(r"\d\d_", domain)]
-MOST_BYTES = 400_000
+MAX_BYTES = 400_000
 PANELS = ["02", "05", "06", "09", "10", "12"]
 
 
@@ -39,7 +39,9 @@ def test_six_lessons_have_a_panel_that_can_be_run_alone_and_have_its_picture() -
     assert [domain[:2] for domain, cells in found.items() if cells] == PANELS
     for domain, cells in found.items():
         for cell in cells:
-            assert notebook.source(cell).startswith("from helpers.panel import Panel\n"), domain
+            assert notebook.source(cell).startswith("from helpers.course.panel import Panel\n"), (
+                domain
+            )
             assert "nbval-ignore-output" in notebook.tags(cell), domain
             [output] = cell["outputs"]
             assert "done" in "".join(output["data"]["text/plain"]), domain
@@ -67,7 +69,7 @@ def test_what_is_stored_is_what_the_package_shows(lang: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("lang", [SOURCE, *PROJECT.languages])
 def test_pictures_have_words_and_a_lesson_is_small(lang: str) -> None:
     for domain, lesson in lessons(lang).items():
-        assert len(PROJECT.notebook(domain, lang).read_bytes()) <= MOST_BYTES, domain
+        assert len(PROJECT.notebook(domain, lang).read_bytes()) <= MAX_BYTES, domain
         shown = [
             "".join(output.get("data", {}).get("text/html", ""))
             for cell in notebook.cells(lesson, "code")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from helpers import LocalCluster, input_fn, model_fn
-from helpers.timeline import Span, exclusive_times, timeline_chart, trace_step
+from helpers.course.step_trace import Span, exclusive_times, timeline_chart, trace_step
 
 
 def test_a_step_of_two_workers_waits_for_input_computes_and_sums_gradients() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import ipywidgets  # type: ignore[import-untyped]
 import pytest
 
-from helpers import experiments
+from helpers.course import simulations
 from tests.support import browser as b
 from tests.support.axe import faults
 
@@ -17,16 +17,16 @@ pytestmark = b.MARKS
 THEMES = {"JupyterLab Light": "true", "JupyterLab Dark": "false"}
 CHANGE = "theme => jupyterapp.commands.execute('apputils:change-theme', {theme})"
 PANEL = """
-from helpers.panel import Panel
+from helpers.course.panel import Panel
 
 def broken(mode):
     raise ValueError("no such column")
 
-panel = Panel({functions}laboratory={laboratory}, epochs=20)
+panel = Panel({functions}fault_injection={fault_injection}, epochs=20)
 panel
 """
-EXPERIMENTS = "from helpers import experiments\nexperiments.{name}()"
-QUESTIONS = 'from helpers.questions import ask\nask("01_train_on_two_workers")'
+EXPERIMENTS = "from helpers.course import simulations\nsimulations.{name}()"
+QUESTIONS = 'from helpers.course.quiz import quiz\nquiz("01_train_on_two_workers")'
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +38,11 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("accessible")
-    cells = [EXPERIMENTS.format(name=name) for name in experiments.__all__]
+    cells = [EXPERIMENTS.format(name=name) for name in simulations.__all__]
     b.write_notebook(folder / "sliders.ipynb", *cells, QUESTIONS)
-    works = PANEL.format(functions="", laboratory=True)
+    works = PANEL.format(functions="", fault_injection=True)
     b.write_notebook(folder / "panel.ipynb", works)
-    fails = PANEL.format(functions="input_fn=broken, ", laboratory=False)
+    fails = PANEL.format(functions="input_fn=broken, ", fault_injection=False)
     b.write_notebook(folder / "fails.ipynb", fails)
     with b.jupyterlab(folder) as address:
         yield address
@@ -67,7 +67,7 @@ def test_experiments_and_questions_have_no_serious_fault(browser: Any, lab: str)
         b.open_and_run(tab, lab, "sliders.ipynb")
         tab.locator(".mwl-ask").wait_for()
         shown = tab.locator(".mwl-experiment")
-        b.soon(lambda: shown.count() == len(experiments.__all__), "every experiment")
+        b.soon(lambda: shown.count() == len(simulations.__all__), "every experiment")
         check(tab, ".mwl-experiment")
         for question in range(2):  # a right answer and wrong ones, with what they tell
             for choice in tab.locator(".mwl-question").nth(question).locator("button").all():

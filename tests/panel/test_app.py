@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from helpers import i18n
-from helpers.panel.app import NAMES, app, links
+from helpers.course.panel.app import NAMES, app, links
 
 CURRENT = re.compile(r'<a href="([^"]*)" lang="([^"]*)" hreflang="\2" aria-current="page">')
 
@@ -24,12 +24,12 @@ def english_afterwards() -> Iterator[None]:
     ("environment", "language"),
     [
         ({}, "en"),
-        ({"IN": "es"}, "es"),
-        ({"IN": "es", "QUERY_STRING": "theme=dark&lang=ko"}, "ko"),
-        ({"IN": "es", "QUERY_STRING": "lang="}, "es"),
+        ({"LESSON_LANG": "es"}, "es"),
+        ({"LESSON_LANG": "es", "QUERY_STRING": "theme=dark&lang=ko"}, "ko"),
+        ({"LESSON_LANG": "es", "QUERY_STRING": "lang="}, "es"),
         ({"QUERY_STRING": "lang=zh-CN"}, "zh"),
         ({"QUERY_STRING": "lang=RU&lang=es_MX"}, "es"),
-        ({"IN": "ru", "QUERY_STRING": "lang=tlh"}, "en"),
+        ({"LESSON_LANG": "ru", "QUERY_STRING": "lang=tlh"}, "en"),
     ],
 )
 def test_the_address_names_the_language_else_the_environment_does(

@@ -19,12 +19,12 @@ pytestmark = b.MARKS
 LESSONS = [
     path
     for path in sorted(ROOT.glob("notebooks/*/01_train_on_two_workers.ipynb"))
-    if "helpers.panel" in path.read_text(encoding="utf-8")
+    if "helpers.course.panel" in path.read_text(encoding="utf-8")
 ]
 LANGUAGES = sorted({path.parent.name for path in LESSONS} | set(i18n.languages()))
 PANEL = """
 from helpers.i18n import set_language
-from helpers.panel.view import Panel
+from helpers.course.panel.view import Panel
 set_language({language!r})
 panel = Panel()
 panel

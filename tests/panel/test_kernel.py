@@ -28,7 +28,9 @@ def execute(*cells: str) -> Any:
 
 def test_run_ends_in_a_sentence_and_a_picture_where_there_are_no_widgets() -> None:
     train = f"result = panel.run(workers=2, {FEW_STEPS})"
-    notebook = execute("from helpers.panel import Panel\npanel = Panel()", train, "result.accuracy")
+    notebook = execute(
+        "from helpers.course.panel import Panel\npanel = Panel()", train, "result.accuracy"
+    )
     shown, value = notebook.cells[1].outputs, notebook.cells[2].outputs
     assert [output.output_type for output in shown] == ["display_data"]
     data = shown[0].data
@@ -41,14 +43,14 @@ def test_run_ends_in_a_sentence_and_a_picture_where_there_are_no_widgets() -> No
 def test_a_second_run_in_a_cell_of_its_own_leaves_the_first_picture_as_it_is() -> None:
     first, second = (f"panel.run(workers={n}, {FEW_STEPS})" for n in (1, 2))
     notebook = execute(
-        "from helpers.panel import Panel\npanel = Panel()", first + ";", second + ";"
+        "from helpers.course.panel import Panel\npanel = Panel()", first + ";", second + ";"
     )
     texts = [cell.outputs[0].data["text/plain"] for cell in notebook.cells[1:]]
     assert [text.partition(",")[0] for text in texts] == ["Panel(1 worker", "Panel(2 workers"]
 
 
 def test_a_program_is_told_how_its_run_ended() -> None:
-    program = f"from helpers.panel import Panel\nPanel().run(workers=2, {FEW_STEPS})"
+    program = f"from helpers.course.panel import Panel\nPanel().run(workers=2, {FEW_STEPS})"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
     )

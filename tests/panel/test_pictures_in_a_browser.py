@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from helpers import i18n
-from helpers.charts import image
+from helpers.course.charts import image
+from helpers.course.panel import curves as panel_pictures
+from helpers.course.panel import fragments as panel_texts
+from helpers.course.panel.run import Run, RunRecord, planned_tasks
+from helpers.course.panel.status import Status
 from helpers.i18n import set_language
-from helpers.panel import curves as panel_pictures
-from helpers.panel import html as panel_texts
-from helpers.panel.run import Run, RunRecord, planned_tasks
-from helpers.panel.status import Status
-from helpers.results.history import Evaluation, Point, Staleness
+from helpers.results.history import Evaluation, Staleness, StepReport
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER, STRATEGIES
-from helpers.tf_config import build
+from helpers.tf_config import build_tf_configs
 from tests.support import browser as b
 
 pytestmark = b.MARKS
@@ -56,7 +56,7 @@ def test_pictures_of_a_notebook_that_was_just_cloned_are_drawn(
     set_language("ko")
     run = finished_run(2, evaluator=True)
     lines = panel_texts.headline(run.result, run.batch_size)
-    poster = image(panel_pictures.poster(run.result, run.tasks, lines), " · ".join(lines))
+    poster = image(panel_pictures.static_svg(run.result, run.tasks, lines), " · ".join(lines))
     chart = run.result.plot()
     stored: list[dict[str, Any]] = [
         {"text/plain": "Panel", VIEW: {"model_id": "0" * 32}, "text/html": poster},
@@ -83,7 +83,7 @@ def test_no_label_of_a_picture_runs_into_another(browser: Any, language: str) ->
             lines = panel_texts.headline(run.result, run.batch_size)
             charts = panel_pictures.CHARTS
             tab.set_content(
-                panel_pictures.poster(run.result, run.tasks, lines, charts, records=FINISHED)
+                panel_pictures.static_svg(run.result, run.tasks, lines, charts, records=FINISHED)
             )
             *labels, frame = tab.locator("text, svg").evaluate_all(BOXES)[::-1]
             inside = [x for x in labels if x[0] >= frame[0] and x[1] <= frame[1]]
@@ -93,10 +93,10 @@ def test_no_label_of_a_picture_runs_into_another(browser: Any, language: str) ->
 
 def finished_run(workers: int, *, evaluator: bool, strategy: str = MULTI_WORKER) -> Run:
     """A run as it looks after the events of a real one."""
-    result = TrainingResult.begun(strategy, workers, "RING")
+    result = TrainingResult.for_run(strategy, workers, "RING")
     result.total_steps, result.global_batch = 2808, 128
     for points in result.history.values():
-        points += [Point(k / 10, 7 * k, 2.3 / k, 18_000.0, 0) for k in range(1, 402)]
+        points += [StepReport(k / 10, 7 * k, 2.3 / k, 18_000.0, 0) for k in range(1, 402)]
     accuracies = {2600: 0.97, 2700: 0.98, 2808: 0.981}
     result.evaluations += [Evaluation(step, {"accuracy": a}) for step, a in accuracies.items()]
     tasks = planned_tasks(workers, evaluator=evaluator, strategy=strategy)
@@ -107,7 +107,7 @@ def finished_run(workers: int, *, evaluator: bool, strategy: str = MULTI_WORKER)
     run = Run(result, tasks, 64)
     for task, status in zip(run.tasks, cycle(STATUSES), strict=False):
         task.status = status
-        task.config = build(["127.0.0.1:40000"])[0]
+        task.config = build_tf_configs(["127.0.0.1:40000"])[0]
     return run
 
 

@@ -17,11 +17,11 @@ import pytest
 from traitlets import TraitError
 
 from helpers.cluster.local import LocalCluster
+from helpers.course.panel import choices as panel_choices
+from helpers.course.panel.run import Run, RunRecord, planned_tasks, speedups
+from helpers.course.panel.state import PanelState
+from helpers.course.panel.status import Status
 from helpers.errors import ClusterError, ConfigError, StoppedError
-from helpers.panel import choices as panel_choices
-from helpers.panel.run import Run, RunRecord, planned_tasks, speed_ups
-from helpers.panel.state import PanelState
-from helpers.panel.status import Status
 from helpers.results.training_result import TrainingResult
 from helpers.worker.context import WorkerContext
 from tests.support.processes import wait_until, worker_pids
@@ -66,26 +66,26 @@ def test_each_worker_of_a_synchronous_group_has_all_variables(state: PanelState)
 
 
 def test_a_combination_runs_as_it_was_checked(state: PanelState) -> None:
-    state.choose(workers=2, batch_size=32)
+    state.update(workers=2, batch_size=32)
     several = {"strategy": ("OneDeviceStrategy", "MultiWorkerMirroredStrategy")}
-    found = state.combinations(several)
+    found = state.grid(several)
     assert [one["workers"] for one in found] == [1, 2]
     assert [one["collective"] for one in found] == ["AUTO", "RING"]
     assert [one["batch_size"] for one in found] == [32, 32]
     with pytest.raises(ConfigError, match="one device"):
-        state.combinations({"workers": (1, 2), "strategy": ("OneDeviceStrategy",)})
+        state.grid({"workers": (1, 2), "strategy": ("OneDeviceStrategy",)})
 
 
 def test_the_order_of_choices_is_of_no_account(state: PanelState) -> None:
-    state.choose(workers=2, strategy="OneDeviceStrategy")
+    state.update(workers=2, strategy="OneDeviceStrategy")
     with pytest.raises(ConfigError, match="one device"):
         state.check()
 
 
 def test_the_last_of_epochs_and_steps_counts(state: PanelState) -> None:
-    state.choose(steps=60)
+    state.update(steps=60)
     assert state.train_options()["steps"] == 60
-    state.choose(epochs=2)
+    state.update(epochs=2)
     options = state.train_options()
     assert options["epochs"] == 2 and "steps" not in options
 
@@ -96,8 +96,8 @@ def test_a_choice_that_a_function_has_not_is_refused_by_its_name() -> None:
 
 
 def test_a_scenario_with_cables_needs_the_laboratory(state: PanelState) -> None:
-    state.choose(scenario="a pulled cable")
-    with pytest.raises(ConfigError, match="laboratory=True"):
+    state.update(scenario="partition")
+    with pytest.raises(ConfigError, match="fault_injection=True"):
         state.check()
 
 
@@ -105,8 +105,8 @@ def test_a_refusal_of_a_press_is_kept_as_an_error(
     state: PanelState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(panel_choices, "nvidia_gpus", lambda: 0)
-    state.choose(collective="NCCL")
-    state.press()
+    state.update(collective="NCCL")
+    state.on_run_clicked()
     assert isinstance(state.error, ConfigError) and "GPU" in str(state.error)
     assert state.status == Status.IDLE and not state.records
 
@@ -115,12 +115,12 @@ def test_a_stop_that_comes_as_the_training_ends_leaves_nobody_busy(state: PanelS
     """The thread may not write how the run ended between the stop's look and its word."""
     state.start(workers=1, steps=20)
     assert wait_until(lambda: reached(state, 1), 60)
-    state._ending.acquire()  # as a stop that has looked, and not yet written
+    state._status_lock.acquire()  # as a stop that has looked, and not yet written
     try:
-        assert not state._ended.wait(3)
+        assert not state._finished.wait(3)
         assert state.status == Status.RUNNING
     finally:
-        state._ending.release()
+        state._status_lock.release()
     assert state.wait(60).steps == 20 and state.status == Status.DONE
 
 
@@ -129,26 +129,26 @@ def test_a_sweep_is_refused_before_its_first_run_begins(
 ) -> None:
     monkeypatch.setattr(panel_choices, "nvidia_gpus", lambda: 0)
     with pytest.raises(ConfigError, match="GPU"):
-        state.combinations({"workers": (1, 2), "collective": ("RING", "NCCL")})
+        state.grid({"workers": (1, 2), "collective": ("RING", "NCCL")})
     with pytest.raises(ConfigError, match="workers=0"):
-        state.combinations({"workers": (1, 0)})
+        state.grid({"workers": (1, 0)})
     with pytest.raises(ConfigError, match="speed"):
-        state.combinations({"speed": (1, 2)})
+        state.grid({"speed": (1, 2)})
     for values in (2, "64", ()):
         with pytest.raises(ConfigError, match="several values"):
-            state.combinations({"batch_size": values})  # type: ignore[dict-item]
+            state.grid({"batch_size": values})  # type: ignore[dict-item]
     assert not state.records and state.workers == 2
 
 
 def test_the_last_choice_of_a_sweep_changes_fastest(state: PanelState) -> None:
-    found = state.combinations({"workers": [1, 2], "batch_size": (64, 256)})
+    found = state.grid({"workers": [1, 2], "batch_size": (64, 256)})
     pairs = [(each["workers"], each["batch_size"]) for each in found]
     assert pairs == [(1, 64), (1, 256), (2, 64), (2, 256)]
 
 
 def report_steps(context: WorkerContext) -> str:
     """A function as a reader writes one: it tells how it gets on."""
-    context.report("plan", total_steps=40, global_batch=96)
+    context.report("run_info", total_steps=40, global_batch=96)
     for step in (20, 40):
         context.report("step", step=step, loss=1 / step, examples_per_second=500.0)
     context.report("evaluation", step=40, metrics={"accuracy": 0.75})
@@ -164,7 +164,7 @@ def test_a_function_of_the_reader_is_run_and_its_reports_are_the_result() -> Non
     assert (result.steps, result.total_steps, result.accuracy) == (40, 40, 0.75)
     assert [len(points) for points in result.history.values()] == [2, 2]
     [record] = state.records
-    assert (record.workers, record.batch_size, record.exchange) == (2, 48, "RING")
+    assert (record.workers, record.batch_size, record.communication) == (2, 48, "RING")
     assert state.code() == (
         "from helpers import LocalCluster\n"
         "from tests.panel.test_state import report_steps\n\n"
@@ -178,12 +178,12 @@ def fit_twice(context: WorkerContext) -> None:
     """One epoch, and then two."""
     import tensorflow as tf
 
-    from helpers.keras import ReportSteps
+    from helpers.keras_callbacks import StepReportCallback
 
     data = tf.data.Dataset.from_tensors((tf.ones([32, 4]), tf.ones([32, 1]))).repeat()
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    report = ReportSteps(context, global_batch=32)
+    report = StepReportCallback(context, global_batch=32)
     for epochs in (1, 2):
         model.fit(data, epochs=epochs, steps_per_epoch=10, verbose=0, callbacks=[report])
 
@@ -220,7 +220,7 @@ def test_a_killed_worker_is_seen_lost_and_the_group_comes_back(state: PanelState
     assert run and wait_until(lambda: run.result.restarts != [] and run.phase == "training", 60)
     assert "signal 9" in run.result.restarts[0]
     assert run.result.resumed_at[1] >= 100
-    state.end()
+    state.stop_and_wait()
     assert state.records[-1].restarts == 1
 
 
@@ -233,12 +233,12 @@ def test_a_killed_worker_is_seen_lost_and_the_group_comes_back(state: PanelState
     ],
 )
 def test_every_strategy_trains(state: PanelState, strategy: str, tasks: list[str]) -> None:
-    state.choose(strategy=strategy)
+    state.update(strategy=strategy)
     assert state.collective == "AUTO"
     assert [task.name for task in state.tasks] == tasks
     state.start(steps=FEW_STEPS)
     result = state.wait(120)
-    assert result.accuracy is not None and result.exchange == strategy
+    assert result.accuracy is not None and result.communication == strategy
     assert f'strategy="{strategy}"' in state.code()
     holder = "ps 0" if strategy == "ParameterServerStrategy" else "worker 0"
     copies = 2 if strategy == "MirroredStrategy" else 1
@@ -256,7 +256,7 @@ def test_a_worker_killed_beside_a_parameter_server_comes_back_alone(state: Panel
     assert wait_until(lambda: reached(state, 100), 60)
     state.kill("worker 1")
     run = state.run
-    assert run and wait_until(lambda: run.result.notices != [], 30)
+    assert run and wait_until(lambda: run.result.warnings != [], 30)
     assert wait_until(lambda: run.tasks[2].status == "training", 60)
     assert run.result.restarts == []
 
@@ -299,7 +299,7 @@ def test_starting_again_ends_the_run_before(state: PanelState) -> None:
 def test_an_interrupt_of_a_waiting_program_stops_the_workers() -> None:
     program = """
 import os, signal, threading, time
-from helpers.panel.state import PanelState
+from helpers.course.panel.state import PanelState
 
 def interrupt():
     while not state.run.result.steps:
@@ -351,7 +351,7 @@ def test_the_readers_own_error_is_shown_and_raised(state: PanelState) -> None:
 
 
 def test_the_code_runs_as_it_stands(state: PanelState) -> None:
-    state.choose(steps=FEW_STEPS, evaluator=True)
+    state.update(steps=FEW_STEPS, evaluator=True)
     checked = state.code() + '\nassert "accuracy" in result.evaluation\n'
     subprocess.run([sys.executable, "-c", checked], check=True, timeout=120)
 
@@ -370,7 +370,7 @@ def test_code_for_functions_of_the_notebook_imports_none_of_them() -> None:
 )
 def test_a_choice_that_cannot_be_is_refused(state: PanelState, name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=name):
-        state.choose(**{name: value})
+        state.update(**{name: value})
 
 
 def test_nccl_without_a_gpu_is_refused_with_the_reason(
@@ -379,7 +379,7 @@ def test_nccl_without_a_gpu_is_refused_with_the_reason(
     monkeypatch.setattr(panel_choices, "nvidia_gpus", lambda: 0)
     with pytest.raises(ConfigError, match="GPU"):
         state.start(collective="NCCL")
-    assert state.why_not("collective", "RING") is None
+    assert state.unavailable_reason("collective", "RING") is None
 
 
 def test_more_workers_than_memory_are_refused_with_the_reason(
@@ -387,10 +387,10 @@ def test_more_workers_than_memory_are_refused_with_the_reason(
 ) -> None:
     monkeypatch.setattr(panel_choices, "can_fork", lambda: True)
     monkeypatch.setattr(panel_choices, "free_memory", lambda: 1.1e9)
-    assert state.why_not("workers", 2) is None
-    assert "memory" in (state.why_not("workers", 3) or "")
-    state.choose(evaluator=True)
-    assert "memory" in (state.why_not("workers", 2) or "")
+    assert state.unavailable_reason("workers", 2) is None
+    assert "memory" in (state.unavailable_reason("workers", 3) or "")
+    state.update(evaluator=True)
+    assert "memory" in (state.unavailable_reason("workers", 2) or "")
 
 
 def test_speed_up_compares_with_one_worker_of_the_same_batch() -> None:
@@ -403,7 +403,7 @@ def test_speed_up_compares_with_one_worker_of_the_same_batch() -> None:
         record(2, 128, 190),
         record(2, 64, 90, Status.STOPPED),
     ]
-    assert speed_ups(records) == [1.0, 1.5, None, None]
+    assert speedups(records) == [1.0, 1.5, None, None]
 
 
 def test_a_run_follows_its_events() -> None:
@@ -413,7 +413,7 @@ def test_a_run_follows_its_events() -> None:
         ("started", {"isolated": True}),
         ("ready", {"step": 0}),
         ("step", {"step": 1, "loss": 2.3, "examples_per_second": 100.0}),
-        ("evaluating", {}),
+        ("evaluation_progress", {}),
         ("exit", {"code": 0}),
     ):
         event = {"event": kind, "time": 1.0, "task": "worker 0", "attempt": 0, **fields}
@@ -427,7 +427,8 @@ def test_a_run_follows_its_events() -> None:
         ("done", None),
     ]
     run.add(
-        {"event": "restart", "time": 2.0, "task": "worker 1", "attempt": 1, "reason": "gone"}, []
+        {"event": "group_restart", "time": 2.0, "task": "worker 1", "attempt": 1, "reason": "gone"},
+        [],
     )
     assert [task.shown_status for task in run.tasks] == ["restarting", "lost"]
 
@@ -440,7 +441,7 @@ def test_a_run_has_one_result_that_the_cluster_fills(state: PanelState) -> None:
     assert len({point.step for point in points}) == len(points) > 0  # none is counted twice
 
 
-def test_every_status_has_a_word_a_colour_and_the_name_that_a_page_carries() -> None:
+def test_every_status_has_a_word_a_color_and_the_name_that_a_page_carries() -> None:
     for status in Status:
         assert status.word and status.color.startswith("#")
         assert f'data-status="{status}"' == f'data-status="{status.value}"'

@@ -12,18 +12,18 @@ from typing import Any
 import ipywidgets as widgets  # type: ignore[import-untyped]
 import pytest
 
-from helpers.charts.svg import AXIS, nice
+from helpers.course.charts.svg import AXIS, nice_ceiling
+from helpers.course.panel import Panel, scenarios
+from helpers.course.panel import choices as panel_choices
+from helpers.course.panel import curves as panel_pictures
+from helpers.course.panel import form as panel_form
+from helpers.course.panel import fragments as panel_texts
+from helpers.course.panel.cluster_diagram import cluster_diagram
+from helpers.course.panel.run import Run, RunRecord, planned_tasks
+from helpers.course.panel.status import Status
 from helpers.errors import ConfigError, StoppedError
 from helpers.i18n import number
-from helpers.panel import Panel, scenarios
-from helpers.panel import choices as panel_choices
-from helpers.panel import curves as panel_pictures
-from helpers.panel import form as panel_form
-from helpers.panel import html as panel_texts
-from helpers.panel.cluster_picture import cluster_picture
-from helpers.panel.run import Run, RunRecord, planned_tasks
-from helpers.panel.status import Status
-from helpers.results.history import Evaluation, Point, Staleness
+from helpers.results.history import Evaluation, Staleness, StepReport
 from helpers.results.training_result import TrainingResult
 from tests.support.processes import wait_until
 
@@ -43,7 +43,9 @@ def some_run(name: str = "worker 0") -> Run:
     result = TrainingResult(2, "RING", "", 0.0, total_steps=468, global_batch=128)
     for attempt in (0, 1):
         for k in range(1, 400):
-            point = Point(attempt * 50 + k / 10, k, 2.0 / k, 9000.0 if k > 1 else None, attempt)
+            point = StepReport(
+                attempt * 50 + k / 10, k, 2.0 / k, 9000.0 if k > 1 else None, attempt
+            )
             result.history.setdefault(name, []).append(point)
             result.history.setdefault("worker 1", []).append(point)
     result.restarts.append(f"{name} ended with signal 9 at step 200")
@@ -107,7 +109,7 @@ def test_details_show_tf_config_and_log_and_stay_open(panel: Panel) -> None:
     assert wait_until(lambda: "&quot;index&quot;: 0" in row._details.value, 20)
     assert wait_until(lambda: "This process is worker 0" in row._details.value, 30)
     panel.stop()
-    panel.state.end()
+    panel.state.stop_and_wait()
     assert panel.tasks.children[0] is row and row.unfolded
 
 
@@ -120,7 +122,7 @@ def test_a_choice_made_in_the_view_is_the_states_and_back(panel: Panel) -> None:
     assert panel.html["code"].value == ""
     panel.code_button.value = True
     assert "workers=3" in panel.html["code"].value
-    panel.state.choose(workers=1, learning_rate=0.1, batch_size=48)
+    panel.state.update(workers=1, learning_rate=0.1, batch_size=48)
     pressed = [value for value, b in form.options["workers"].buttons.items() if b.value]
     assert pressed == [1]
     assert form.fields["learning_rate"].value == 0.1
@@ -159,8 +161,8 @@ def test_text_from_outside_is_escaped_everywhere() -> None:
         panel_texts.choice_notes([EVIL]),
         panel_pictures.loss_chart(run.result).svg(),
         panel_pictures.speed_chart(run.result).svg(),
-        cluster_picture(run.tasks, EVIL).svg(),
-        panel_pictures.poster(run.result, run.tasks, (EVIL, EVIL)),
+        cluster_diagram(run.tasks, EVIL).svg(),
+        panel_pictures.static_svg(run.result, run.tasks, (EVIL, EVIL)),
         curve.svg(),
     ]
     assert not [part for part in painted if "<img" in part]
@@ -171,7 +173,7 @@ def test_pictures_are_well_formed_labelled_and_follow_the_theme() -> None:
     drawn = [
         panel_pictures.loss_chart(run.result).svg(),
         panel_pictures.speed_chart(None).svg(),
-        cluster_picture(run.tasks, "RING").svg(),
+        cluster_diagram(run.tasks, "RING").svg(),
     ]
     for svg in drawn:
         root = ET.fromstring(svg)
@@ -196,7 +198,7 @@ def test_many_workers_get_a_cell_each_and_few_curves() -> None:
             numbers = {"step": step, "loss": 1.0, "examples_per_second": 100.0}
             about = {"event": "step", "task": task.name, "attempt": 0, "time": float(step)}
             result.add(about | numbers)
-    picture = cluster_picture(tasks, "RING")
+    picture = cluster_diagram(tasks, "RING")
     cells = [e for e in ET.fromstring(picture.svg()).iter() if e.get("class") == "mwl-box"]
     assert len(cells) == 65
     assert "64 workers" in picture.label and "lost: 1" in picture.label
@@ -246,21 +248,21 @@ def test_each_chart_is_drawn_before_while_and_after_a_run() -> None:
         for result in (None, TrainingResult(2, "AUTO", "", 0.0), run.result):
             assert ET.fromstring(panel_pictures.chart(name, result).svg()).get("aria-label")
     one, five = (
-        ET.fromstring(panel_pictures.poster(run.result, run.tasks, ("a", "b"), charts))
+        ET.fromstring(panel_pictures.static_svg(run.result, run.tasks, ("a", "b"), charts))
         for charts in (("loss",), panel_pictures.CHARTS)
     )
     assert float(five.attrib["height"]) - float(one.attrib["height"]) == 2 * (210 + 16)
 
 
 def test_what_is_drawn_and_offered_can_be_chosen() -> None:
-    panel = Panel(charts=("accuracy",), offers=("evaluator", "workers"), batch_size=32)
+    panel = Panel(charts=("accuracy",), controls=("evaluator", "workers"), batch_size=32)
     assert panel.html["charts"].value.count("<svg") == 1
     assert [*panel.form.fields, *panel.form.options] == ["workers", "evaluator"]
-    panel.state.choose(workers=3)
+    panel.state.update(workers=3)
     assert panel.form.options["workers"].buttons[3].value
     assert panel.state.batch_size == 32
     panel.close()
-    steps = Panel(offers=("epochs", "strategy"), steps=70)
+    steps = Panel(controls=("epochs", "strategy"), steps=70)
     assert [*steps.form.fields] == ["strategy", "steps"]
     assert steps.form.fields["steps"].value == 70
     steps.close()
@@ -269,10 +271,10 @@ def test_what_is_drawn_and_offered_can_be_chosen() -> None:
 def test_unknown_charts_and_offers_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"charts='spped' is unknown.*speed-up"):
         Panel(charts=("loss", "spped"))
-    with pytest.raises(ConfigError, match=r"offers='scenario' is unknown.*strategy"):
-        Panel(offers=("scenario",))
-    with pytest.raises(ConfigError, match=r"offers='epochs' is unknown.*workers, collective"):
-        Panel(function=print, offers=("epochs",))
+    with pytest.raises(ConfigError, match=r"controls='scenario' is unknown.*strategy"):
+        Panel(controls=("scenario",))
+    with pytest.raises(ConfigError, match=r"controls='epochs' is unknown.*workers, collective"):
+        Panel(function=print, controls=("epochs",))
 
 
 def test_a_panel_of_a_function_offers_workers_and_collective() -> None:
@@ -325,13 +327,13 @@ def test_a_stop_ends_the_whole_sweep() -> None:
 
 def test_boxes_tell_how_much_of_the_variables_lies_there() -> None:
     tasks = planned_tasks(2, evaluator=True, strategy="ParameterServerStrategy")
-    svg = ET.fromstring(cluster_picture(tasks, "x", {"ps 0": 2_777_184, "ps 7": 1}).svg())
+    svg = ET.fromstring(cluster_diagram(tasks, "x", {"ps 0": 2_777_184, "ps 7": 1}).svg())
     words = [text for text in svg.itertext() if "variables" in text]
     assert words == ["no variables"] * 3 + ["variables: 2.8 MB"]  # an evaluator is not told of
     assert "ps 0 not started (variables: 2.8 MB)" in svg.attrib["aria-label"]
-    assert "variables" not in cluster_picture(tasks, "x").svg()
+    assert "variables" not in cluster_diagram(tasks, "x").svg()
     many = planned_tasks(15, evaluator=True)
-    crowded = cluster_picture(many, "x", {task.name: 43_000 for task in many}).svg()
+    crowded = cluster_diagram(many, "x", {task.name: 43_000 for task in many}).svg()
     assert ">43.0 kB<" in crowded and ">variables: 43.0 kB<" not in crowded
 
 
@@ -360,7 +362,7 @@ def test_every_button_says_what_it_does(panel: Panel) -> None:
 
 
 def test_numbers_on_axes_are_round() -> None:
-    assert [nice(value) for value in (2.3, 17_200, 0, float("nan"))] == [2.5, 20_000, 1, 1]
+    assert [nice_ceiling(value) for value in (2.3, 17_200, 0, float("nan"))] == [2.5, 20_000, 1, 1]
     assert [number(value, AXIS) for value in (12_500, 468, 1.25)] == ["12,500", "468", "1.25"]
     assert panel_form.BATCH_SIZES[2] == 64
 
@@ -377,8 +379,8 @@ def test_a_closed_panel_leaves_no_widget_behind() -> None:
 
 
 def test_a_refused_press_is_told_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scenarios, "are_permitted", lambda: False)
-    panel = Panel(laboratory=True, scenario="a pulled cable")
+    monkeypatch.setattr(scenarios, "virtual_hosts_supported", lambda: False)
+    panel = Panel(fault_injection=True, scenario="partition")
     panel.run_button.click()
     assert 'role="alert"' in panel.html["message"].value
     assert "virtual network cables" in panel.html["message"].value
@@ -391,7 +393,7 @@ def test_a_form_takes_what_the_choices_take() -> None:
         100,
         200,
     )
-    panel.state.choose(learning_rate=200.0, epochs=300)
+    panel.state.update(learning_rate=200.0, epochs=300)
     panel.paint()
     assert (panel.state.learning_rate, panel.state.epochs) == (200, 300)
     panel.close()
@@ -400,7 +402,7 @@ def test_a_form_takes_what_the_choices_take() -> None:
 def test_steps_are_not_shown_where_epochs_count() -> None:
     panel = Panel(steps=60)
     assert panel.form.fields["steps"].layout.display == ""
-    panel.state.choose(epochs=2)
+    panel.state.update(epochs=2)
     panel.paint()
     assert panel.form.fields["steps"].layout.display == "none"
     panel.close()

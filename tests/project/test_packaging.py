@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from helpers.engines.ray.cluster import REQUIREMENT
-from helpers.system.keras_choice import ESTIMATOR_VERSION, LAST_TESTED
+from helpers.backends.ray.cluster import REQUIREMENT
+from helpers.system.keras_version import ESTIMATOR_VERSION, LAST_TESTED
 from tests.support import ROOT
 
 if sys.version_info >= (3, 11):
@@ -133,7 +133,7 @@ for name in names:
     try:
         importlib.import_module(name)
     except ImportError as error:
-        extra = name.startswith("helpers.engines.ray.") and error.name == "ray"
+        extra = name.startswith("helpers.backends.ray.") and error.name == "ray"
         if not extra and name != "helpers.keras_3":  # which refuses Keras 2
             raise
 print(len(names))
@@ -293,7 +293,7 @@ def test_set_up_without_a_network_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--language", "xx"], "no lessons in 'xx'. Choose IN="),
+        (["--lang", "xx"], "no lessons in 'xx'. Choose LESSON_LANG="),
         (["--lesson", "99"], "no lesson '99'. Choose LESSON=01"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from tests.support import ROOT
 from tools.lessons.project import SOURCE
 from tools.lessons.run import best_result
-from tools.screens import IN_EACH_LANGUAGE, SHOTS
+from tools.screenshots import IN_EACH_LANGUAGE, SCREENSHOTS
 
 LANGUAGES = ["ru", "zh", "ko", "es"]
 PAGES = sorted(
@@ -66,7 +66,7 @@ def test_each_language_has_a_readme_that_lists_its_lessons(language: str) -> Non
 
 def test_the_pictures_of_the_readme_are_those_that_are_taken() -> None:
     picture = re.compile(r"!\[[^\]]+\]\((?P<folder>[\w./]*)pictures/(?P<name>\w+)\.png\)")
-    expected = {(SOURCE, name) for name in SHOTS}
+    expected = {(SOURCE, name) for name in SCREENSHOTS}
     expected |= {(lang, name) for lang in LANGUAGES for name in IN_EACH_LANGUAGE}
     there = {(path.parts[-3], path.stem) for path in (ROOT / "docs").glob("*/pictures/*.png")}
     there |= {(SOURCE, path.stem) for path in (ROOT / "docs" / "pictures").iterdir()}
@@ -82,8 +82,8 @@ def test_the_pictures_of_the_readme_are_those_that_are_taken() -> None:
 
 def test_the_commands_of_the_readme_are_targets_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    commands = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / "README.md").read_text("utf-8")))
-    assert {"run", "test", "lab"} <= commands
+    commands = set(re.findall(r"\bmake ([a-z0-9-]+)", (ROOT / "README.md").read_text("utf-8")))
+    assert {"run", "test", "jupyterlab"} <= commands
     assert [
         name for name in commands if not re.search(rf"^{name}:|\b{name}\b.*:", makefile, re.M)
     ] == []

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from helpers.system.isolation import is_permitted
+from helpers.system.netns import netns_supported
 from tests.support import ROOT, published
 from tests.support.processes import is_running, wait_until
-from tools import checkout, release, versions
-from tools.lessons.project import LocalisationError, Project
+from tools import checkout, release, test_latest_deps
+from tools.lessons.project import Project, ToolError
 from tools.release import ReleaseError
 
 PROJECT = Project.load(ROOT)
@@ -139,16 +139,16 @@ def test_a_program_that_is_not_there_is_named(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ReleaseError, match="There is no program 'git'"):
         release.must_be_committed(tmp_path)
-    with pytest.raises(LocalisationError, match="There is no program git"):
-        checkout.copy(ROOT, tmp_path)
+    with pytest.raises(ToolError, match="There is no program git"):
+        checkout.copy_tracked_files(ROOT, tmp_path)
 
 
 def test_a_folder_that_git_does_not_know_is_not_tried_with_the_newest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(versions, "ROOT", tmp_path)
-    monkeypatch.setattr(versions, "FOLDER", tmp_path / "newest")
-    assert versions.main(["--lessons", "none", "--rows", "none"]) == 1
+    monkeypatch.setattr(test_latest_deps, "ROOT", tmp_path)
+    monkeypatch.setattr(test_latest_deps, "FOLDER", tmp_path / "newest")
+    assert test_latest_deps.main(["--lessons", "none", "--suites", "none"]) == 1
     told = capsys.readouterr().err
     assert told.startswith(f"git does not know the files of {tmp_path}: ")
     assert "cannot be installed together" not in told
@@ -157,12 +157,12 @@ def test_a_folder_that_git_does_not_know_is_not_tried_with_the_newest(
 def test_what_takes_too_long_ends_with_all_that_it_has_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(versions, "SECONDS", 1.0)
-    monkeypatch.setattr(versions, "FOLDER", tmp_path)
+    monkeypatch.setattr(test_latest_deps, "SECONDS", 1.0)
+    monkeypatch.setattr(test_latest_deps, "FOLDER", tmp_path)
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nsleep 60 &\necho $! > started\nwait\n")
     python.chmod(0o755)
-    [outcome] = versions.try_lessons(python, ["01"])
+    [outcome] = test_latest_deps.try_lessons(python, ["01"])
     assert outcome.reason == "did not end in 1 s"
     assert wait_until(lambda: not is_running(int((tmp_path / "started").read_text())), 10)
 
@@ -183,7 +183,7 @@ print(helpers.__file__, result.workers, result.steps)
 """
 
 
-@pytest.mark.skipif(not is_permitted(), reason="namespaces are forbidden here")
+@pytest.mark.skipif(not netns_supported(), reason="namespaces are forbidden here")
 def test_the_wheel_trains_on_two_workers_without_a_network(
     built: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -221,27 +221,32 @@ def test_the_wheel_trains_on_two_workers_without_a_network(
     ],
 )
 def test_what_keeps_newer_versions_out_is_lifted(line: str, without: str) -> None:
-    assert versions.lifted(line) == without
+    assert test_latest_deps.without_upper_bound(line) == without
 
 
 def test_no_requirement_of_ours_keeps_its_upper_bound() -> None:
     text = (ROOT / "pyproject.toml").read_text("utf-8")
-    assert '"tensorflow>=2.15.1"' in versions.lift_all(text)
+    assert '"tensorflow>=2.15.1"' in test_latest_deps.unpin(text)
     changed = [
-        line for line in versions.lift_all(text).splitlines() if line not in text.splitlines()
+        line for line in test_latest_deps.unpin(text).splitlines() if line not in text.splitlines()
     ]
     assert len(changed) >= 20
     kept = [
         str(requirement)
-        for requirement in map(Requirement, versions.requirements(versions.lift_all(text)))
-        if any(part.operator in versions.UPPER for part in requirement.specifier)
+        for requirement in map(
+            Requirement, test_latest_deps.requirements(test_latest_deps.unpin(text))
+        )
+        if any(part.operator in test_latest_deps.UPPER for part in requirement.specifier)
     ]
     assert kept == ["tensorflow-estimator==2.15.0"]
 
 
 def test_the_table_of_versions_says_what_broke() -> None:
-    outcomes = [versions.Outcome("lesson 01", ""), versions.Outcome("ray", "broke: a | b")]
-    table = versions.table({"tensorflow": "2.21.0"}, {"tensorflow": "2.22.0"}, outcomes)
+    outcomes = [
+        test_latest_deps.TrialResult("lesson 01", ""),
+        test_latest_deps.TrialResult("ray", "broke: a | b"),
+    ]
+    table = test_latest_deps.table({"tensorflow": "2.21.0"}, {"tensorflow": "2.22.0"}, outcomes)
     assert "| tensorflow | 2.21.0 | 2.22.0 |\n" in table
     assert "| lesson 01 | runs |\n| ray | broke: a / b |\n" in table
-    assert {"tensorflow", "keras", "ray", "jupyterlab"} <= set(versions.locked())
+    assert {"tensorflow", "keras", "ray", "jupyterlab"} <= set(test_latest_deps.compile_lock())

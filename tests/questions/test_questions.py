@@ -12,12 +12,12 @@ from typing import Any
 import ipywidgets as widgets  # type: ignore[import-untyped]
 import pytest
 
+from helpers.course.panel.widgets import WIDGET_MIME
+from helpers.course.quiz import html, quiz, view
+from helpers.course.quiz.course import COURSE
+from helpers.course.quiz.question import Choice, Question
+from helpers.course.quiz.view import ChoiceRow, QuestionBox, Questions
 from helpers.errors import ConfigError
-from helpers.panel.widgets import WIDGET_MIME
-from helpers.questions import ask, html, view
-from helpers.questions.course import COURSE
-from helpers.questions.question import Choice, Question
-from helpers.questions.view import ChoiceRow, QuestionBox, Questions
 from tests.panel.test_view import open_widgets
 from tests.support import ROOT
 from tools.l10n import extract
@@ -34,8 +34,8 @@ def texts_of(question: Question) -> list[str]:
 
 
 @pytest.fixture
-def quiz() -> Iterator[Questions]:
-    made = ask(LESSON)
+def shown_quiz() -> Iterator[Questions]:
+    made = quiz(LESSON)
     yield made
     made.close()
 
@@ -78,7 +78,7 @@ def test_every_text_is_marked_for_translation() -> None:
     found = {
         message.id
         for message in extract.template(Project.load(ROOT), HELPERS)
-        if any(file.startswith("helpers/questions/") for file, _line in message.locations)
+        if any(file.startswith("helpers/course/quiz/") for file, _line in message.locations)
     }
     missing = [text for question in ALL for text in texts_of(question) if text not in found]
     assert not missing
@@ -114,9 +114,9 @@ def test_the_order_of_the_choices_is_the_same_every_time() -> None:
         assert turned.choices() == both
 
 
-def test_a_right_choice_says_so_with_a_sign_a_word_and_the_reason(quiz: Questions) -> None:
+def test_a_right_choice_says_so_with_a_sign_a_word_and_the_reason(shown_quiz: Questions) -> None:
     question = COURSE[LESSON][0]
-    row = row_of(quiz.boxes[0], question, right=True)
+    row = row_of(shown_quiz.boxes[0], question, right=True)
     assert question.right.reason not in said(row)
     row.button.click()
     assert "✓ Right." in said(row) and 'role="status"' in said(row)
@@ -125,9 +125,9 @@ def test_a_right_choice_says_so_with_a_sign_a_word_and_the_reason(quiz: Question
     assert "mwl-is-right" in row._dom_classes
 
 
-def test_a_wrong_choice_says_so_and_another_can_still_be_chosen(quiz: Questions) -> None:
+def test_a_wrong_choice_says_so_and_another_can_still_be_chosen(shown_quiz: Questions) -> None:
     question = COURSE[LESSON][0]
-    box = quiz.boxes[0]
+    box = shown_quiz.boxes[0]
     wrong = row_of(box, question, right=False)
     wrong.button.click()
     wrong.button.click()
@@ -143,23 +143,25 @@ def said(row: ChoiceRow) -> str:
     return "".join(child.value for child in row.children if isinstance(child, widgets.HTML))
 
 
-def test_when_all_are_answered_it_says_how_many_at_the_first_try(quiz: Questions) -> None:
+def test_when_all_are_answered_it_says_how_many_at_the_first_try(shown_quiz: Questions) -> None:
     questions = COURSE[LESSON]
-    row_of(quiz.boxes[0], questions[0], right=False).button.click()
-    for box, question in zip(quiz.boxes, questions, strict=True):
-        assert score_of(quiz) == ""
+    row_of(shown_quiz.boxes[0], questions[0], right=False).button.click()
+    for box, question in zip(shown_quiz.boxes, questions, strict=True):
+        assert score_of(shown_quiz) == ""
         row_of(box, question, right=True).button.click()
-    assert "3 of 4 at the first try" in score_of(quiz) and 'role="status"' in score_of(quiz)
-    row_of(quiz.boxes[1], questions[1], right=False).button.click()
-    assert "3 of 4 at the first try" in score_of(quiz)
+    assert "3 of 4 at the first try" in score_of(shown_quiz) and 'role="status"' in score_of(
+        shown_quiz
+    )
+    row_of(shown_quiz.boxes[1], questions[1], right=False).button.click()
+    assert "3 of 4 at the first try" in score_of(shown_quiz)
 
 
-def score_of(quiz: Questions) -> str:
-    return str(quiz.children[-1].value)
+def score_of(shown_quiz: Questions) -> str:
+    return str(shown_quiz.children[-1].value)
 
 
-def test_every_choice_is_a_button_with_its_text_as_its_name(quiz: Questions) -> None:
-    for box, question in zip(quiz.boxes, COURSE[LESSON], strict=True):
+def test_every_choice_is_a_button_with_its_text_as_its_name(shown_quiz: Questions) -> None:
+    for box, question in zip(shown_quiz.boxes, COURSE[LESSON], strict=True):
         names = [row.button.description for row in box.rows]
         texts = [choice.text.replace("`", "") for choice in question.choices()]
         assert names == [f"{letter}. {text}" for letter, text in zip("ABCD", texts, strict=False)]
@@ -206,12 +208,12 @@ def test_without_widgets_all_is_there_and_the_answers_are_folded_away(lesson: st
 def test_text_is_escaped_everywhere() -> None:
     evil = Choice(EVIL, EVIL)
     question = Question(EVIL, right=evil, wrong=(Choice(EVIL + "2", EVIL),), code=EVIL)
-    quiz = Questions([question])
-    quiz.boxes[0].rows[0].button.click()
+    shown_quiz = Questions([question])
+    shown_quiz.boxes[0].rows[0].button.click()
     shown = [html.page([question])]
-    for widget in every(quiz):
+    for widget in every(shown_quiz):
         shown += [widget.value] if isinstance(widget, widgets.HTML) else []
-    quiz.close()
+    shown_quiz.close()
     assert not [part for part in shown if "<img" in part]
     assert sum(escape(EVIL) in part for part in shown) > 4
     assert html.marked("`a<b`") == "<code>a&lt;b</code>"
@@ -225,14 +227,14 @@ def every(widget: Any) -> Iterator[Any]:
 
 
 def test_a_notebook_gets_the_widget_and_the_page_the_same_every_time(
-    quiz: Questions, monkeypatch: pytest.MonkeyPatch
+    shown_quiz: Questions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[dict[str, Any]] = []
     monkeypatch.setattr(view, "display", lambda bundle, raw: shown.append(bundle))
-    quiz._ipython_display_()
-    other = ask(LESSON)
+    shown_quiz._ipython_display_()
+    other = quiz(LESSON)
     other._ipython_display_()
-    assert shown[0].pop(WIDGET_MIME)["model_id"] == quiz.model_id
+    assert shown[0].pop(WIDGET_MIME)["model_id"] == shown_quiz.model_id
     assert shown[1].pop(WIDGET_MIME)["model_id"] == other.model_id
     other.close()
     assert shown[0] == shown[1]
@@ -240,9 +242,9 @@ def test_a_notebook_gets_the_widget_and_the_page_the_same_every_time(
     assert re.fullmatch(r"Questions\(\d\)", shown[0]["text/plain"])
 
 
-def test_only_widgets_and_traits_that_colab_has_are_used(quiz: Questions) -> None:
+def test_only_widgets_and_traits_that_colab_has_are_used(shown_quiz: Questions) -> None:
     new_in_8 = {"tabbable", "tooltip", "text_color", "font_size"}
-    for widget in every(quiz):
+    for widget in every(shown_quiz):
         assert widget._model_module == "@jupyter-widgets/controls"
         if not isinstance(widget, widgets.Button):
             changed = {name for name in widget.keys if widget.trait_has_value(name)}
@@ -251,7 +253,7 @@ def test_only_widgets_and_traits_that_colab_has_are_used(quiz: Questions) -> Non
 
 def test_closed_questions_leave_no_widget_behind() -> None:
     kept = set(open_widgets())
-    made = ask(LESSON)
+    made = quiz(LESSON)
     made.boxes[0].rows[0].button.click()
     assert len(set(open_widgets()) - kept) > 50
     made.close()
@@ -261,6 +263,6 @@ def test_closed_questions_leave_no_widget_behind() -> None:
 @pytest.mark.parametrize("lesson", ["13_no_such_lesson", "", None, ["a", "list"]])
 def test_an_unknown_lesson_is_refused_with_those_that_exist(lesson: Any) -> None:
     with pytest.raises(ConfigError) as caught:
-        ask(lesson)
+        quiz(lesson)
     assert repr(lesson) in str(caught.value)
     assert all(name in str(caught.value) for name in COURSE)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from helpers.messages import events
+from helpers.protocol import events
 from helpers.results import history
 from helpers.results.progress import show_progress, status_line
 from helpers.results.training_result import RESULT_MIME, TrainingResult
@@ -20,7 +20,7 @@ def event(kind: str, at: float, **fields: Any) -> events.Event:
 def a_run() -> TrainingResult:
     """Four seconds at 100 steps a second after a slow first second; killed and resumed."""
     result = TrainingResult(2, "RING", "/tmp/model", 1000.0)
-    result.add(event("plan", 2, total_steps=400, global_batch=128))
+    result.add(event("run_info", 2, total_steps=400, global_batch=128))
     result.add(event("ready", 2.5, step=0))
     for tenth in range(51):
         step = tenth if tenth < 10 else 10 + (tenth - 10) * 10
@@ -28,7 +28,7 @@ def a_run() -> TrainingResult:
         at = 3 + tenth / 10
         result.add(event("step", at, step=step + 1, loss=2 / (step + 1), examples_per_second=speed))
     result.add(event("checkpoint", 8.0, step=400))
-    result.add(event("restart", 8.1, reason="worker 1 ended with signal 9"))
+    result.add(event("group_restart", 8.1, reason="worker 1 ended with signal 9"))
     result.add(event("ready", 12, step=400) | {"attempt": 1})
     result.add(event("step", 12.5, step=401, loss=0.1, examples_per_second=None) | {"attempt": 1})
     result.add(event("evaluation", 13.0, step=401, metrics={"accuracy": 0.9812, "loss": 0.05}))
@@ -125,8 +125,8 @@ def test_a_writer_whose_reader_is_gone_goes_on() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     report = events.EventWriter(writer)
-    report("alive")
-    report("alive")
+    report("heartbeat")
+    report("heartbeat")
     os.close(writer)
 
 
@@ -135,15 +135,21 @@ def test_a_writer_whose_reader_is_gone_goes_on() -> None:
     [("MultiWorkerMirroredStrategy", "RING"), ("MirroredStrategy", "MirroredStrategy")],
 )
 def test_a_collective_is_a_collective_whatever_the_strategy(strategy: str, exchange: str) -> None:
-    result = TrainingResult.begun(strategy, 2, "RING")
-    assert (result.strategy, result.collective, result.exchange) == (strategy, "RING", exchange)
+    result = TrainingResult.for_run(strategy, 2, "RING")
+    assert (result.strategy, result.collective, result.communication) == (
+        strategy,
+        "RING",
+        exchange,
+    )
     assert f", {exchange}: " in repr(result)
 
 
 def test_where_variables_lie_and_how_stale_steps_are_is_kept_by_task() -> None:
     result = a_run()
-    result.add(event("variables", 2.6, bytes={"ps 0": 100}))
-    result.add(event("variables", 2.7, bytes={"ps 0": 100, "ps 1": 40}) | {"task": "worker 1"})
+    result.add(event("variable_placement", 2.6, bytes={"ps 0": 100}))
+    result.add(
+        event("variable_placement", 2.7, bytes={"ps 0": 100, "ps 1": 40}) | {"task": "worker 1"}
+    )
     result.add(event("staleness", 3.0, step=20, updates=1.5))
     assert result.variables == {"ps 0": 100, "ps 1": 40}
     assert result.staleness == {"worker 0": [(20, 1.5, 0)]}

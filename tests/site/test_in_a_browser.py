@@ -18,8 +18,8 @@ from tests.support import ROOT
 from tests.support import browser as b
 from tools.l10n import glossary
 from tools.lessons.project import Project
-from tools.site import check, finish
-from tools.site.__main__ import BESIDE_LANGUAGES
+from tools.site import check, postprocess
+from tools.site.__main__ import SHARED_PATHS
 from tools.site.language import build
 from tools.site.tree import languages
 
@@ -104,7 +104,7 @@ def pages(site: Path, language: str) -> list[str]:
 
 def test_nothing_is_broken_and_the_languages_have_the_same_pages(site: Path) -> None:
     assert list(check.Site(site).problems()) == []
-    assert {path.name for path in site.iterdir()} <= {*LANGUAGES, *BESIDE_LANGUAGES}
+    assert {path.name for path in site.iterdir()} <= {*LANGUAGES, *SHARED_PATHS}
     names = {language: pages(site, language) for language in LANGUAGES}
     assert len(names) == 5
     assert all(found == names["en"] for found in names.values())
@@ -128,7 +128,7 @@ def test_where_there_are_addresses_the_pages_name_them(tmp_path: Path) -> None:
     assert f'<link rel="canonical" href="{address}/en/docs/README.html"' in page
     assert f'hreflang="zh-CN" href="{address}/zh/docs/README.html"' in page
     assert f'href="{repository}/blob/main/LICENSE"' in page
-    listed = finish.sitemap(project, tmp_path / "site")
+    listed = postprocess.sitemap(project, tmp_path / "site")
     assert f"<loc>{address}/en/docs/README.html</loc>" in listed
     assert "search.html" not in listed and "_static" not in listed
 
@@ -137,7 +137,7 @@ def test_where_there_are_addresses_the_pages_name_them(tmp_path: Path) -> None:
 def test_every_page_is_sound(language: str, site: Path, address: str, browser: Any) -> None:
     """English pages in both widths, light and dark; the others wide and light, or narrow and dark.
 
-    Of most code, axe sees one text: thousands of coloured words take it a minute a page.
+    Of most code, axe sees one text: thousands of colored words take it a minute a page.
     """
     wrong: list[str] = []
     with looking(browser) as look:

@@ -43,7 +43,7 @@ FLAGS = [
 KNOWN = ["(reading 'schema')"] + ["(reading 'Queue')"] * ipywidgets.__version__.startswith("7.")
 SECONDS = 60
 AS_IT_IS = (
-    "from helpers import begin",
+    "from helpers import init",
     "WORKERS",
 )  # how the cells of a lesson begin that set something up
 RUN_ALL = """async () => {

@@ -1,4 +1,4 @@
-"""What the tests of faults share: two engines that train, and one who does harm."""
+"""What the tests of faults share: two training APIs, and one who does harm."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 
 from helpers import LocalCluster
 from helpers.errors import PackageError
-from helpers.messages.events import Event
+from helpers.protocol.events import Event
 from helpers.results.training_result import TrainingResult
-from helpers.system.keras_choice import check_keras_3
+from helpers.system.keras_version import check_keras_3
 from tests.support.functions import PARAMS, keras_fit, tiny_input_fn, tiny_model_fn
 
 
@@ -34,13 +34,13 @@ Deed = Callable[[LocalCluster], Any]
 
 
 @dataclass(frozen=True)
-class Engine:
+class TrainingApi:
     """A way to train the same model of one weight, to `steps`, saving each `save` steps."""
 
     name: str
     steps: int
     save: int
-    harm_at: int
+    fault_at: int
 
     def train(
         self, cluster: LocalCluster, folder: Path, on_event: Callable[[Event], None] | None = None
@@ -50,9 +50,9 @@ class Engine:
         return train(self, cluster, folder, on_event or (lambda event: None))
 
 
-ESTIMATOR = Engine("estimator", steps=2000, save=100, harm_at=500)
-KERAS = Engine("keras", steps=600, save=100, harm_at=250)
-KERAS_3 = Engine("keras 3", steps=600, save=100, harm_at=250)
+ESTIMATOR = TrainingApi("estimator", steps=2000, save=100, fault_at=500)
+KERAS = TrainingApi("keras", steps=600, save=100, fault_at=250)
+KERAS_3 = TrainingApi("keras 3", steps=600, save=100, fault_at=250)
 needs_keras_3 = pytest.mark.skipif(not has_keras_3(), reason="TensorFlow from 2.16 on has Keras 3")
 
 
@@ -73,25 +73,25 @@ def train_tiny(
 
 
 def _train_estimator(
-    engine: Engine, cluster: LocalCluster, folder: Path, on_event: Callable[[Event], None]
+    api: TrainingApi, cluster: LocalCluster, folder: Path, on_event: Callable[[Event], None]
 ) -> TrainingResult:
     result = cluster.train(
         tiny_model_fn,
         tiny_input_fn,
-        steps=engine.steps,
+        steps=api.steps,
         params=PARAMS,
         model_dir=folder,
-        save_checkpoints_steps=engine.save,
+        save_checkpoints_steps=api.save,
         progress=False,
         on_event=on_event,
     )
-    assert result.evaluations[-1].step == engine.steps
+    assert result.evaluations[-1].step == api.steps
     assert result.evaluation["error"] < 0.05
     return result
 
 
 def _train_keras(
-    engine: Engine, cluster: LocalCluster, folder: Path, on_event: Callable[[Event], None]
+    api: TrainingApi, cluster: LocalCluster, folder: Path, on_event: Callable[[Event], None]
 ) -> TrainingResult:
     result = TrainingResult(cluster.workers, cluster.collective, str(folder), time.time())
 
@@ -99,31 +99,31 @@ def _train_keras(
         result.add(event)
         on_event(event)
 
-    keras = 3 if engine.name == KERAS_3.name else 2
+    keras = 3 if api.name == KERAS_3.name else 2
     fit = functools.partial(
         keras_fit,
         backup_dir=str(folder),
-        steps=engine.steps,
-        backup_every=engine.save,
+        steps=api.steps,
+        backup_every=api.save,
         own=keras == 3,  # that of Keras 3 has all workers write to one file
     )
     for value in cluster.run(fit, keras=keras, on_event=note):
-        assert value["step"] == engine.steps
+        assert value["step"] == api.steps
         assert abs(value["weight"] - 2) < 0.05
     return result
 
 
-def matrix(engine: Engine, workers: int) -> pytest.MarkDecorator:
-    """The engines, on 2 and on 4 workers; the one named in every run, the others in long ones, and
-    Keras 3 where there is one."""
+def api_matrix(api: TrainingApi, workers: int) -> pytest.MarkDecorator:
+    """The training APIs, on 2 and on 4 workers; the one named in every run, the
+    others, and Keras 3 where there is one, in slow ones."""
     return pytest.mark.parametrize(
-        ("engine", "workers"),
+        ("api", "workers"),
         [
             pytest.param(
                 each,
                 count,
                 id=f"{each.name} on {count}",
-                marks=[] if (each, count) == (engine, workers) else pytest.mark.long,
+                marks=[] if (each, count) == (api, workers) else pytest.mark.slow,
             )
             for each in (ESTIMATOR, KERAS)
             for count in (2, 4)
@@ -133,7 +133,7 @@ def matrix(engine: Engine, workers: int) -> pytest.MarkDecorator:
 
 
 @dataclass
-class Saboteur:
+class FaultAtStep:
     """Does something once, at a known step, and notes when the training went on."""
 
     cluster: LocalCluster
@@ -148,7 +148,7 @@ class Saboteur:
         if event["event"] == "step" and event["step"] >= self.step and self.done_at is None:
             self.done_at = time.time()
             self.deed(self.cluster)
-        if event["event"] == "restart":
+        if event["event"] == "group_restart":
             self.known_at = self.known_at or event["time"]
             self.restarts.append(event)
         if event["event"] == "step" and event["attempt"] > 0 and self.back_at is None:
@@ -177,7 +177,7 @@ def freeze(task: int) -> Deed:
     return lambda cluster: os.kill(cluster.processes[task].pid, signal.SIGSTOP)
 
 
-def assert_little_lost(engine: Engine, result: TrainingResult) -> None:
+def assert_resumed_near(api: TrainingApi, result: TrainingResult) -> None:
     """Each attempt began no more than one checkpoint before the last step of the others."""
     steps = {
         attempt: [
@@ -191,9 +191,9 @@ def assert_little_lost(engine: Engine, result: TrainingResult) -> None:
     for attempt in range(1, len(steps)):
         before = max((max(steps[earlier], default=0) for earlier in range(attempt)), default=0)
         if steps[attempt]:  # a step that was done while a checkpoint was written counts too
-            assert before - min(steps[attempt]) < engine.save + 50
+            assert before - min(steps[attempt]) < api.save + 50
 
 
-def show_times(saboteur: Saboteur) -> None:
+def print_latencies(saboteur: FaultAtStep) -> None:
     """Prints the two times of a fault; `pytest -rP` shows them."""
     print(f"noticed after {saboteur.detection:.2f} s, next step {saboteur.recovery:.1f} s later")

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from helpers.system.keras_choice import is_keras_3_chosen
+from helpers.system.keras_version import is_keras_3_chosen
 from helpers.worker.context import WorkerContext
 
 
@@ -49,7 +49,7 @@ def keras_fit(
 
     Returns: the steps trained in all attempts, the weight, and the epochs of this attempt.
     """
-    from helpers.keras import BackupAndRestore, ReportSteps
+    from helpers.keras_callbacks import BackupAndRestore, StepReportCallback
 
     if is_keras_3_chosen():
         import helpers.keras_3  # noqa: F401
@@ -73,7 +73,7 @@ def keras_fit(
         dataset,
         epochs=steps // backup_every,
         steps_per_epoch=backup_every,
-        callbacks=[backup, ReportSteps(context, global_batch=10)],
+        callbacks=[backup, StepReportCallback(context, global_batch=10)],
         verbose=0,
     )
     weight = float(model.layers[0].kernel.numpy()[0, 0])

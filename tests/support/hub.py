@@ -55,7 +55,7 @@ OF_STUDENTS = 'c.CourseDirectory.student_id = os.environ["JUPYTERHUB_USER"]\n'
 def why_not() -> str:
     """Why this machine cannot have a hub, or an empty string."""
     if not PROXY.exists():
-        return "configurable-http-proxy is not installed; make test-hub does it"
+        return "configurable-http-proxy is not installed; make test-jupyterhub does it"
     return "" if shutil.which("jupyterhub", path=str(NODE)) else "jupyterhub is not installed"
 
 

@@ -27,7 +27,7 @@ NAME, BASE = "localhost/lessons:1", "localhost/base:1"
 PIP_FILES = ("/etc/pip.conf", "/etc/ssl/certs")
 CGROUP = Path("/sys/fs/cgroup")
 PERIOD = 100_000  # microseconds
-LEAST_MEMORY = 2**20  # bytes: to see whether there are limits
+MIN_MEMORY = 2**20  # bytes: to see whether there are limits
 _numbers = itertools.count()
 
 
@@ -39,7 +39,7 @@ def why_not() -> str:
     if os.geteuid() != 0:
         return "only root may make containers with limits"
     try:
-        Limits(LEAST_MEMORY, 1.0).close()
+        Limits(MIN_MEMORY, 1.0).close()
     except OSError as error:
         # In a container with control groups of its own (Docker without --cgroupns=host), for one.
         return f"no container can be given limits here: {error}"

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tools.l10n import catalogue
+from tools.l10n import catalog
 from tools.l10n.__main__ import main
 from tools.l10n.report import Finding
 from tools.lessons.project import Project
@@ -96,15 +96,15 @@ def run(project: Project, *command: str) -> int:
 
 def translate(project: Project, lang: str, texts: dict[str, str], domain: str = LESSON) -> None:
     """What a translator does: writes a text and takes the word fuzzy away."""
-    path = project.catalogue(domain, lang)
-    messages = catalogue.read(path, lang)
+    path = project.catalog(domain, lang)
+    messages = catalog.read(path, lang)
     for english, text in texts.items():
         message = messages.get(english)
         assert message is not None, f"{path} has no message {english!r}"
         message.string = text
         message.flags.discard("fuzzy")
         message.previous_id = []
-    path.write_text(catalogue.dumps(messages), "utf-8")
+    path.write_text(catalog.dumps(messages), "utf-8")
 
 
 def cell_of(project: Project, lang: str, name: str, domain: str = LESSON) -> Cell:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from helpers import LocalCluster
-from helpers.errors import LessonError
-from helpers.messages.events import Event
+from helpers.errors import HelpersError
+from helpers.protocol.events import Event
 from tests.support.faults import ESTIMATOR, KERAS, KERAS_3
 
 ENGINES = {engine.name: engine for engine in (ESTIMATOR, KERAS, KERAS_3)}
@@ -53,8 +53,8 @@ def main() -> None:
     try:
         with LocalCluster(args.workers, step_timeout=args.step_timeout) as cluster:
             result = engine.train(cluster, args.folder, on_event)
-        say(event="end", restarts=result.restarts, notices=result.notices)
-    except (LessonError, KeyboardInterrupt) as error:
+        say(event="end", restarts=result.restarts, notices=result.warnings)
+    except (HelpersError, KeyboardInterrupt) as error:
         say(event="raised", type=type(error).__name__, message=str(error))
 
 

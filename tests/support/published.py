@@ -25,13 +25,13 @@ FORGED_CODE = "raise RuntimeError('the package of somebody else')\n"
 
 def copy_of_course(folder: Path) -> Path:
     """The repository's files as git would carry them, those not yet committed too."""
-    return checkout.copy(ROOT, folder)
+    return checkout.copy_tracked_files(ROOT, folder)
 
 
 def give_address(course: Path, address: str, *langs: str) -> None:
     """Sets the one setting, and builds the notebooks and pages of these languages."""
     move(course, address)
-    assert main(["build", "--root", str(course), *(["--langs", *langs] if langs else [])]) == 0
+    assert main(["build", "--root", str(course), *(["--lang", *langs] if langs else [])]) == 0
 
 
 def commit(course: Path) -> None:

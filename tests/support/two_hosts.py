@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 
 _numbers = itertools.count()
-END_SECONDS = 10.0
+STOP_TIMEOUT = 10.0
 
 
 def why_not() -> str:
@@ -98,7 +98,7 @@ class TwoHosts:
 
     def kill(self, host: int) -> None:
         """Ends every process on a host at once, as a power cut does."""
-        deadline = time.monotonic() + END_SECONDS
+        deadline = time.monotonic() + STOP_TIMEOUT
         while pids := self._running(host):
             for pid in pids:
                 with suppress(ProcessLookupError):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.cluster.deadlines import START_SECONDS, default_start_timeout
+from helpers.cluster.timeouts import DEFAULT_START_TIMEOUT, default_start_timeout
 from helpers.system import machine
 
 
@@ -67,11 +67,11 @@ def test_the_kernel_tells_how_often_it_killed_because_memory_ran_out(
     container: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "VMSTAT", tmp_path / "vmstat")
-    assert machine.memory_kills() == 0
+    assert machine.oom_kill_count() == 0
     machine.VMSTAT.write_text("nr_free_pages 7\noom_kill 3\n")
-    assert machine.memory_kills() == 3
+    assert machine.oom_kill_count() == 3
     machine.VMSTAT.write_text("nr_free_pages 7\n")
-    assert machine.memory_kills() == 0
+    assert machine.oom_kill_count() == 0
 
 
 @pytest.mark.parametrize(
@@ -142,12 +142,12 @@ def test_the_gpus_are_divided_among_the_workers(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert machine.share_gpus(workers) == shares
+    assert machine.assign_gpus(workers) == shares
 
 
 def test_a_group_gets_more_time_to_start_where_its_container_has_few_cores(
     container: Path,
 ) -> None:
-    assert default_start_timeout(16) == START_SECONDS
+    assert default_start_timeout(16) == DEFAULT_START_TIMEOUT
     (container / "cpu.max").write_text("200000 100000\n")
-    assert default_start_timeout(16) == 4 * START_SECONDS
+    assert default_start_timeout(16) == 4 * DEFAULT_START_TIMEOUT

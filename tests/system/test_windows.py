@@ -40,7 +40,7 @@ def on_windows(code: str, folder: Path, **environ: str) -> subprocess.CompletedP
     "code",
     [
         "import helpers",
-        "from helpers import begin, say",
+        "from helpers import init, print_tr",
         "from helpers import LocalCluster",
         "import helpers.estimator",
         "import helpers.keras_3",
@@ -99,7 +99,7 @@ def test_else_it_speaks_that_of_windows(
     monkeypatch.chdir(tmp_path)
     try:
         with pytest.raises(PlatformError):
-            windows.refuse()
+            windows.raise_unsupported()
         assert i18n.language() == language
     finally:
         i18n.set_language(i18n.ENGLISH)

@@ -16,7 +16,7 @@ from tools.l10n import build
 from tools.lessons.project import Project
 from tools.teaching import course as courses
 from tools.teaching.course import Course
-from tools.teaching.grading import STOPPED, JailedExecute, jail_is_permitted
+from tools.teaching.grading import NOT_RUN_ERROR, SandboxedExecute, sandbox_is_permitted
 
 PROJECT = Project.load(ROOT)
 NAME = "01_train_on_two_workers"
@@ -105,7 +105,7 @@ def test_three_submissions_in_three_languages_are_marked(
     printed = capsys.readouterr().out
     assert f"a-kills: {NAME}: 2 of 10 points, the kernel ended in cell shard" in printed
     assert f"c-good: {NAME}: 10 of 10 points" in printed
-    if jail_is_permitted():
+    if sandbox_is_permitted():
         assert f"b-reaches-out: {NAME}: 2 of 10 points" in printed  # each attempt was refused
         assert not outside.exists()
         with pytest.raises(TimeoutError):
@@ -139,17 +139,17 @@ def test_a_submission_that_loops_is_stopped_and_the_next_is_graded(
     }
 
 
-@pytest.mark.parametrize("jailed", [True, False])
-def test_the_deadline_holds_with_and_without_namespaces(jailed: bool) -> None:
-    if jailed and not jail_is_permitted():
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_the_deadline_holds_with_and_without_namespaces(sandboxed: bool) -> None:
+    if sandboxed and not sandbox_is_permitted():
         pytest.skip("no namespaces on this machine")
     cells = [nbformat.v4.new_code_cell(code) for code in ("1 + 1", "import time; time.sleep(99)")]
     notebook = nbformat.v4.new_notebook(cells=[*cells, nbformat.v4.new_code_cell("3")])
-    config = Config({"JailedKernelManager": {"jailed": jailed, "seconds": 12.0}})
-    done, _resources = JailedExecute(config=config).preprocess(notebook, {})
+    config = Config({"SandboxedKernelManager": {"sandboxed": sandboxed, "seconds": 12.0}})
+    done, _resources = SandboxedExecute(config=config).preprocess(notebook, {})
     first, second, third = (cell.outputs[0] for cell in done.cells)
     assert first["data"]["text/plain"] == "2"
-    assert second["ename"] == third["ename"] == STOPPED
+    assert second["ename"] == third["ename"] == NOT_RUN_ERROR
 
 
 def test_a_file_that_is_no_notebook_earns_nothing_and_is_named(
@@ -160,7 +160,7 @@ def test_a_file_that_is_no_notebook_earns_nothing_and_is_named(
     assert only(course, tmp_path) == ["f-damaged"]
     course.configure()
     mark = course.grade("f-damaged", NAME)
-    assert (mark.score, mark.most) == (0, 10)
+    assert (mark.score, mark.max_score) == (0, 10)
     assert "not graded: nbgrader autograde failed" in mark.notes[0]
 
 
@@ -191,8 +191,8 @@ def test_a_course_that_was_not_released_is_asked_for(
     assert "Run: make assignments" in capsys.readouterr().err
 
 
-def test_a_language_without_catalogues_is_refused(
+def test_a_language_without_catalogs_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert courses.main(["release", "--language", "xx", "--course", str(tmp_path)]) == 1
+    assert courses.main(["release", "--lang", "xx", "--course", str(tmp_path)]) == 1
     assert "no language 'xx'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A class on a real JupyterHub: `make test-hub`."""
+"""A class on a real JupyterHub: `make test-jupyterhub`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tools.lessons.project import Project
 from tools.teaching.course import Course
 
 pytestmark = [
-    pytest.mark.hub,
+    pytest.mark.jupyterhub,
     pytest.mark.skipif(why_not() != "", reason=why_not() or "there is a hub"),
     *b.MARKS[1:],
 ]
@@ -120,7 +120,7 @@ def test_students_run_the_lesson_each_in_their_language(browser: Any, hub: Hub) 
 
 def test_a_student_cannot_reach_the_workers_of_another(browser: Any, hub: Hub) -> None:
     one, other = STUDENTS
-    start = "from helpers.panel import Panel\npanel = Panel()\npanel.launch(epochs=1000)"
+    start = "from helpers.course.panel import Panel\npanel = Panel()\npanel.launch(epochs=1000)"
     b.write_notebook(hub.home(one) / "busy.ipynb", start)
     with b.page(browser, []) as tab, b.page(browser, []) as others_tab:
         hub.log_in(tab, one)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.errors import ConfigError
-from helpers.tf_config import EVALUATOR, PS, WORKER, Task, TFConfig, build
+from helpers.tf_config import EVALUATOR, PS, WORKER, Task, TFConfig, build_tf_configs
 
 HOSTS = st.from_regex(r"[a-z][a-z0-9-]{0,10}(\.[a-z]{2,5})?", fullmatch=True)
 ADDRESSES = st.builds("{}:{}".format, HOSTS, st.integers(1, 65535))
@@ -22,7 +22,7 @@ def clusters(draw: st.DrawFn) -> list[TFConfig]:
     addresses = draw(st.lists(ADDRESSES, min_size=1, max_size=8, unique=True))
     chief = draw(st.booleans()) and len(addresses) > 1
     ps = draw(st.integers(0, len(addresses) - 1 - int(chief)))
-    return build(addresses, chief=chief, ps=ps, evaluator=draw(st.booleans()))
+    return build_tf_configs(addresses, chief=chief, ps=ps, evaluator=draw(st.booleans()))
 
 
 @given(clusters())
@@ -163,7 +163,7 @@ def test_no_tf_config_is_a_process_alone() -> None:
 
 def test_too_few_addresses_are_refused() -> None:
     with pytest.raises(ConfigError, match="too few"):
-        build(["a:1"], chief=True, ps=1)
+        build_tf_configs(["a:1"], chief=True, ps=1)
 
 
 def test_an_index_written_as_text_is_read_as_tensorflow_reads_it() -> None:
@@ -173,7 +173,7 @@ def test_an_index_written_as_text_is_read_as_tensorflow_reads_it() -> None:
 
 @pytest.mark.parametrize("chief", [False, True])
 def test_tensorflows_own_resolver_agrees(chief: bool) -> None:
-    configs = build(["a:1", "b:2", "c:3"], chief=chief, ps=1)
+    configs = build_tf_configs(["a:1", "b:2", "c:3"], chief=chief, ps=1)
     script = (
         "import tensorflow as tf\n"
         "r = tf.distribute.cluster_resolver.TFConfigClusterResolver()\n"

@@ -10,13 +10,14 @@ import pytest
 
 from helpers import LocalCluster
 from helpers.estimator import tf
-from helpers.worker.context import PeerLost, WorkerContext
-from helpers.worker.hooks import SAME_NUMBER, run_or_tell
+from helpers.worker.context import PeerLostError, WorkerContext
+from helpers.worker.hooks import DUPLICATE_REQUEST_MESSAGE, run_with_retry
 
 REFUSED = tf.errors.AbortedError(
     None,
     None,
-    f"Graph execution error:\n\nFrom /job:worker/replica:0/task:1:\n{SAME_NUMBER}. step_id: 7",
+    "Graph execution error:\n\nFrom /job:worker/replica:0/task:1:\n"
+    f"{DUPLICATE_REQUEST_MESSAGE}. step_id: 7",
 )
 
 
@@ -34,7 +35,7 @@ def answers(*outcomes: Any) -> Any:
 
 
 def test_a_refused_step_is_asked_for_again_until_it_is_done() -> None:
-    run = functools.partial(run_or_tell, answers(REFUSED, REFUSED, 3.0))
+    run = functools.partial(run_with_retry, answers(REFUSED, REFUSED, 3.0))
     assert run("loss", feed_dict={}) == (3.0, ("loss",), {"feed_dict": {}})
 
 
@@ -46,13 +47,13 @@ def test_a_refused_step_is_asked_for_again_until_it_is_done() -> None:
     ],
 )
 def test_a_lost_peer_is_told_with_the_reason(error: Exception) -> None:
-    with pytest.raises(PeerLost, match=r"lost its connection to a peer: Socket closed$"):
-        run_or_tell(answers(error, 1))
+    with pytest.raises(PeerLostError, match=r"lost its connection to a peer: Socket closed$"):
+        run_with_retry(answers(error, 1))
 
 
 def test_other_errors_pass() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError):
-        run_or_tell(answers(tf.errors.InvalidArgumentError(None, None, "no")))
+        run_with_retry(answers(tf.errors.InvalidArgumentError(None, None, "no")))
 
 
 def ask_often(context: WorkerContext, times: int) -> dict[str, int]:
@@ -72,13 +73,13 @@ def ask_often(context: WorkerContext, times: int) -> dict[str, int]:
                 raise
 
         for step in range(times):
-            answered += run_or_tell(run, one)
+            answered += run_with_retry(run, one)
             if step % 1000 == 0:
                 context.report("step", step=step, loss=0.0, examples_per_second=None)
     return {"refused": refused, "answered": answered}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_each_of_very_many_steps_is_answered() -> None:
     with LocalCluster(workers=1) as cluster:
         [found] = cluster.run(functools.partial(ask_often, times=300_000), timeout=60)

@@ -1,7 +1,7 @@
 """The command line of the builder.
 
 python -m tools.l10n extract            templates (.pot) for a translation program
-python -m tools.l10n update             catalogues brought up to the English notebooks
+python -m tools.l10n update             catalogs brought up to the English notebooks
 python -m tools.l10n build              notebooks/<lang>, docs/<lang>, the messages of helpers
 python -m tools.l10n build --execute    the same, executed, with outputs
 python -m tools.l10n build --refresh    the same, standalone cells alone executed: figures; and
@@ -17,9 +17,9 @@ from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tools.l10n import build, catalogue, checks, course_map, documents, extract, update
+from tools.l10n import build, catalog, checks, course_map, documents, extract, update
 from tools.lessons import execute
-from tools.lessons.project import SOURCE, LocalisationError, Project
+from tools.lessons.project import SOURCE, Project, ToolError
 
 MISSING = {  # after a build, of outputs
     "kept": "",
@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         project = Project.load(args.root)
         command: Callable[[Project, argparse.Namespace], int] = args.command
         return command(project, args)
-    except LocalisationError as error:
+    except ToolError as error:
         print(error, file=sys.stderr)
         return 1
 
@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
 def run_extract(project: Project, args: argparse.Namespace) -> int:
     """Writes a template for each domain."""
     for domain in extract.domains(project):
-        text = catalogue.dumps(extract.template(project, domain))
+        text = catalog.dumps(extract.template(project, domain))
         path = project.root / TEMPLATES / f"{domain}.pot"
         update.write(path, text)
         print(project.short(path))
@@ -53,8 +53,8 @@ def run_extract(project: Project, args: argparse.Namespace) -> int:
 
 
 def run_update(project: Project, args: argparse.Namespace) -> int:
-    """Brings the catalogues up to date; a language that is not there yet is made."""
-    langs = [lang for lang in args.langs or project.languages if lang != SOURCE]
+    """Brings the catalogs up to date; a language that is not there yet is made."""
+    langs = [lang for lang in args.lang or project.languages if lang != SOURCE]
     update.update(project, langs, print)
     return 0
 
@@ -71,10 +71,10 @@ def run_build(project: Project, args: argparse.Namespace) -> int:
         for domain in (d for d in project.notebooks if fnmatch(d, args.only)):
             try:
                 _build_one(project, domain, lang, args)
-            except LocalisationError as error:
+            except ToolError as error:
                 print(error, file=sys.stderr)
                 failures += 1
-        if picture := course_map.drawn(project, lang):
+        if picture := course_map.render(project, lang):
             update.write(course_map.path_of(project, lang), picture)
         for domain in (d for d in project.documents if fnmatch(d, args.only)):
             if lang != SOURCE:
@@ -104,33 +104,33 @@ def _build_one(project: Project, domain: str, lang: str, args: argparse.Namespac
         path.parent.mkdir(parents=True, exist_ok=True)
         text = (execute.execute if args.execute else execute.refresh)(text, path)
     update.write(path, text)
-    done = built.messages - len(built.kept)
+    done = built.messages - len(built.untranslated)
     state = f", {done} of {built.messages} messages" if lang != SOURCE else ""
     if not args.execute and not (args.refresh and built.outputs == "stale"):
         state += MISSING[built.outputs]
     print(f"{project.short(path)}{state}")
-    for cell, why, message in built.kept:
+    for cell, why, message in built.untranslated:
         print(f"    English kept in cell {cell}, {why}: {message[:70]!r}")
 
 
 def _build_document(project: Project, domain: str, lang: str) -> None:
-    kept: list[tuple[str, str, str]] = []
+    untranslated: list[tuple[str, str, str]] = []
     path = project.document(domain, lang)
-    update.write(path, documents.build(project, domain, lang, kept))
+    update.write(path, documents.build(project, domain, lang, untranslated))
     print(project.short(path))
-    for _place, why, message in kept:
+    for _place, why, message in untranslated:
         print(f"    English kept, {why}: {message[:70]!r}")
 
 
 def _languages(project: Project, args: argparse.Namespace) -> list[str]:
     known = [SOURCE, *project.languages]
-    for lang in args.langs or []:
+    for lang in args.lang or []:
         if lang not in known:
-            raise LocalisationError(
-                f"There are no catalogues for {lang!r}, only for {', '.join(known)}. "
-                f"Make them: python -m tools.l10n update --langs {lang}"
+            raise ToolError(
+                f"There are no catalogs for {lang!r}, only for {', '.join(known)}. "
+                f"Make them: python -m tools.l10n update --lang {lang}"
             )
-    return args.langs or known
+    return args.lang or known
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -150,7 +150,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         command.set_defaults(command=run)
         command.add_argument("--root", type=Path, default=Path(), help="the repository's folder")
         if name != "extract":
-            command.add_argument("--langs", nargs="+", metavar="LANG", help="default: all")
+            command.add_argument("--lang", nargs="+", metavar="LANG", help="default: all")
         if name == "build":
             command.add_argument("--execute", action="store_true", help="execute the notebooks")
             command.add_argument("--refresh", action="store_true", help="only standalone cells")

@@ -1,4 +1,4 @@
-"""Builds a language's notebook from the English one and a catalogue."""
+"""Builds a language's notebook from the English one and a catalog."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.l10n import badges, catalogue, citation, frame, install, markdown, words
-from tools.l10n.catalogue import LessonCatalogue
+from tools.l10n import badges, catalog, citation, glossary_links, install, lesson_header, markdown
+from tools.l10n.catalog import LessonCatalog
 from tools.lessons import exercises, notebook
 from tools.lessons.notebook import Json
-from tools.lessons.project import HELPERS, SOURCE, LocalisationError, Project, read_text
+from tools.lessons.project import HELPERS, SOURCE, Project, ToolError, read_text
 
 LESSON_LINK = re.compile(
     r"""((?:https?://|\]\(<?|\b(?:href|src)=["'])[^\s)"'<>]*/notebooks/)en(?=/)"""
@@ -26,20 +26,18 @@ class Built:
     Attributes:
       text: the notebook file.
       messages: how many messages it has.
-      kept: those that stay English: cell id, why, English text.
+      untranslated: those that stay English: cell id, why, English text.
       outputs: ``kept``, ``stale`` where cells that need no other are new, ``cleared`` because
         the code changed, or ``none`` to keep.
     """
 
     text: str
     messages: int = 0
-    kept: list[tuple[str, str, str]] = field(default_factory=list)
+    untranslated: list[tuple[str, str, str]] = field(default_factory=list)
     outputs: str = "kept"
 
 
-def build(
-    project: Project, domain: str, lang: str, messages: LessonCatalogue | None = None
-) -> Built:
+def build(project: Project, domain: str, lang: str, messages: LessonCatalog | None = None) -> Built:
     """Builds one notebook in memory.
 
     Its code cells and cell ids are those of the English notebook, save the language named
@@ -47,13 +45,13 @@ def build(
     that is there, if its code is the same. English is built in place: only cells that the builder
     writes can change.
     """
-    text = exercises.english(project, domain)
+    text = exercises.source_text(project, domain)
     result = notebook.parse(text, str(project.notebook(domain)))
     before = notebook.dumps(result)
     built = Built(text)
     if lang != SOURCE:
-        path = project.catalogue(domain, lang)
-        _translate(result, lang, messages or catalogue.read(path, lang), built)
+        path = project.catalog(domain, lang)
+        _translate(result, lang, messages or catalog.read(path, lang), built)
         notebook.strip_volatile(result)
         built.outputs = _take_outputs(project, domain, lang, result)
     _write_cells(project, domain, lang, result)
@@ -64,13 +62,13 @@ def build(
 
 
 def solution(project: Project, domain: str, lang: str) -> str:
-    """The text of an exercise's solution, translated by the catalogue of the exercise."""
+    """The text of an exercise's solution, translated by the catalog of the exercise."""
     path = project.solution(domain)
     if path is None:
-        raise LocalisationError(f"{domain} is no exercise. Choose one of {project.exercises}.")
+        raise ToolError(f"{domain} is no exercise. Choose one of {project.exercises}.")
     result = notebook.read(path)
     if lang != SOURCE:
-        messages = catalogue.read(project.catalogue(domain, lang), lang)
+        messages = catalog.read(project.catalog(domain, lang), lang)
         _translate(result, lang, messages, Built(""))
     _write_install(project, result, _labels(project, lang))
     return notebook.dumps(result)
@@ -98,12 +96,12 @@ def in_language(code: str, lang: str) -> str:
 
 
 def compiled_helpers(project: Project, lang: str) -> bytes | None:
-    """The messages of helpers for the installed package; None where there is no catalogue."""
-    path = project.catalogue(HELPERS, lang)
-    return catalogue.compiled(catalogue.read(path, lang)) if path.exists() else None
+    """The messages of helpers for the installed package; None where there is no catalog."""
+    path = project.catalog(HELPERS, lang)
+    return catalog.compiled(catalog.read(path, lang)) if path.exists() else None
 
 
-def _translate(result: Json, lang: str, messages: LessonCatalogue, built: Built) -> None:
+def _translate(result: Json, lang: str, messages: LessonCatalog, built: Built) -> None:
     for cell in notebook.prose(result):
         source = markdown.translate(notebook.source(cell), _lookup(messages, cell["id"], built))
         source = PAGE_LINK.sub(rf"\g<1>{lang}/", LESSON_LINK.sub(rf"\g<1>{lang}", source))
@@ -113,16 +111,16 @@ def _translate(result: Json, lang: str, messages: LessonCatalogue, built: Built)
             notebook.set_source(cell, in_language(notebook.source(cell), lang))
 
 
-def _lookup(messages: LessonCatalogue, cell: str, built: Built) -> Callable[[str], str | None]:
-    def look(text: str) -> str | None:
+def _lookup(messages: LessonCatalog, cell: str, built: Built) -> Callable[[str], str | None]:
+    def lookup(text: str) -> str | None:
         built.messages += 1
         message = messages.get(text)
-        if message is not None and catalogue.usable(message):
-            return catalogue.strings(message)[0]
-        built.kept.append((cell, catalogue.why_not(message), text))
+        if message is not None and catalog.is_current(message):
+            return catalog.strings(message)[0]
+        built.untranslated.append((cell, catalog.untranslated_reason(message), text))
         return None
 
-    return look
+    return lookup
 
 
 def _take_outputs(project: Project, domain: str, lang: str, result: Json) -> str:
@@ -149,7 +147,7 @@ def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None
         return
     label = _labels(project, lang)
     _write_install(project, result, label)
-    framed = domain in frame.course(project)
+    framed = domain in lesson_header.course(project)
 
     def link(other: str) -> str:
         return f"[{title(project, other, lang)}]({other}.ipynb)"
@@ -160,9 +158,9 @@ def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None
             notebook.set_source(cell, badges.markdown(project, domain, lang, label))
         if notebook.HEAD_TAG in tags and framed:
             new = _new_words(project, domain, lang)
-            notebook.set_source(cell, frame.head(project, domain, lang, label, link, new))
+            notebook.set_source(cell, lesson_header.header(project, domain, lang, label, link, new))
         if notebook.FOOT_TAG in tags and framed:
-            notebook.set_source(cell, frame.foot(project, domain, label, link))
+            notebook.set_source(cell, lesson_header.footer(project, domain, label, link))
 
 
 def _write_install(project: Project, result: Json, label: Callable[[str], str]) -> None:
@@ -173,38 +171,40 @@ def _write_install(project: Project, result: Json, label: Callable[[str], str]) 
 
 def _new_words(project: Project, domain: str, lang: str) -> list[str]:
     """Links to the definitions of the words that a lesson uses first; none without a glossary."""
-    if words.GLOSSARY not in project.notebooks:
+    if glossary_links.GLOSSARY not in project.notebooks:
         return []
-    lessons = list(frame.course(project))
-    page = exercises.english(project, words.GLOSSARY)
-    uses = words.first_uses(page, tuple(exercises.english(project, each) for each in lessons))
-    translated = notebook.parse(page, words.GLOSSARY)
+    lessons = list(lesson_header.course(project))
+    page = exercises.source_text(project, glossary_links.GLOSSARY)
+    uses = glossary_links.first_uses(
+        page, tuple(exercises.source_text(project, each) for each in lessons)
+    )
+    translated = notebook.parse(page, glossary_links.GLOSSARY)
     if lang != SOURCE:
-        messages = catalogue.read(project.catalogue(words.GLOSSARY, lang), lang)
+        messages = catalog.read(project.catalog(glossary_links.GLOSSARY, lang), lang)
         _translate(translated, lang, messages, Built(""))
-    entries = words.entries(translated)
-    return words.links((entries[number] for number in uses[lessons.index(domain)]), lang)
+    entries = glossary_links.entries(translated)
+    return glossary_links.links((entries[number] for number in uses[lessons.index(domain)]), lang)
 
 
 def _labels(project: Project, lang: str) -> Callable[[str], str]:
     """What translates a message of helpers, or of a cell that the builder writes."""
-    messages = catalogue.of([], SOURCE)
+    messages = catalog.from_messages([], SOURCE)
     if lang != SOURCE:
-        messages = catalogue.read(project.catalogue(HELPERS, lang), lang)
+        messages = catalog.read(project.catalog(HELPERS, lang), lang)
     return lambda text: _translated(messages, text)
 
 
 def title(project: Project, domain: str, lang: str) -> str:
     """The heading of a notebook, in a language."""
-    first = next(notebook.prose(notebook.parse(exercises.english(project, domain), domain)))
+    first = next(notebook.prose(notebook.parse(exercises.source_text(project, domain), domain)))
     heading = notebook.source(first).splitlines()[0].lstrip("# ")
     if lang == SOURCE:
         return heading
-    return _translated(catalogue.read(project.catalogue(domain, lang), lang), heading)
+    return _translated(catalog.read(project.catalog(domain, lang), lang), heading)
 
 
-def _translated(messages: LessonCatalogue, text: str) -> str:
+def _translated(messages: LessonCatalog, text: str) -> str:
     message = messages.get(text)
-    if message is not None and catalogue.usable(message):
-        return catalogue.strings(message)[0]
+    if message is not None and catalog.is_current(message):
+        return catalog.strings(message)[0]
     return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tools.l10n import catalogue_checks, extract
+from tools.l10n import catalog_checks, extract
 from tools.l10n.document_checks import document_problems, map_problems
 from tools.l10n.lesson_checks import lesson_problems, page_problems
 from tools.l10n.report import Finding
@@ -24,8 +24,8 @@ def check(project: Project, langs: Iterable[str]) -> Iterator[Finding]:
             yield from page_problems(project)
             continue
         for domain, template in templates.items():
-            if len(template) or project.catalogue(domain, lang).exists():
-                yield from catalogue_checks.file_problems(project, domain, lang, template)
-                yield from catalogue_checks.message_problems(project, domain, lang)
-        yield from catalogue_checks.strays(project, lang)
-        yield from catalogue_checks.panel_problems(project, lang)
+            if len(template) or project.catalog(domain, lang).exists():
+                yield from catalog_checks.file_problems(project, domain, lang, template)
+                yield from catalog_checks.message_problems(project, domain, lang)
+        yield from catalog_checks.orphaned_files(project, lang)
+        yield from catalog_checks.compiled_problems(project, lang)

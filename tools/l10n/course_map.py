@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from helpers.figures import lesson_map
+from helpers.course.figures import lesson_map
 from helpers.i18n import language, set_language
-from tools.l10n import frame
+from tools.l10n import lesson_header
 from tools.l10n.build import title
 from tools.lessons.project import DOCUMENTS, SOURCE, Project
 
@@ -18,9 +18,9 @@ def path_of(project: Project, lang: str) -> Path:
     return project.root / DOCUMENTS / ("" if lang == SOURCE else lang) / NAME
 
 
-def drawn(project: Project, lang: str) -> str:
+def render(project: Project, lang: str) -> str:
     """The map as a file; empty where there is no course."""
-    lessons = frame.course(project)
+    lessons = lesson_header.course(project)
     if not lessons:
         return ""
     titles = {domain: title(project, domain, lang) for domain in lessons}
@@ -28,6 +28,6 @@ def drawn(project: Project, lang: str) -> str:
     set_language(lang)
     try:
         needs = {titles[one]: [titles[other] for other in lessons[one].needs] for one in lessons}
-        return lesson_map(needs).file()
+        return lesson_map(needs).standalone_svg()
     finally:
         set_language(before)

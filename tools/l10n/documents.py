@@ -11,7 +11,7 @@ from os.path import normpath, relpath
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tools.l10n import badges, catalogue, markdown, structure
+from tools.l10n import badges, catalog, markdown, structure
 from tools.l10n.build import page as badged
 from tools.lessons.project import DOCUMENTS, SOURCE, Project, read_text
 
@@ -35,35 +35,35 @@ def _named(domain: str, source: str) -> set[str]:
 
 
 def build(
-    project: Project, domain: str, lang: str, kept: list[tuple[str, str, str]] | None = None
+    project: Project, domain: str, lang: str, untranslated: list[tuple[str, str, str]] | None = None
 ) -> str:
     """The text of a document in a language.
 
     Args:
-      kept: what stays English is added to it, as to `tools.l10n.build.Built`.
+      untranslated: what stays English is added to it, as to `tools.l10n.build.Built`.
     """
     source = read_text(project.document(domain))
     if lang == SOURCE:
         return source
     source = badges.without(source)
     named = _named(domain, source)
-    translations = catalogue.read(project.catalogue(domain, lang), lang)
+    translations = catalog.read(project.catalog(domain, lang), lang)
 
-    def look(text: str) -> str:
+    def lookup(text: str) -> str:
         if text in named:
-            return LINK.sub(partial(_moved, project, domain, lang, None), text)
+            return LINK.sub(partial(_relocate_link, project, domain, lang, None), text)
         message = translations.get(text)
-        if message is not None and catalogue.usable(message):
-            text = catalogue.strings(message)[0]
-        elif kept is not None:
-            kept.append(("", catalogue.why_not(message), text))
-        return LINK.sub(partial(_moved, project, domain, lang, lang), text)
+        if message is not None and catalog.is_current(message):
+            text = catalog.strings(message)[0]
+        elif untranslated is not None:
+            untranslated.append(("", catalog.untranslated_reason(message), text))
+        return LINK.sub(partial(_relocate_link, project, domain, lang, lang), text)
 
-    text = markdown.translate(source, look)
+    text = markdown.translate(source, lookup)
     return badged(project, text, lang) if domain == README else text
 
 
-def dead_ends(project: Project, domain: str, lang: str) -> Iterator[tuple[str, str]]:
+def broken_links(project: Project, domain: str, lang: str) -> Iterator[tuple[str, str]]:
     """Each link within the repository that leads nowhere from a built document, and why."""
     path = project.document(domain, lang)
     pages = {
@@ -86,7 +86,7 @@ def dead_ends(project: Project, domain: str, lang: str) -> Iterator[tuple[str, s
             yield link, f"{target.name} has no heading #{parts.fragment}"
 
 
-def _moved(
+def _relocate_link(
     project: Project, domain: str, lang: str, wanted: str | None, match: re.Match[str]
 ) -> str:
     """A link of the English document as the one in `lang` has it.

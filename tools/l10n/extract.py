@@ -10,12 +10,12 @@ from typing import NamedTuple
 from babel.messages.catalog import Message
 from babel.messages.extract import extract
 
-from tools.l10n import catalogue, documents, markdown
+from tools.l10n import catalog, documents, markdown
 from tools.lessons import exercises, notebook
 from tools.lessons.project import HELPERS, Project
 
 KEYWORDS = {"_": None, "gettext_noop": None, "ngettext": (1, 2)}
-IN_CELLS = {"say": None, "phrase": None}  # of helpers.outputs
+IN_CELLS = {"print_tr": None, "tr": None}  # of helpers.course.messages
 COMMENT = "i18n:"  # a comment in the code that is meant for the translator
 
 
@@ -27,12 +27,12 @@ class Found(NamedTuple):
     notes: list[str]
 
 
-def template(project: Project, domain: str) -> catalogue.LessonCatalogue:
+def template(project: Project, domain: str) -> catalog.LessonCatalog:
     """A domain's messages without translations."""
     if domain == HELPERS:
-        return catalogue.of(_helpers(project), None)
+        return catalog.from_messages(_helpers(project), None)
     prose = _document if domain in project.documents else _lesson
-    return catalogue.of(prose(project, domain), None)
+    return catalog.from_messages(prose(project, domain), None)
 
 
 def domains(project: Project) -> list[str]:
@@ -43,7 +43,7 @@ def domains(project: Project) -> list[str]:
 
 
 def _lesson(project: Project, domain: str) -> list[Message]:
-    english = notebook.parse(exercises.english(project, domain), domain)
+    english = notebook.parse(exercises.source_text(project, domain), domain)
     notes = (
         (part.text, f"{part.kind}, cell {cell['id']}")
         for cell in notebook.prose(english)
@@ -62,7 +62,7 @@ def _prose(file: str, notes: Iterable[tuple[str, str]]) -> list[Message]:
     found: dict[str, Message] = {}
     for text, note in notes:
         message = found.setdefault(text, Message(text))
-        catalogue.drop_format_flags(message)
+        catalog.drop_format_flags(message)
         message.locations = [(file, 0)]
         _note(message, note)
     return list(found.values())
@@ -80,9 +80,9 @@ def _helpers(project: Project) -> list[Message]:
 
 
 def _in_code(project: Project) -> Iterator[Found]:
-    written = ("badges.py", "frame.py", "install.py")
+    written = ("badges.py", "lesson_header.py", "install.py")
     own = [project.root / "tools" / "l10n" / name for name in written]
-    own.append(project.root / "tools" / "site" / "words.py")
+    own.append(project.root / "tools" / "site" / "strings.py")
     paths = [*sorted((project.root / "helpers").rglob("*.py")), *filter(Path.exists, own)]
     for path in paths:
         code = io.BytesIO(path.read_bytes())
@@ -94,7 +94,7 @@ def _in_code(project: Project) -> Iterator[Found]:
 def _in_cells(project: Project) -> Iterator[Found]:
     for domain in project.notebooks:
         path = project.notebook(domain)
-        english = notebook.parse(exercises.english(project, domain), domain)
+        english = notebook.parse(exercises.source_text(project, domain), domain)
         for cell in notebook.cells(english, "code"):
             code = io.BytesIO(notebook.source(cell).encode())
             for _, text, _, _ in extract("python", code, IN_CELLS):

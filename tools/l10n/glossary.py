@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tools.l10n.text_checks import Check, Problem, words
-from tools.lessons.project import LocalisationError
+from tools.l10n.text_checks import Check, Problem, strip_markup
+from tools.lessons.project import ToolError
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def check_terms(terms: list[Term]) -> Check:
     """A check that English terms are translated by the glossary's words."""
 
     def check(lang: str, english: str, text: str) -> Iterator[Problem]:
-        source, prose = words(english), words(text)
+        source, prose = strip_markup(english), strip_markup(text)
         for term in terms:
             source, count = term.english.subn(" ", source)
             if count and not term.match.search(prose):
@@ -79,6 +79,6 @@ def _term(row: dict[str, str], lang: str, path: Path) -> Term:
             advisory=bool(row.get("advisory")),
         )
     except re.error as error:
-        raise LocalisationError(
+        raise ToolError(
             f"{path}: the row {row['en']!r} has a bad pattern for {lang}: {error}. Mend it."
         ) from None

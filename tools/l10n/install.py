@@ -19,7 +19,7 @@ from tools.lessons.project import Project
 DISTRIBUTION = "multiworker-lessons"
 MISSING = gettext_noop(
     "This notebook needs the course's own package, which is not installed in this kernel. "
-    "Type `make lab` in the course's folder, and open the notebook there."
+    "Type `make jupyterlab` in the course's folder, and open the notebook there."
 )
 FAILED = gettext_noop(
     "The course's own package could not be installed; pip says above why. "
@@ -41,7 +41,7 @@ if not checkout and not is_installed():
     import tempfile
     kept = tempfile.mkdtemp() + "/kept.txt"
     %pip freeze | grep -E "^(tensorflow|tf.keras|numpy|protobuf|ipywidgets)==" > "{{{{kept}}}}"
-    %pip install -q -c "{{{{kept}}}}" "{DISTRIBUTION} @ {{address}}"
+    %pip install -q -c "{{{{kept}}}}" "{DISTRIBUTION}[course] @ {{address}}"
     if not is_installed():
         raise ModuleNotFoundError(
             {{message}}

@@ -16,7 +16,7 @@ from tools.lessons.project import SOURCE, Project, read_text
 
 def lesson_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
     """Every finding about one notebook in one language."""
-    english = notebook.parse(exercises.english(project, domain), domain)
+    english = notebook.parse(exercises.source_text(project, domain), domain)
     built = build.build(project, domain, lang)
     result = notebook.parse(built.text, domain)
     yield from freshness_problems(project, domain, lang, built)
@@ -25,7 +25,7 @@ def lesson_problems(project: Project, domain: str, lang: str) -> Iterator[Findin
         yield from _solution_problems(project, domain)
     else:
         yield from _structure_problems(project, domain, lang, english, result)
-    if not built.kept:  # a link cannot lead to a heading that is not translated yet
+    if not built.untranslated:  # a link cannot lead to a heading that is not translated yet
         yield from _link_problems(project, domain, lang, result)
 
 
@@ -34,7 +34,7 @@ def freshness_problems(
 ) -> Iterator[Finding]:
     """Whether the file is what a build gives, and executed if the English one is."""
     path = project.notebook(domain, lang)
-    command = f"Run: python -m tools.l10n build --langs {lang} --only {domain}"
+    command = f"Run: python -m tools.l10n build --lang {lang} --only {domain}"
     if not path.exists() or path.read_text("utf-8") != built.text:
         what = "is not what a build gives" if path.exists() else "has not been built"
         yield Finding(project.short(path), f"the notebook {what}", command)
@@ -55,14 +55,14 @@ def page_problems(project: Project) -> Iterator[Finding]:
     for path, text in build.pages(project).items():
         if read_text(path) != text:
             what = "its address or version is not that of pyproject.toml"
-            todo = f"Run: python -m tools.l10n build --langs {SOURCE}"
+            todo = f"Run: python -m tools.l10n build --lang {SOURCE}"
             yield Finding(project.short(path), what, todo)
 
 
 def _solution_problems(project: Project, domain: str) -> Iterator[Finding]:
     path = project.solution(domain)
     if path and path.exists() and read_text(path) != build.solution(project, domain, SOURCE):
-        todo = f"Run: python -m tools.l10n build --langs {SOURCE} --only {domain}"
+        todo = f"Run: python -m tools.l10n build --lang {SOURCE} --only {domain}"
         yield Finding(project.short(path), "its install cell is not what a build gives", todo)
 
 
@@ -103,7 +103,7 @@ def _advice(kind: str) -> str:
 def _structure_problems(
     project: Project, domain: str, lang: str, english: Json, result: Json
 ) -> Iterator[Finding]:
-    name = project.short(project.catalogue(domain, lang))
+    name = project.short(project.catalog(domain, lang))
     for cell, translated in zip(notebook.prose(english), notebook.prose(result), strict=True):
         for problem, text in compare(notebook.source(cell), notebook.source(translated)):
             yield Finding(name, problem.what, problem.todo, f"cell {cell['id']}", text)
@@ -111,7 +111,7 @@ def _structure_problems(
 
 def _link_problems(project: Project, domain: str, lang: str, result: Json) -> Iterator[Finding]:
     path = project.notebook(domain, lang)
-    name = project.short(path if lang == SOURCE else project.catalogue(domain, lang))
+    name = project.short(path if lang == SOURCE else project.catalog(domain, lang))
     for cell in notebook.cells(result, "markdown"):
         for link in structure.links(notebook.source(cell)):
             what = _dead_end(project, lang, path, result, link)

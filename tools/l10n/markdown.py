@@ -19,7 +19,7 @@ from mdit_py_plugins.amsmath import amsmath_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from tools.l10n import html
-from tools.lessons.project import LocalisationError
+from tools.lessons.project import ToolError
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def is_prose(text: str) -> bool:
 
 
 def _messages(source: str) -> Iterator[Message]:
-    place = _Places(source)
+    place = _SourceSpans(source)
     parents: list[Token] = []
     for token in PARSER.parse(source):
         parent = parents[-1].type.removesuffix("_open") if parents else ""
@@ -121,7 +121,7 @@ def _line_end(match: re.Match[str]) -> str:
     return "\n" if match.string[match.start() - 1] == "\\" else " "
 
 
-class _Places:
+class _SourceSpans:
     """Finds in a source what the parser gives without the marks of quotes and lists."""
 
     def __init__(self, source: str) -> None:
@@ -160,7 +160,7 @@ class _Places:
         line = self._lines[token.map[0] + row]
         column = line.rfind(written.strip())
         if column < 0:
-            raise LocalisationError(
+            raise ToolError(
                 f"The line {line!r} parses to {written!r}, which is not a part of it. "
                 "Write it without control characters."
             )

@@ -18,7 +18,7 @@ NUMBER = re.compile(
     rf"(?<![A-Za-z_\d])\d+(?:[{SPACES}]\d{{3}}(?!\d))*(?:[.,]\d+)*"
     rf"(?:[{SPACES}-]?({'|'.join(sorted(UNITS, key=len, reverse=True))}))?"
 )
-SPELT = {
+NUMBER_WORDS = {
     "half": "0.5", "zero": "0", "once": "1", "one": "1", "first": "1", "single": "1", "alone": "1",
     "two": "2", "twice": "2", "both": "2", "second": "2", "pair": "2", "double": "2",
     "three": "3", "third": "3", "thirds": "3", "four": "4", "fourth": "4", "five": "5",
@@ -38,18 +38,18 @@ def check_numbers(lang: str, english: str, text: str) -> Iterator[Problem]:
     for number in _numbers(english):
         match = next((pair for pair in left if pair[1] & readings(number)), None)
         if match is None:
-            yield Problem(f"the number {number.strip()} is missing", _ADVICE)
+            yield Problem(f"the number {number.strip()} is missing", _TODO)
         else:
             left.remove(match)
     words = english.lower()
-    spelt = {SPELT[word] for word in re.findall(r"[a-z]+", words) if word in SPELT}
+    spelt = {NUMBER_WORDS[word] for word in re.findall(r"[a-z]+", words) if word in NUMBER_WORDS}
     spelt |= {value for phrase, value in PHRASES.items() if phrase in words}
     for number, values in left:
         if not values & spelt:
-            yield Problem(f"the number {number.strip()} is not in the English text", _ADVICE)
+            yield Problem(f"the number {number.strip()} is not in the English text", _TODO)
 
 
-_ADVICE = "Write the numbers of the English text in figures, as your language writes them."
+_TODO = "Write the numbers of the English text in figures, as your language writes them."
 
 
 def readings(number: str) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tools.l10n.text_checks import Problem, words
+from tools.l10n.text_checks import Problem, strip_markup
 
 HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 CYRILLIC = "\u0400-\u04ff"
@@ -61,7 +61,7 @@ INVERTED = {"es": ("¿?", "¡!")}
 
 def check_punctuation(lang: str, english: str, text: str) -> Iterator[Problem]:
     """The marks of the language, spaced as it spaces them."""
-    prose = words(text)
+    prose = strip_markup(text)
     if lang == "zh" and not re.search(f"[{HAN}]", prose):
         return
     for pattern, what, todo in RULES.get(lang, []):
@@ -72,7 +72,7 @@ def check_punctuation(lang: str, english: str, text: str) -> Iterator[Problem]:
 
 def check_pairs(lang: str, english: str, text: str) -> Iterator[Problem]:
     """What is opened is closed, unless the English text does not close it either."""
-    prose, source = words(text), words(english)
+    prose, source = strip_markup(text), strip_markup(english)
     for first, last in (*PAIRS, *INVERTED.get(lang, ())):
         if prose.count(first) != prose.count(last) and (
             first in "¿¡" or source.count(first) == source.count(last)

@@ -29,14 +29,14 @@ PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|\{[A-Za-z_]\w*(?:[.\[!:][^{}]*)?\}")
 BARE_CODE = re.compile(
     r'TensorFlow Datasets|"[!#-~]+"|\b\w+=(?!=)|\b\w+\(\)|\b[A-Za-z]\w*(?:\.[A-Za-z]\w*)+\b'
 )
-STAND_IN = "x"  # what code, math and placeholders become: a word
+PLACEHOLDER_WORD = "x"  # what code, math and placeholders become: a word
 
 
-def words(text: str) -> str:
+def strip_markup(text: str) -> str:
     """A message as prose: code, math and placeholders become one letter, marks vanish."""
-    text = DESTINATION.sub("]", MATH.sub(STAND_IN, CODE.sub(STAND_IN, text)))
-    text = ADDRESS.sub(STAND_IN, BARE_CODE.sub(STAND_IN, TAG.sub("", text)))
-    text = PLACEHOLDER.sub(STAND_IN, text)
+    text = DESTINATION.sub("]", MATH.sub(PLACEHOLDER_WORD, CODE.sub(PLACEHOLDER_WORD, text)))
+    text = ADDRESS.sub(PLACEHOLDER_WORD, BARE_CODE.sub(PLACEHOLDER_WORD, TAG.sub("", text)))
+    text = PLACEHOLDER.sub(PLACEHOLDER_WORD, text)
     return re.sub(r"\*+|~~|!?\[|\]|(?<!\w)_+|_+(?!\w)", "", text)
 
 

@@ -1,4 +1,4 @@
-"""Brings a catalogue up to its English source without touching what still holds."""
+"""Brings a catalog up to its English source without touching what still holds."""
 
 from __future__ import annotations
 
@@ -8,47 +8,45 @@ from pathlib import Path
 
 from babel.messages.catalog import Message
 
-from tools.l10n import catalogue, extract
-from tools.l10n.catalogue import LessonCatalogue, key
+from tools.l10n import catalog, extract
+from tools.l10n.catalog import LessonCatalog, msgid
 from tools.lessons.project import HELPERS, Project
 
 SAME_PLACE, ANYWHERE = 0.3, 0.6  # how alike two texts must be to count as old and new
 
 
-def updated(project: Project, domain: str, lang: str, template: LessonCatalogue) -> str:
-    """The text that a catalogue file should have; a translator's work in it is kept."""
-    old = catalogue.read(project.catalogue(domain, lang), lang)
+def update_text(project: Project, domain: str, lang: str, template: LessonCatalog) -> str:
+    """The text that a catalog file should have; a translator's work in it is kept."""
+    old = catalog.read(project.catalog(domain, lang), lang)
     new = merge(old, template, lang)
     for message in new:
-        catalogue.drop_format_flags(message, keep_braces=domain == HELPERS)
-    return catalogue.dumps(new)
+        catalog.drop_format_flags(message, keep_braces=domain == HELPERS)
+    return catalog.dumps(new)
 
 
-def merge(old: LessonCatalogue, template: LessonCatalogue, lang: str) -> LessonCatalogue:
+def merge(old: LessonCatalog, template: LessonCatalog, lang: str) -> LessonCatalog:
     """The template's messages in its order, with the translations that `old` has.
 
     A message whose English changed becomes fuzzy and remembers its previous English; the
     most alike message that left the same cell, or else any, is taken for its old self.
     One that left for good is kept as obsolete, and comes back if its English does.
     """
-    known = {key(m): m for m in [*old.obsolete.values(), *old] if m.id}
+    known = {msgid(m): m for m in [*old.obsolete.values(), *old] if m.id}
     wanted = [m for m in template if m.id]
-    present = {key(m) for m in wanted}
-    gone = {
-        name: m for name, m in known.items() if name not in present and any(catalogue.strings(m))
-    }
-    live = {key(m) for m in old}
+    present = {msgid(m) for m in wanted}
+    gone = {name: m for name, m in known.items() if name not in present and any(catalog.strings(m))}
+    live = {msgid(m) for m in old}
     left = [m for name, m in gone.items() if name in live]
-    new = catalogue.of([], lang)
+    new = catalog.from_messages([], lang)
     for message in wanted:
-        same = known.get(key(message))
+        same = known.get(msgid(message))
         if same is not None and isinstance(same.id, str) == isinstance(message.id, str):
             new[message.id] = _same(message, same)
             continue
-        before = _old_self(message, left)
+        before = _previous_entry(message, left)
         if before is not None:
             left.remove(before)
-            gone.pop(key(before), None)
+            gone.pop(msgid(before), None)
         new[message.id] = _changed(message, before)
     new.obsolete.update(gone)
     return new
@@ -64,30 +62,30 @@ def write(path: Path, text: str | bytes) -> bool:
     return True
 
 
-def update(project: Project, langs: Iterable[str], say: Callable[[str], None]) -> None:
-    """Updates every catalogue of these languages, making those that are not there."""
+def update(project: Project, langs: Iterable[str], log: Callable[[str], None]) -> None:
+    """Updates every catalog of these languages, making those that are not there."""
     templates = {domain: extract.template(project, domain) for domain in extract.domains(project)}
     for lang in langs:
-        catalogue.locale_of(lang)
+        catalog.locale_of(lang)
         (project.root / "locales" / lang / "LC_MESSAGES").mkdir(parents=True, exist_ok=True)
         for domain, template in templates.items():
-            path = project.catalogue(domain, lang)
+            path = project.catalog(domain, lang)
             if not len(template) and not path.exists():
                 continue
-            if write(path, updated(project, domain, lang, template)):
-                say(summary(project.short(path), catalogue.read(path, lang)))
+            if write(path, update_text(project, domain, lang, template)):
+                log(summary(project.short(path), catalog.read(path, lang)))
 
 
-def summary(name: str, messages: LessonCatalogue) -> str:
-    """One line on the state of a catalogue."""
+def summary(name: str, messages: LessonCatalog) -> str:
+    """One line on the state of a catalog."""
     real = [m for m in messages if m.id]
-    done = sum(catalogue.usable(m) for m in real)
+    done = sum(catalog.is_current(m) for m in real)
     fuzzy = sum(m.fuzzy for m in real)
     return f"{name}: {done} of {len(real)} messages translated, {fuzzy} fuzzy"
 
 
 def _same(message: Message, old: Message) -> Message:
-    flags = (old.flags - {catalogue.PERCENT, catalogue.BRACES}) | message.flags
+    flags = (old.flags - {catalog.PERCENT, catalog.BRACES}) | message.flags
     return Message(
         message.id, old.string, message.locations, flags, message.auto_comments,
         old.user_comments, old.previous_id if old.fuzzy else (),
@@ -104,14 +102,14 @@ def _changed(message: Message, old: Message | None) -> Message:
     )  # fmt: skip
 
 
-def _old_self(message: Message, candidates: Iterable[Message]) -> Message | None:
+def _previous_entry(message: Message, candidates: Iterable[Message]) -> Message | None:
     """The candidate that this message was before somebody changed its English."""
     best, best_likeness = None, 0.0
     for old in candidates:
         if isinstance(old.id, str) != isinstance(message.id, str):
             continue
         near = set(old.auto_comments) & set(message.auto_comments)
-        likeness = SequenceMatcher(None, key(old), key(message), autojunk=False).ratio()
+        likeness = SequenceMatcher(None, msgid(old), msgid(message), autojunk=False).ratio()
         if likeness >= (SAME_PLACE if near else ANYWHERE) and likeness + bool(near) > best_likeness:
             best, best_likeness = old, likeness + bool(near)
     return best

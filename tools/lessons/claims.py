@@ -1,8 +1,8 @@
 """What a lesson's text says of the numbers that a cell printed, as expressions beside the cell.
 
-The metadata of a code cell may have `claims`, a list of Python expressions. In them, `n` are the
-numbers that the cell printed, in their order, and `results` those of the results that it showed.
-The text may then say "a larger batch is faster"; and no run is stored in which it is not.
+The metadata of a code cell may have `assertions`, a list of Python expressions. In them, `n` are
+the numbers that the cell printed, in their order, and `results` those of the results that it
+showed. The text may then say "a larger batch is faster"; and no run is stored in which it is not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def broken(text: str, path: str) -> Iterator[tuple[str, str]]:
     parsed = notebook.parse(text, path)
     lang = notebook.language(parsed)
     for cell in notebook.cells(parsed, "code"):
-        for claim in cell["metadata"].get("claims", ()):
+        for claim in cell["metadata"].get("assertions", ()):
             if not _holds(claim, cell["outputs"], lang):
                 yield cell["id"], claim
 

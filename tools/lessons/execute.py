@@ -9,7 +9,7 @@ from typing import Any
 
 from tools.lessons import claims, notebook
 from tools.lessons.notebook import Json
-from tools.lessons.project import EXERCISES, LocalisationError
+from tools.lessons.project import EXERCISES, ToolError
 
 CELL_SECONDS = 600
 ATTEMPTS = 3  # a machine that wavers may contradict what is so
@@ -48,7 +48,7 @@ def execute(text: str, path: Path) -> str:
     Widgets are stored as their text: their state differs from run to run.
 
     Raises:
-      LocalisationError: if a cell fails, with the cell's error; or if no run has the numbers that
+      ToolError: if a cell fails, with the cell's error; or if no run has the numbers that
         its claims are about.
     """
     for _attempt in range(ATTEMPTS):
@@ -57,7 +57,7 @@ def execute(text: str, path: Path) -> str:
         if not contradicted:
             return done
     said = "\n".join(f"  cell {cell}: {claim}" for cell, claim in contradicted)
-    raise LocalisationError(
+    raise ToolError(
         f"{path} was not written: {ATTEMPTS} runs, and none has what its text says of the numbers. "
         f"Record on a quiet machine, or mend the claim and the text:\n{said}"
     )
@@ -69,7 +69,7 @@ def refresh(text: str, path: Path) -> str:
     All standalone ones; of those that show something else in each run, those without outputs.
 
     Raises:
-      LocalisationError: if a cell fails.
+      ToolError: if a cell fails.
     """
     result = notebook.parse(text, str(path))
     new = [cell for cell in notebook.fresh(result) if not notebook.executed(cell)]
@@ -86,7 +86,7 @@ def standalone_outputs(sources: Sequence[str], lang: str, path: Path) -> list[li
     """The outputs of standalone cells, in a language; `path` names their notebook.
 
     Raises:
-      LocalisationError: if a cell fails.
+      ToolError: if a cell fails.
     """
     import nbformat
 
@@ -114,7 +114,7 @@ def _run(cells: Any, path: Path) -> Any:
     try:
         return run_cells(cells, path.parent)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        raise LocalisationError(
+        raise ToolError(
             f"{path} was not written, a cell of it failed. Mend the English notebook:\n{error}"
         ) from None
 

@@ -10,33 +10,33 @@ import functools
 import json
 
 from tools.lessons import notebook
-from tools.lessons.project import LocalisationError, Project, read_text
+from tools.lessons.project import Project, ToolError, read_text
 
 
-def english(project: Project, domain: str) -> str:
+def source_text(project: Project, domain: str) -> str:
     """The text that a notebook's English file has to have."""
     solution = project.solution(domain)
     if solution is not None and solution.exists():
-        return cut(read_text(solution), project.short(solution))
+        return strip_solution(read_text(solution), project.short(solution))
     return read_text(project.notebook(domain))
 
 
 @functools.cache
-def cut(solution: str, name: str) -> str:
+def strip_solution(solution: str, name: str) -> str:
     """An exercise: the text of a solution's notebook without what the reader has to find.
 
     Args:
       name: for the error message.
 
     Raises:
-      LocalisationError: if nbgrader is missing, or refuses the notebook.
+      ToolError: if nbgrader is missing, or refuses the notebook.
     """
     notebook.parse(solution, name)
     try:
         import nbformat
         from nbgrader import preprocessors as nbgrader
     except ImportError:
-        raise LocalisationError(
+        raise ToolError(
             "Exercises are cut from their solutions with nbgrader, which is not installed. "
             'Run: pip install -e ".[test]"'
         ) from None
@@ -53,7 +53,7 @@ def cut(solution: str, name: str) -> str:
         for step in steps:
             exercise, _resources = step().preprocess(exercise, {"unique_key": name})
     except Exception as error:  # RuntimeError, ValidationError, SchemaTooOldError, …
-        raise LocalisationError(
+        raise ToolError(
             f"{name} cannot be made into an exercise: {error}. Mend the cell's tags or its "
             "BEGIN and END lines."
         ) from error

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tools.lessons.project import SOURCE, LocalisationError, read_text
+from tools.lessons.project import SOURCE, ToolError, read_text
 
 Json = dict[str, Any]  # a notebook, or one of its cells
 
@@ -18,24 +18,24 @@ NAMED_LANGUAGE = re.compile(
 )
 # A code cell that imports all it needs and whose output depends on the language alone, as a figure
 # of the package: it can be executed anew without training the whole lesson again.
-STANDALONE_TAG = "standalone"
+STANDALONE_TAG = "self-contained"
 # One that imports all it needs too, but trains: what it shows differs from run to run. So it is
 # executed alone only where it has no outputs yet, and never compared.
-FRESH_TAG = "fresh"
-ALONE = frozenset({STANDALONE_TAG, FRESH_TAG})
+FRESH_TAG = "volatile"
+STANDALONE_TAGS = frozenset({STANDALONE_TAG, FRESH_TAG})
 # Markdown cells that the builder writes: links to open the notebook, and its head and foot.
 BADGES_TAG, HEAD_TAG, FOOT_TAG = "badges", "head", "foot"
 # A code cell that the builder writes: it finds the course's package, or installs it.
 INSTALL_TAG = "install"
 WRITTEN = frozenset({BADGES_TAG, HEAD_TAG, FOOT_TAG, INSTALL_TAG})
-NO_OUTPUT_DEPENDS = ALONE | {INSTALL_TAG}  # none of another cell
+OUTPUT_INDEPENDENT_TAGS = STANDALONE_TAGS | {INSTALL_TAG}  # none of another cell
 
 
 def parse(text: str, name: str) -> Json:
     """Reads a notebook's JSON; `name` is for the error message.
 
     Raises:
-      LocalisationError: if it is not a notebook, or has cells without ids.
+      ToolError: if it is not a notebook, or has cells without ids.
     """
     try:
         notebook = json.loads(text)
@@ -52,15 +52,15 @@ def parse(text: str, name: str) -> Json:
         if not _is_cell(cell):
             raise _no_notebook(name, f"cell {number} lacks a field, or has a wrong one")
         if not cell.get("id"):
-            raise LocalisationError(
+            raise ToolError(
                 f"{name}: cell {number} has no id. Translations are filed by cell id: "
                 "give the cell a readable one (nbformat 4.5)."
             )
     return notebook
 
 
-def _no_notebook(name: str, why: str) -> LocalisationError:
-    return LocalisationError(
+def _no_notebook(name: str, why: str) -> ToolError:
+    return ToolError(
         f"{name} is not a notebook: {why}. Restore it from git, or save it with Jupyter."
     )
 
@@ -136,7 +136,9 @@ def language(notebook: Json) -> str:
 
 def code(notebook: Json) -> list[tuple[str, str]]:
     """Id and text of every code cell that needs others: what their outputs depend on."""
-    trained = (cell for cell in cells(notebook, "code") if not NO_OUTPUT_DEPENDS & {*tags(cell)})
+    trained = (
+        cell for cell in cells(notebook, "code") if not OUTPUT_INDEPENDENT_TAGS & {*tags(cell)}
+    )
     return [(cell["id"], source(cell)) for cell in trained]
 
 
@@ -164,7 +166,7 @@ def copy_outputs(giver: Json, taker: Json) -> None:
     given = {cell["id"]: cell for cell in cells(giver, "code")}
     for new in cells(taker, "code"):
         old = given.get(new["id"])
-        if old and (not ALONE & {*tags(new)} or source(old) == source(new)):
+        if old and (not STANDALONE_TAGS & {*tags(new)} or source(old) == source(new)):
             new["outputs"], new["execution_count"] = old["outputs"], old["execution_count"]
 
 

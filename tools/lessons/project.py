@@ -1,4 +1,4 @@
-"""Where the notebooks and the catalogues are, and what pyproject.toml says of them."""
+"""Where the notebooks and the catalogs are, and what pyproject.toml says of them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ else:
 SOURCE = "en"
 HELPERS = "helpers"  # the domain of the messages in helpers
 EXERCISES = "exercises"  # the folder of notebooks that wait for their reader
-DOCUMENTS = "docs"  # the folder of the pages, and of their catalogues
-AT_THE_TOP = ("README", "CONTRIBUTING", "SECURITY")  # where people look for them
+DOCUMENTS = "docs"  # the folder of the pages, and of their catalogs
+ROOT_DOCUMENTS = ("README", "CONTRIBUTING", "SECURITY")  # where people look for them
 HOST = "https://github.com/"  # whose notebooks Colab can open
 GITHUB = re.compile(rf"({re.escape(HOST)}[A-Za-z0-9-]+/[A-Za-z0-9._-]+?)(?:\.git)?/?")
 
 
-class LocalisationError(Exception):
+class ToolError(Exception):
     """Something the builder cannot work with; the message says what and what to do."""
 
 
@@ -30,12 +30,12 @@ def read_text(path: Path) -> str:
     """The text of a file.
 
     Raises:
-      LocalisationError: if it is not UTF-8.
+      ToolError: if it is not UTF-8.
     """
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise LocalisationError(
+        raise ToolError(
             f"{path} is not UTF-8 text: {error.reason} at byte {error.start}. Restore it from git, "
             "or save it as UTF-8."
         ) from None
@@ -45,7 +45,7 @@ def read_text(path: Path) -> str:
 class Project:
     """A repository of lessons.
 
-    A domain is a catalogue's name: ``helpers``, or a notebook's path under notebooks/en
+    A domain is a catalog's name: ``helpers``, or a notebook's path under notebooks/en
     without its suffix, as ``01_train_on_two_workers`` or ``exercises/01_sharding``, or a
     document's, as ``docs/README``.
 
@@ -67,13 +67,11 @@ class Project:
         """Reads [tool.lessons] of `root`/pyproject.toml, and the version there.
 
         Raises:
-          LocalisationError: if there is no such file, or the repository is not on GitHub.
+          ToolError: if there is no such file, or the repository is not on GitHub.
         """
         path = root / "pyproject.toml"
         if not path.is_file():
-            raise LocalisationError(
-                f"{path} does not exist. Run this from the root of the repository."
-            )
+            raise ToolError(f"{path} does not exist. Run this from the root of the repository.")
         table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
         lessons = table.get("tool", {}).get("lessons", {})
         repository = _address(lessons.get("repository", ""))
@@ -96,7 +94,7 @@ class Project:
 
     @property
     def languages(self) -> list[str]:
-        """The languages that have catalogues, English not among them."""
+        """The languages that have catalogs, English not among them."""
         return sorted(path.parent.name for path in self.root.glob("locales/*/LC_MESSAGES"))
 
     @property
@@ -132,7 +130,7 @@ class Project:
     @property
     def documents(self) -> list[str]:
         """The domains of the documents, the README first."""
-        top = [name for name in AT_THE_TOP if (self.root / f"{name}.md").is_file()]
+        top = [name for name in ROOT_DOCUMENTS if (self.root / f"{name}.md").is_file()]
         pages = sorted(path.stem for path in (self.root / DOCUMENTS).glob("*.md"))
         return [f"{DOCUMENTS}/{name}" for name in [*top, *pages]]
 
@@ -141,14 +139,14 @@ class Project:
         name = domain.removeprefix(f"{DOCUMENTS}/")
         if lang != SOURCE:
             return self.root / DOCUMENTS / lang / f"{name}.md"
-        return self.root / ("" if name in AT_THE_TOP else DOCUMENTS) / f"{name}.md"
+        return self.root / ("" if name in ROOT_DOCUMENTS else DOCUMENTS) / f"{name}.md"
 
-    def catalogue(self, domain: str, lang: str) -> Path:
+    def catalog(self, domain: str, lang: str) -> Path:
         """Where the translation of a domain stands."""
         return self.root / "locales" / lang / "LC_MESSAGES" / f"{domain}.po"
 
-    def catalogues_in(self, lang: str) -> list[Path]:
-        """The catalogues a language has."""
+    def catalogs_in(self, lang: str) -> list[Path]:
+        """The catalogs a language has."""
         return sorted((self.root / "locales" / lang / "LC_MESSAGES").rglob("*.po"))
 
     def compiled_helpers(self, lang: str) -> Path:
@@ -164,7 +162,7 @@ def _address(repository: object) -> str:
     """A repository's address as all links begin; empty for an empty one."""
     match = GITHUB.fullmatch(repository) if isinstance(repository, str) else None
     if repository != "" and match is None:
-        raise LocalisationError(
+        raise ToolError(
             f"repository = {repository!r} in pyproject.toml is no address that Colab can open. "
             'Write "https://github.com/OWNER/NAME", or "" while the course lives nowhere.'
         )

@@ -1,6 +1,6 @@
 """Executes one lesson from top to bottom, as a reader would with Run All.
 
-    python -m tools.lessons.run --lesson 01 --language en
+    python -m tools.lessons.run --lesson 01 --lang en
 
 The executed copy goes to a folder that is named at the end; the lesson itself stays as it is.
 """
@@ -33,7 +33,9 @@ def find_lesson(number: str, language: str) -> Path:
     if not folder.is_dir():
         folders = {path.parent.name for path in LESSONS.glob("*/*.ipynb")} - {"solutions"}
         languages = sorted(folders)
-        raise SystemExit(f"There are no lessons in {language!r}. Choose IN={'|'.join(languages)}.")
+        raise SystemExit(
+            f"There are no lessons in {language!r}. Choose LESSON_LANG={'|'.join(languages)}."
+        )
     found = sorted(folder.glob(f"{number.zfill(2)}_*.ipynb"))
     if not found:
         numbers = sorted(path.name[:2] for path in folder.glob("[0-9][0-9]_*.ipynb"))
@@ -72,9 +74,9 @@ def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.lessons.run", description=__doc__)
     parser.add_argument("--lesson", default="01", help="its number, as 01")
-    parser.add_argument("--language", default="en", help="en, ru, zh, ko or es")
+    parser.add_argument("--lang", default="en", help="en, ru, zh, ko or es")
     args = parser.parse_args(argv)
-    path = find_lesson(args.lesson, args.language)
+    path = find_lesson(args.lesson, args.lang)
     print(f"Running {path.relative_to(LESSONS.parent)} ...", flush=True)
     start = time.monotonic()
     try:

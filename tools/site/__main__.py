@@ -13,15 +13,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from tools.lessons.project import LocalisationError, Project
+from tools.lessons.project import Project, ToolError
 from tools.site import check, language, serve
 from tools.site.tree import languages
 
 OUTPUT = Path(".artefacts") / "site"
-MARK = ".built-site"  # made first: a folder without it is not emptied
-BESIDE_LANGUAGES = {MARK, "index.html", "sitemap.xml", "pagefind", "pictures"}
-LEFT_BY_MYST = "jupyter_execute"  # the notebooks once more, beside the pages of a language
-AT_A_TIME = 2
+MARKER_FILE = ".built-site"  # made first: a folder without it is not emptied
+SHARED_PATHS = {MARKER_FILE, "index.html", "sitemap.xml", "pagefind", "pictures"}
+MYST_LEFTOVERS = "jupyter_execute"  # the notebooks once more, beside the pages of a language
+MAX_JOBS = 2
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -31,8 +31,8 @@ def main(argv: list[str] | None = None) -> int:
         if args.command == "build":
             build(Project.load(args.root), args.output.absolute())
         else:
-            show(args.output, args.port)
-    except LocalisationError as error:
+            serve_site(args.output, args.port)
+    except ToolError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
@@ -42,50 +42,50 @@ def build(project: Project, site: Path) -> None:
     """Builds the site into a folder, of which nothing that is there stays.
 
     Raises:
-      LocalisationError: if the folder is no site's, a page could not be made, or something in one
+      ToolError: if the folder is no site's, a page could not be made, or something in one
         is broken.
     """
-    from tools.site import finish
+    from tools.site import postprocess
 
     codes = languages(project)
-    make_room(site, {*codes, *BESIDE_LANGUAGES, LEFT_BY_MYST})
-    for some in (codes[k : k + AT_A_TIME] for k in range(0, len(codes), AT_A_TIME)):
-        _in_turns(project, some, site)
-    shutil.rmtree(site / LEFT_BY_MYST, ignore_errors=True)
-    finish.write(project, site)
+    prepare_output(site, {*codes, *SHARED_PATHS, MYST_LEFTOVERS})
+    for some in (codes[k : k + MAX_JOBS] for k in range(0, len(codes), MAX_JOBS)):
+        _build_languages(project, some, site)
+    shutil.rmtree(site / MYST_LEFTOVERS, ignore_errors=True)
+    postprocess.write(project, site)
     built = check.Site(site)
     if problems := list(built.problems()):
-        raise LocalisationError("\n".join(["The site is broken:", *problems]))
+        raise ToolError("\n".join(["The site is broken:", *problems]))
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
     print(f"{len(built.pages)} pages in {len(codes)} languages, {size / 1e6:.0f} MB: {site}")
 
 
-def make_room(site: Path, parts: set[str]) -> None:
+def prepare_output(site: Path, parts: set[str]) -> None:
     """Makes a folder that holds nothing but its mark, where an older site may be.
 
     Raises:
-      LocalisationError: if it cannot be made, or holds something that is none of `parts`, or is
+      ToolError: if it cannot be made, or holds something that is none of `parts`, or is
         there without the mark.
     """
     try:
         if site.exists():
             held = sorted(path.name for path in site.iterdir())
-            strange = [name for name in held if name not in parts or MARK not in held]
+            strange = [name for name in held if name not in parts or MARKER_FILE not in held]
             if strange:
-                raise LocalisationError(
+                raise ToolError(
                     f"{site} holds {strange[0]}, which is no part of a site built here; nothing "
                     "was removed. Name another folder with --output, or empty this one."
                 )
             shutil.rmtree(site)
         site.mkdir(parents=True)
-        (site / MARK).touch()
+        (site / MARKER_FILE).touch()
     except OSError as error:
-        raise LocalisationError(
+        raise ToolError(
             f"There is no room for the site in {site}: {error}. Name another folder with --output."
         ) from None
 
 
-def _in_turns(project: Project, codes: Iterable[str], site: Path) -> None:
+def _build_languages(project: Project, codes: Iterable[str], site: Path) -> None:
     started = [(language.start(project, code, site), code) for code in codes]
     try:
         for process, code in started:
@@ -96,18 +96,18 @@ def _in_turns(project: Project, codes: Iterable[str], site: Path) -> None:
             process.wait()
 
 
-def show(site: Path, port: int) -> None:
+def serve_site(site: Path, port: int) -> None:
     """Serves a built site until it is interrupted.
 
     Raises:
-      LocalisationError: if there is none, or the port cannot be had.
+      ToolError: if there is none, or the port cannot be had.
     """
     if not (site / "index.html").exists():
-        raise LocalisationError(f"There is no site in {site}. Build it: make site")
+        raise ToolError(f"There is no site in {site}. Build it: make site")
     try:
         server = serve.server(site, port)
     except (OSError, OverflowError) as error:
-        raise LocalisationError(
+        raise ToolError(
             f"Port {port} cannot be had: {error}. Choose another: make serve PORT=8001"
         ) from None
     with server as one, suppress(KeyboardInterrupt):

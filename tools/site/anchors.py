@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.l10n.structure import headings, slugs
 from tools.lessons import notebook
-from tools.lessons.project import LocalisationError, read_text
+from tools.lessons.project import ToolError, read_text
 from tools.site.tree import Page
 
 
@@ -19,11 +19,11 @@ def anchors(page: Page) -> list[list[str]]:
     """For each heading of a page, in order: its id, and the other ones that lead there.
 
     Raises:
-      LocalisationError: if a translation has not the headings of the English page.
+      ToolError: if a translation has not the headings of the English page.
     """
     first, own = (_NAMES[page.file.suffix](path) for path in (page.english, page.file))
     if len(first) != len(own):
-        raise LocalisationError(
+        raise ToolError(
             f"{page.file} has {len(own)} headings, and {page.english} has {len(first)}. "
             "The site needs as many: translate every heading, and add none."
         )

@@ -11,13 +11,13 @@ from os.path import normpath
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-FETCHED = {
+SUBRESOURCES = {
     *((tag, "src") for tag in ("audio", "iframe", "img", "script", "source", "video")),
     ("video", "poster"),
 }
 SRCSET = re.compile(r"([^\s,]\S*[^\s,])[^,]*")  # addresses, each with a width or a density
 STYLE_ADDRESS = re.compile(r"(?:url\(|@import\s+)\s*[\"']?(?!data:|#)([^\"')\s;]+)")
-ABROAD = re.compile(r"^(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
+EXTERNAL = re.compile(r"^(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
 OTHER_SCHEME = re.compile(r"^(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
@@ -51,7 +51,7 @@ class HtmlPage(HTMLParser):
         )
         for name in ("href", "src", "poster"):
             if name in named and tag != "base":
-                self.links.append((named[name], fetched or (tag, name) in FETCHED))
+                self.links.append((named[name], fetched or (tag, name) in SUBRESOURCES))
         found = SRCSET.findall(named.get("srcset", ""))
         found += STYLE_ADDRESS.findall(named.get("style", ""))
         self.links += [(address, True) for address in found]
@@ -88,15 +88,15 @@ class Site:
                     yield f"{path.relative_to(self.folder)}: {address}: {what}"
 
     def _broken(self, path: Path, link: str, fetched: bool) -> str:
-        if ABROAD.match(link):
+        if EXTERNAL.match(link):
             return "is fetched from elsewhere" if fetched else ""
         if OTHER_SCHEME.match(link):
             return ""
         if link.startswith("/"):
             return "is not relative: it is wrong where the site is not at the root of its server"
-        return self._nowhere(path, urlsplit(link))
+        return self._missing_target(path, urlsplit(link))
 
-    def _nowhere(self, path: Path, parts: SplitResult) -> str:
+    def _missing_target(self, path: Path, parts: SplitResult) -> str:
         place = path.relative_to(self.folder)
         found = Path(normpath(place.parent / unquote(parts.path) if parts.path else place))
         if found.parts[:1] == ("..",):

@@ -18,7 +18,7 @@ from tools.site import reference, settings
 from tools.site.tree import Place
 
 SIGNATURE = re.compile(r"<dl>\s*((?:<dd>(?:(?!</?d[ld]>).)*</dd>\s*)+)</dl>", re.DOTALL)
-ELSEWHERE = ("http:", "https:", "mailto:", "#")
+EXTERNAL_SCHEMES = ("http:", "https:", "mailto:", "#")
 
 
 class Anchors(SphinxTransform):
@@ -49,9 +49,9 @@ def resolve_links(app: Sphinx, document: nodes.document, name: str) -> None:
     lang, folder = here
     for node in list(document.findall(nodes.reference)):
         link = node.get("refuri", "")
-        if node.get("internal") or not link or link.startswith(ELSEWHERE):
+        if node.get("internal") or not link or link.startswith(EXTERNAL_SCHEMES):
             continue
-        match tree.lead(folder, lang, link):
+        match tree.resolve_link(folder, lang, link):
             case Place() as place:
                 node["refuri"] = _address(app, name, place)
                 node["internal"] = True
@@ -124,7 +124,7 @@ def mark_code(*args: Any) -> None:
 
 
 def _word(own: Mapping[str, str], text: str) -> str:
-    """A word of the theme: as the course's catalogue has it, else as Sphinx or the theme does."""
+    """A word of the theme: as the course's catalog has it, else as Sphinx or the theme does."""
     found = own.get(text, text)
     return found if found != text else str(sphinx_word(text))
 

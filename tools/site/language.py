@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.lessons.project import LocalisationError, Project
+from tools.lessons.project import Project, ToolError
 from tools.site import sources, tree
 
-LAST_LINES = 30  # of what Sphinx says, when it fails
+TAIL_LINES = 30  # of what Sphinx says, when it fails
 
 
 def start(project: Project, lang: str, site: Path) -> subprocess.Popen[str]:
@@ -26,12 +26,12 @@ def wait(process: subprocess.Popen[str], lang: str) -> None:
     """Waits for a tree.
 
     Raises:
-      LocalisationError: if Sphinx failed, or warned; with its words.
+      ToolError: if Sphinx failed, or warned; with its words.
     """
     said, _nothing = process.communicate()
     if process.returncode:
-        lines = "\n".join(said.splitlines()[-LAST_LINES:])
-        raise LocalisationError(f"The pages in {lang} could not be made:\n{lines}")
+        lines = "\n".join(said.splitlines()[-TAIL_LINES:])
+        raise ToolError(f"The pages in {lang} could not be made:\n{lines}")
 
 
 def build(project: Project, lang: str, site: Path) -> int:

@@ -1,8 +1,8 @@
-"""The pictures of notebooks and documents as files: a page shows them in its own theme's colours.
+"""The pictures of notebooks and documents as files: a page shows them in its own theme's colors.
 
 Stored, a picture is an image with a `data:` address, whose style follows the reader's system; on a
 page that is dark while the system is not, that is the wrong one. Here the style is taken away, and
-the page's style sheet turns the pictures' colours.
+the page's style sheet turns the pictures' colors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ IMAGE = re.compile(
     r'<img alt="(?P<alt>[^"]*)" src="data:image/(?P<kind>svg\+xml|png|jpeg);base64,(?P<data>[^"]+)"'
     r"\s*/?>"
 )
-OF_THE_SYSTEM = re.compile(r"<style>@media \(prefers-color-scheme: dark\).*?</style>", re.DOTALL)
+DARK_MODE_STYLE = re.compile(r"<style>@media \(prefers-color-scheme: dark\).*?</style>", re.DOTALL)
 IN_MARKDOWN = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^):\s]+)\)")
 SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)(pt)?" height="([\d.]+)(?:pt)?"', re.DOTALL)
 PIXELS_PER_POINT = 4 / 3
@@ -41,7 +41,7 @@ def _linked(found: re.Match[str], site: Path, up: str) -> str:
     content = base64.b64decode(found["data"])
     suffix, attributes = f".{found['kind']}", 'class="mwl-picture"'
     if found["kind"] == "svg+xml":
-        svg = OF_THE_SYSTEM.sub("", content.decode())
+        svg = DARK_MODE_STYLE.sub("", content.decode())
         content, suffix = svg.encode(), ".svg"
         attributes = f'class="{_class(svg)}"{_size(svg)}'
     name = sha256(content).hexdigest()[:16] + suffix

@@ -1,4 +1,4 @@
-"""The reference of what lessons import: a page for each module of `helpers.FACE`."""
+"""The reference of what lessons import: a page for each module of `helpers.PUBLIC_API`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import helpers
-from tools.site import words
+from tools.site import strings
 from tools.site.tree import REFERENCE, Tree
 
 PACKAGE = helpers.__name__
@@ -20,15 +20,17 @@ OWNERS = re.compile(r"(?:[-*+•]|\.\.|(?:\d+|\w)[.)]) .*|.*::\s*")
 
 def write(tree: Tree, folder: Path) -> None:
     """Writes the pages, for Sphinx's autodoc to fill with docstrings."""
-    _ = words.translator(tree.project, tree.lang)
+    _ = strings.translator(tree.project, tree.lang)
     target = folder / REFERENCE
     target.parent.mkdir(parents=True, exist_ok=True)
-    modules = "\n".join(f"   {module}" for module in helpers.FACE)
-    listed = "\n".join(_listed(module, names) for module, names in helpers.FACE.items())
+    modules = "\n".join(f"   {module}" for module in helpers.PUBLIC_API)
+    listed = "\n".join(_listed(module, names) for module, names in helpers.PUBLIC_API.items())
     contents = f".. toctree::\n   :hidden:\n\n{modules}\n"
-    text = f"{_heading(_(words.REFERENCE))}\n{_(words.ABOUT_REFERENCE)}\n\n{listed}\n\n{contents}"
+    text = (
+        f"{_heading(_(strings.REFERENCE))}\n{_(strings.ABOUT_REFERENCE)}\n\n{listed}\n\n{contents}"
+    )
     target.with_suffix(".rst").write_text(text, "utf-8")
-    for module, names in helpers.FACE.items():
+    for module, names in helpers.PUBLIC_API.items():
         parts = [_heading(module), f".. automodule:: {module}\n   :no-members:\n"]
         parts += ["\n".join(_directive(module, name)) + "\n" for name in names]
         (target.parent / f"{module}.rst").write_text("\n".join(parts), "utf-8")

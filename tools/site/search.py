@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tools.lessons.project import LocalisationError
+from tools.lessons.project import ToolError
 
 SECTION = re.compile(r'<section id="([^"]*)">(\s*(?:<span id="[^"]*"></span>)*)<(h[1-6])')
 HEADER_LINK = re.compile(r'<a class="headerlink"[^>]*>[^<]*</a>')
@@ -31,16 +31,16 @@ def write(site: Path) -> None:
     theme/static/search.js cuts into words that are in the index.
 
     Raises:
-      LocalisationError: if Pagefind failed, or is not what this was written for.
+      ToolError: if Pagefind failed, or is not what this was written for.
     """
     folder = site / "pagefind"
     _index(site, folder)
     words = json.dumps(_chinese(folder), ensure_ascii=False, separators=(",", ":"))
-    (folder / "words.js").write_text(f"const INDEX_WORDS = {words};\n", "utf-8")
+    (folder / "strings.js").write_text(f"const INDEX_WORDS = {words};\n", "utf-8")
     for name in SCRIPTS:
         script = (folder / name).read_text("utf-8")
         if script.count(CUTS) != 1:
-            raise LocalisationError(
+            raise ToolError(
                 f"Pagefind's {name} has {CUTS!r} {script.count(CUTS)} times, not once: see in "
                 "tools/site/search.py what it is for, and whether this version still needs it."
             )
@@ -63,7 +63,7 @@ def _index(site: Path, folder: Path) -> None:
         command += ["--output-path", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise LocalisationError(f"The search could not be made:\n{done.stdout}{done.stderr}")
+        raise ToolError(f"The search could not be made:\n{done.stdout}{done.stderr}")
 
 
 def _chinese(folder: Path) -> dict[str, int]:

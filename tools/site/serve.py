@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class QuietHandler(SimpleHTTPRequestHandler):
     """Says nothing of each request."""
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -20,7 +20,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 def server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
     """A server on a port of loopback, a free one by default; it has still to be set to work."""
-    return ThreadingHTTPServer(("127.0.0.1", port), partial(Quiet, directory=str(folder)))
+    return ThreadingHTTPServer(("127.0.0.1", port), partial(QuietHandler, directory=str(folder)))
 
 
 def address(serving: ThreadingHTTPServer) -> str:

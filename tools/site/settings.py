@@ -7,7 +7,7 @@ from typing import Any
 
 from babel import Locale
 
-from tools.site import words
+from tools.site import strings
 from tools.site.sources import Ids
 from tools.site.tree import START, Tree, languages
 
@@ -23,8 +23,8 @@ def html_lang(lang: str) -> str:
 
 def settings(tree: Tree, ids: Ids) -> dict[str, Any]:
     """What conf.py would say."""
-    _ = words.translator(tree.project, tree.lang)
-    name = _(words.NAME)
+    _ = strings.translator(tree.project, tree.lang)
+    name = _(strings.NAME)
     return {
         "project": name,
         "language": SPHINX.get(tree.lang, tree.lang),
@@ -116,11 +116,11 @@ def _folders(tree: Tree) -> dict[str, tuple[str, str]]:
     return {**dict.fromkeys(("lessons", "docs/index"), (tree.lang, "")), **found}
 
 
-def _words(_: words.Translate) -> dict[str, str]:
+def _words(_: strings.Translate) -> dict[str, str]:
     return {
-        "search": _(words.SEARCH),
-        "no_script": _(words.NO_SCRIPT),
-        "language": _(words.LANGUAGE),
-        "in_english": _(words.IN_ENGLISH),
-        **{word: _(word) for word in words.OF_THE_THEME},
+        "search": _(strings.SEARCH),
+        "no_script": _(strings.NO_SCRIPT),
+        "language": _(strings.LANGUAGE),
+        "in_english": _(strings.IN_ENGLISH),
+        **{word: _(word) for word in strings.THEME_STRINGS},
     }

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
-from tools.site import pictures, reference, written
+from tools.site import generated_pages, pictures, reference
 from tools.site.anchors import anchors
 from tools.site.tree import Page, Tree
 
-FOR_PROGRAMS = "application/"  # widgets, and results as data: what is beside them is for readers
+NON_DISPLAY_MIME_PREFIX = (
+    "application/"  # widgets, and results as data: what is beside them is for readers
+)
 
 Ids = dict[str, list[list[str]]]
 """For each page, the ids of its headings."""
@@ -32,7 +34,7 @@ def write(tree: Tree, folder: Path, site: Path) -> Ids:
         else:
             path.write_text(_document(page, tree, folder), "utf-8")
         ids[page.name] = anchors(page)
-    for name, text, own in written.pages(tree):
+    for name, text, own in generated_pages.pages(tree):
         path = folder / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
@@ -47,13 +49,13 @@ def _notebook(page: Page, site: Path) -> str:
     up = "../" * (page.name.count("/") + 1)
     for cell in notebook.cells(parsed, "code"):
         for output in cell["outputs"]:
-            _for_readers(output.get("data", {}), site, up)
+            _strip_machine_outputs(output.get("data", {}), site, up)
     return notebook.dumps(parsed)
 
 
-def _for_readers(data: Json, site: Path, up: str) -> None:
+def _strip_machine_outputs(data: Json, site: Path, up: str) -> None:
     """Takes away what of an output is for programs, and writes its pictures into files."""
-    for kind in [kind for kind in data if kind.startswith(FOR_PROGRAMS)]:
+    for kind in [kind for kind in data if kind.startswith(NON_DISPLAY_MIME_PREFIX)]:
         del data[kind]
     if "text/html" in data:
         data["text/html"] = pictures.as_files("".join(data["text/html"]), site, up)

@@ -56,7 +56,7 @@ class Tree:
     pages: Mapping[str, Page]
     owners: Mapping[str, tuple[str | None, str]]
 
-    def lead(self, folder: str, lang: str, link: str) -> Place | str | None:
+    def resolve_link(self, folder: str, lang: str, link: str) -> Place | str | None:
         """Where a link within the repository leads: a page, an address, or nowhere on the web.
 
         Args:

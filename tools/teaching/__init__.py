@@ -1,1 +1,1 @@
-"""Homework: releases exercises, and grades what comes back, each submission in a jail."""
+"""Homework: releases exercises, and grades what comes back, each submission in a sandbox."""

@@ -1,7 +1,7 @@
 """Homework: releases the exercises of a language, and grades a folder of submissions.
 
-    python -m tools.teaching.course release --language es
-    python -m tools.teaching.course grade SUBMISSIONS --language es
+    python -m tools.teaching.course release --lang es
+    python -m tools.teaching.course grade SUBMISSIONS --lang es
 
 Both work in a course folder of nbgrader, course/es, which `nbgrader` itself understands too. A
 submission is SUBMISSIONS/student/01_….ipynb; it may be in any language, whatever that of the
@@ -25,11 +25,11 @@ import nbformat
 from nbgrader.api import Gradebook
 
 from tools.l10n import build
-from tools.lessons.project import EXERCISES, LocalisationError, Project
-from tools.teaching.grading import MEMORY, STOPPED, jail_is_permitted, limits_are_permitted
+from tools.lessons.project import EXERCISES, Project, ToolError
+from tools.teaching.grading import MEMORY, NOT_RUN_ERROR, limits_are_permitted, sandbox_is_permitted
 
 ROOT = Path(__file__).resolve().parents[2]
-SPARE_SECONDS = 60  # for nbgrader around the notebook
+GRACE_SECONDS = 60  # for nbgrader around the notebook
 CONFIG = """\
 # Written by `make assignments`. `nbgrader --help-all` explains the names.
 import sys
@@ -39,27 +39,27 @@ from nbgrader.preprocessors import (
     AssignLatePenalties, CheckCellMetadata, IgnorePattern, LimitOutput, SaveAutoGrades,
 )
 from nbconvert.preprocessors import ClearMetadataPreprocessor
-from tools.teaching.grading import JailedExecute
+from tools.teaching.grading import SandboxedExecute
 
 c = get_config()
 c.CourseDirectory.course_id = {name!r}
 c.CourseDirectory.root = {course!r}
 c.Autograde.autograde_preprocessors = [
-    JailedExecute, IgnorePattern, ClearMetadataPreprocessor, LimitOutput, SaveAutoGrades,
+    SandboxedExecute, IgnorePattern, ClearMetadataPreprocessor, LimitOutput, SaveAutoGrades,
     AssignLatePenalties, CheckCellMetadata,
 ]
 c.OverwriteCells.add_missing_cells = True  # a graded cell that was deleted comes back
 c.Execute.timeout = {cell_seconds}
-c.JailedKernelManager.seconds = {seconds}
-c.JailedKernelManager.memory = {memory}
-c.JailedKernelManager.hidden = {hidden!r}
+c.SandboxedKernelManager.seconds = {seconds}
+c.SandboxedKernelManager.memory = {memory}
+c.SandboxedKernelManager.hidden = {hidden!r}
 c.FileNameCollectorPlugin.named_regexp = r".*/extracted/(?P<student_id>[^/]+)/(?P<file_id>[^/]+)"
 c.ZipCollectApp.strict = True
 """
 
 
 @dataclass(frozen=True)
-class Mark:
+class Score:
     """What a student earned for one exercise.
 
     Attributes:
@@ -69,11 +69,11 @@ class Mark:
     student: str
     assignment: str
     score: float
-    most: float
+    max_score: float
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        line = f"{self.student}: {self.assignment}: {self.score:g} of {self.most:g} points"
+        line = f"{self.student}: {self.assignment}: {self.score:g} of {self.max_score:g} points"
         return ", ".join([line, *self.notes])
 
 
@@ -101,11 +101,11 @@ class Course:
         """Writes the sources and has nbgrader make the students' notebooks of them.
 
         Raises:
-          LocalisationError: there are no exercises in that language.
+          ToolError: there are no exercises in that language.
           CourseError: nbgrader failed.
         """
         if language not in ["en", *project.languages]:
-            raise LocalisationError(f"There is no language {language!r} in locales.")
+            raise ToolError(f"There is no language {language!r} in locales.")
         released = []
         self.configure()
         for domain in project.exercises:
@@ -149,23 +149,23 @@ class Course:
             self.nbgrader("zip_collect", assignment, "--force")
         return [path.parent.name for path in found]
 
-    def grade(self, student: str, assignment: str) -> Mark:
+    def grade(self, student: str, assignment: str) -> Score:
         """Grades one submission in processes of its own; what cannot be graded earns nothing."""
         notes: list[str] = []
         try:
             self.nbgrader(
                 *["autograde", assignment, f"--student={student}", "--force"],
-                seconds=self.seconds + SPARE_SECONDS,
+                seconds=self.seconds + GRACE_SECONDS,
             )
             graded = self.folder / "autograded" / student / assignment / f"{assignment}.ipynb"
             notes += self._notes(graded)
         except CourseError as error:
             notes.append(f"not graded: {error}")
-            self._give_nothing(student, assignment)
+            self._record_zero(student, assignment)
         with self.gradebook() as book:
             submission = book.find_submission(assignment, student)
-            score, most = submission.score, submission.max_score
-        return Mark(student, assignment, score, most, tuple(notes))
+            score, max_score = submission.score, submission.max_score
+        return Score(student, assignment, score, max_score, tuple(notes))
 
     def gradebook(self) -> Gradebook:
         """The records of nbgrader."""
@@ -210,11 +210,11 @@ class Course:
             names = [output.get("ename") for output in cell.get("outputs", ())]
             if "CellTimeoutError" in names:
                 yield f"cell {cell['id']} took more than {self.cell_seconds} s"
-            if STOPPED in names:
+            if NOT_RUN_ERROR in names:
                 yield f"the kernel ended in cell {cell['id']}"
                 return
 
-    def _give_nothing(self, student: str, assignment: str) -> None:
+    def _record_zero(self, student: str, assignment: str) -> None:
         with self.gradebook() as book:
             book.update_or_create_student(student)
             submission = book.update_or_create_submission(assignment, student)
@@ -239,7 +239,7 @@ class CourseError(Exception):
     """A command of nbgrader that failed; the message has its last words."""
 
 
-def grade_all(course: Course, submissions: Path) -> list[Mark]:
+def grade_all(course: Course, submissions: Path) -> list[Score]:
     """Collects and grades every submission, one after the other, and exports the marks."""
     marks = []
     for assignment in course.assignments:
@@ -253,16 +253,16 @@ def grade_all(course: Course, submissions: Path) -> list[Mark]:
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     args = _parse(argv)
-    folder = (args.course or ROOT / "course" / args.language).resolve()
-    course = Course(folder, args.seconds, args.cell_seconds, args.memory_gb)
+    folder = (args.course or ROOT / "course" / args.lang).resolve()
+    course = Course(folder, args.timeout, args.cell_timeout, args.memory_gb)
     try:
         if args.command == "release":
-            for path in course.release(Project.load(ROOT), args.language):
+            for path in course.release(Project.load(ROOT), args.lang):
                 print(path)
             return 0
         if not course.assignments:
             raise CourseError(f"{folder} has no assignments. Run: make assignments")
-        if not jail_is_permitted():
+        if not sandbox_is_permitted():
             print(
                 "This machine permits no namespaces: submissions are not kept from the network and "
                 "from your files. Grade in a container or a virtual machine that you can lose."
@@ -274,7 +274,7 @@ def main(argv: list[str] | None = None) -> int:
             )
         course.configure(args.submissions.resolve())
         marks = grade_all(course, args.submissions)
-    except (CourseError, LocalisationError) as error:
+    except (CourseError, ToolError) as error:
         print(error, file=sys.stderr)
         return 1
     if not marks:
@@ -297,10 +297,10 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     grade = commands.add_parser("grade", help="grade a folder of submissions")
     grade.add_argument("submissions", type=Path, help="holds student/01_….ipynb")
     for command in (release, grade):
-        command.add_argument("--language", default="en", help="en, ru, zh, ko or es")
+        command.add_argument("--lang", default="en", help="en, ru, zh, ko or es")
         command.add_argument("--course", type=Path, help="default: course/LANGUAGE")
-        command.add_argument("--seconds", type=float, default=240.0, help="for one notebook (240)")
-        command.add_argument("--cell-seconds", type=int, default=90, help="for one cell (90)")
+        command.add_argument("--timeout", type=float, default=240.0, help="for one notebook (240)")
+        command.add_argument("--cell-timeout", type=int, default=90, help="for one cell (90)")
         command.add_argument("--memory-gb", type=float, default=6.0, help="for one notebook (6)")
     return parser.parse_args(argv)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import importlib
 
-from helpers.check import MODULES
+from helpers.course.check import TASK_MODULES
 
 WRONG: dict[str, dict[str, str]] = {}
 PARTLY: dict[str, tuple[float, str]] = {}
-for _name in dict.fromkeys(MODULES.values()):
+for _name in dict.fromkeys(TASK_MODULES.values()):
     _lesson = importlib.import_module(f"{__name__}.{_name}")
     WRONG.update(_lesson.WRONG)
     PARTLY.update(_lesson.PARTLY)

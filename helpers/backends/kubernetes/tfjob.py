@@ -1,0 +1,153 @@
+"""A `TFJob`, by which Kubeflow's training operator runs a training on Kubernetes.
+
+The manifest is one of API version kubeflow.org/v1, of the operator's 1.9 line. The newer Trainer,
+version 2, has no runtime for TensorFlow. Each pod runs `python -m helpers.worker PAYLOAD`; the
+operator gives it its `TF_CONFIG`. docs/CLUSTERS.md leads from a cluster to a finished job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from helpers.backends.kubernetes.validation import API_VERSION, CONTAINER, check_manifest
+from helpers.errors import ConfigError, check_count
+from helpers.i18n import _, join_items
+
+GPU = "nvidia.com/gpu"
+KIND = "TFJob"
+USER = 1000  # of the Dockerfile
+
+
+@dataclass(frozen=True)
+class TFJob:
+    """A checked manifest.
+
+    Attributes:
+      manifest: what `to_yaml` writes: mappings, lists, strings and numbers.
+
+    Raises:
+      ConfigError: the operator would refuse it, or it could not work.
+    """
+
+    manifest: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        check_manifest(self.manifest)
+
+    @classmethod
+    def parse(cls, text: str) -> TFJob:
+        """Reads and checks the text of a manifest, such as one you have edited."""
+        try:
+            return cls(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise ConfigError(_("The manifest is not YAML: {error}").format(error=error)) from None
+
+    def to_yaml(self) -> str:
+        """The text for `kubectl apply -f`."""
+        return yaml.safe_dump(self.manifest, sort_keys=False)
+
+    def __repr__(self) -> str:
+        replicas = self.manifest["spec"]["tfReplicaSpecs"]
+        roles = join_items(f"{spec.get('replicas', 1)} {role}" for role, spec in replicas.items())
+        return f"TFJob({self.manifest['metadata']['name']}: {roles})"
+
+
+def tfjob(
+    name: str,
+    payload: str,
+    *,
+    image: str,
+    pvc: str,
+    mount_path: str = "/shared",
+    workers: int = 2,
+    chief: bool = False,
+    ps: int = 0,
+    evaluator: bool = False,
+    cpu: int | float | str = 2,
+    memory: str = "4Gi",
+    gpus: int = 0,
+    namespace: str = "default",
+    restart_policy: str = "ExitCode",
+    clean_pod_policy: str | None = None,
+    backoff_limit: int = 3,
+    deadline_seconds: int | None = None,
+) -> TFJob:
+    """The manifest of a job that does the work of a payload.
+
+    Args:
+      name: the job's name; pods are called `<name>-worker-0` and so on.
+      payload: the path, inside the pods, of the file that `estimator_job(...).save` wrote. It and
+        the job's `model_dir` must lie in the shared volume.
+      image: a container image with this package, as the Dockerfile makes one.
+      pvc: the PersistentVolumeClaim of the shared volume, mounted at `mount_path`. All pods write
+        to it, so it has the access mode ReadWriteMany.
+      workers, chief, ps, evaluator: which tasks there are; parameter servers need a chief.
+      cpu, memory: what each pod gets, as Kubernetes writes quantities: 2, 0.5, "500m", "4Gi".
+      gpus: NVIDIA GPUs of each chief and worker.
+      restart_policy: "ExitCode" starts a pod again that ends with 128 or more, as the worker
+        does for what a restart may mend; also "Never", "OnFailure" and "Always".
+      clean_pod_policy: which pods are deleted at the end: "Running", "All" or "None". By default
+        "Running", since parameter servers never end by themselves; but "None" for an evaluator
+        without them, which has the last checkpoint still to evaluate.
+      backoff_limit: how many restarts before the job has failed.
+      deadline_seconds: how long the job may take; for ever by default.
+
+    Raises:
+      ConfigError: the operator would refuse the job, or it could not work.
+    """
+    _check_counts(gpus=gpus or None, deadline_seconds=deadline_seconds)
+    if not chief:
+        check_count("workers", workers)
+    counts = {"Chief": int(chief), "Worker": workers, "PS": ps, "Evaluator": int(evaluator)}
+    limits: dict[str, Any] = {"cpu": cpu if isinstance(cpu, int) else str(cpu), "memory": memory}
+    replicas = {}
+    for role in (role for role, count in counts.items() if count):
+        more = {GPU: gpus} if gpus and role in ("Chief", "Worker") else {}
+        template = _pod(image, payload, pvc, mount_path, {**limits, **more})
+        about = {"replicas": counts[role], "restartPolicy": restart_policy}
+        replicas[role] = {**about, "template": template}
+    clean = clean_pod_policy or ("None" if evaluator and not ps else "Running")
+    run_policy: dict[str, Any] = {"cleanPodPolicy": clean, "backoffLimit": backoff_limit}
+    if deadline_seconds is not None:
+        run_policy["activeDeadlineSeconds"] = deadline_seconds
+    spec = {"runPolicy": run_policy, "tfReplicaSpecs": replicas}
+    metadata = {"name": name, "namespace": namespace}
+    return TFJob({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec})
+
+
+def _check_counts(**values: int | None) -> None:
+    for name, value in values.items():
+        if value is not None:
+            check_count(name, value)
+
+
+def _pod(
+    image: str, payload: str, pvc: str, mount_path: str, limits: dict[str, Any]
+) -> dict[str, Any]:
+    """A pod template; what it may use at most is also what Kubernetes sets aside for it."""
+    if not payload.startswith(f"{mount_path.rstrip('/')}/"):
+        message = _("payload={payload!r} does not lie in the shared volume: put it below {mount}.")
+        raise ConfigError(message.format(payload=payload, mount=mount_path))
+    container = {
+        "name": CONTAINER,
+        "image": image,
+        "command": ["python", "-m", "helpers.worker", payload],
+        "resources": {"limits": limits},
+        "volumeMounts": [{"name": "shared", "mountPath": mount_path}],
+    }
+    volume = {"name": "shared", "persistentVolumeClaim": {"claimName": pvc}}
+    return {
+        # Where Istio runs, its sidecar would come between the workers, and outlive them.
+        "metadata": {"annotations": {"sidecar.istio.io/inject": "false"}},
+        "spec": {
+            # All as one user: the payload can be read by its owner only.
+            "securityContext": {"runAsNonRoot": True, "runAsUser": USER, "fsGroup": USER},
+            "automountServiceAccountToken": False,  # training has no use for Kubernetes' API
+            "containers": [container],
+            "volumes": [volume],
+        },
+    }

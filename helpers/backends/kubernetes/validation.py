@@ -1,0 +1,136 @@
+"""What a TFJob must hold to, each rule with a message of its own.
+
+The first five are those of the operator's webhook, which answers `kubectl apply`
+(pkg/webhooks/tensorflow/tfjob_webhook.go and pkg/webhooks/utils/utils.go in
+kubeflow/training-operator 1.9); what breaks one of the others is accepted there, and then waits
+or fails.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from helpers.errors import ConfigError, unknown_choice
+from helpers.i18n import _, join_items
+
+API_VERSION = "kubeflow.org/v1"
+CONTAINER = "tensorflow"
+ROLES = ("Chief", "Worker", "PS", "Evaluator")
+RESTART_POLICIES = ("ExitCode", "Never", "OnFailure", "Always")
+CLEAN_POD_POLICIES = ("Running", "All", "None")
+DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+MAX_NAME_LENGTH = 63
+QUANTITY = re.compile(r"\d+(\.\d*)?([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
+
+
+def check_manifest(manifest: Any) -> None:
+    """Raises ConfigError unless the manifest is that of a TFJob that can work."""
+    kind = _get(manifest, "kind")
+    if _get(manifest, "apiVersion") != API_VERSION or kind != "TFJob":
+        message = _(
+            "The manifest is one of {version} {kind}; a TFJob has apiVersion kubeflow.org/v1 and "
+            "kind TFJob."
+        )
+        raise ConfigError(message.format(version=_get(manifest, "apiVersion"), kind=kind))
+    replicas = _get(manifest, "spec", "tfReplicaSpecs")
+    if not isinstance(replicas, Mapping) or not replicas:
+        message = _("The TFJob has no task: spec.tfReplicaSpecs needs Worker, Chief or both.")
+        raise ConfigError(message)
+    _check_roles(replicas)
+    _check_name(_get(manifest, "metadata", "name"), replicas)
+    for role, spec in replicas.items():
+        _check_containers(role, spec)
+        policy = _get(spec, "restartPolicy")
+        if policy is not None and policy not in RESTART_POLICIES:
+            raise unknown_choice("restartPolicy", policy, RESTART_POLICIES)
+    clean = _get(manifest, "spec", "runPolicy", "cleanPodPolicy")
+    if clean is not None and clean not in CLEAN_POD_POLICIES:
+        raise unknown_choice("cleanPodPolicy", clean, CLEAN_POD_POLICIES)
+
+
+def _get(value: Any, *keys: str) -> Any:
+    """What lies under `keys`; None where one is missing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _count(replicas: Mapping[str, Any], role: str) -> Any:
+    return _get(replicas[role], "replicas") if "replicas" in (replicas[role] or {}) else 1
+
+
+def _check_roles(replicas: Mapping[str, Any]) -> None:
+    if unknown := [role for role in replicas if role not in ROLES]:
+        raise unknown_choice("tfReplicaSpecs", unknown[0], ROLES)
+    for role in replicas:
+        count = _count(replicas, role)
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            message = _(
+                "{role} has replicas={count!r}: give a whole number from 1, or leave it out."
+            )
+            raise ConfigError(message.format(role=role, count=count))
+        if role in ("Chief", "Evaluator") and count > 1:
+            message = _("The TFJob has {count} tasks of role {role}; there can be only one.")
+            raise ConfigError(message.format(role=role, count=count))
+    if "PS" in replicas and "Chief" not in replicas:
+        message = _(
+            "The TFJob has parameter servers and no Chief: they end only with the job, and the "
+            "job ends with its chief. Add chief=True."
+        )
+        raise ConfigError(message)
+    if "Chief" not in replicas and "Worker" not in replicas:
+        message = _("The TFJob has no task that trains, only {roles}. Add workers.")
+        raise ConfigError(message.format(roles=join_items(replicas)))
+
+
+def _check_name(name: Any, replicas: Mapping[str, Any]) -> None:
+    if not isinstance(name, str) or not DNS_1035.fullmatch(name):
+        message = _(
+            "The name {name!r:.70} cannot be part of an address: use lower-case letters, digits "
+            "and -, a letter first, and a letter or digit last."
+        )
+        raise ConfigError(message.format(name=name))
+    longest = max(
+        (f"{name}-{role.lower()}-{_count(replicas, role) - 1}" for role in replicas), key=len
+    )
+    if len(longest) > MAX_NAME_LENGTH:
+        message = _(
+            "The pod {pod} would have a name of {length} characters, and {most} are allowed. "
+            "Shorten the job's name."
+        )
+        values = {"pod": longest, "length": len(longest), "most": MAX_NAME_LENGTH}
+        raise ConfigError(message.format(**values))
+
+
+def _check_containers(role: str, spec: Any) -> None:
+    containers = _get(spec, "template", "spec", "containers")
+    containers = containers if isinstance(containers, list) else []
+    names = [_get(container, "name") for container in containers]
+    if CONTAINER not in names:
+        message = _(
+            "{role} has containers named {names}; the operator gives TF_CONFIG only to one named "
+            "{wanted}."
+        )
+        raise ConfigError(message.format(role=role, names=names, wanted=CONTAINER))
+    for container in containers:
+        image = _get(container, "image")
+        if not isinstance(image, str) or not image.strip():
+            message = _("Container {name} of {role} has no image: name one, as {example}.")
+            values = {"name": _get(container, "name"), "role": role}
+            raise ConfigError(message.format(example="registry.example/lessons:1", **values))
+        for resource, amount in _amounts(container):
+            if not QUANTITY.fullmatch(str(amount)):
+                message = _(
+                    "{role} asks for {resource}={amount!r}, which is no quantity of Kubernetes: "
+                    'write 2, 0.5, "500m" or "4Gi".'
+                )
+                values = {"role": role, "resource": resource, "amount": amount}
+                raise ConfigError(message.format(**values))
+
+
+def _amounts(container: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for part in ("requests", "limits"):
+        amounts = _get(container, "resources", part)
+        yield from amounts.items() if isinstance(amounts, Mapping) else ()

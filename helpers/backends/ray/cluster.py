@@ -1,0 +1,278 @@
+"""`RayCluster`: the training of `LocalCluster` on the machines of a Ray cluster."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from typing import Any
+
+from helpers.cluster.base import (
+    DEFAULT_STEP_TIMEOUT,
+    MAX_RESTARTS,
+    Cluster,
+    check_memory,
+    check_writable,
+)
+from helpers.cluster.timeouts import Timeouts, default_start_timeout
+from helpers.errors import ConfigError, PackageError, check_count, unknown_choice
+from helpers.i18n import _, language
+from helpers.protocol.events import Event
+from helpers.protocol.job import EstimatorJob, FunctionJob
+from helpers.strategies import COLLECTIVES, check_collective
+from helpers.system.machine import cores
+
+REQUIREMENT = "ray[train]==2.60.0"  # of the extra `ray` in pyproject.toml
+RPC_TIMEOUT = 10.0
+SHUTDOWN_TIMEOUT = 10.0
+OBJECT_STORE_BYTES = 100 * 2**20  # of our own Ray: through it go events, and what is returned
+
+
+class RayCluster(Cluster):
+    """A group of workers that Ray places on its machines, watches and starts again.
+
+        with RayCluster(workers=8, address="10.0.0.1:6379", storage_path="/mnt/shared") as cluster:
+            result = cluster.train(model_fn, input_fn, epochs=3)
+
+    Ray Train finds one CPU for each worker (with "NCCL" one GPU too) and starts the group again
+    after a fault. There each worker is a process as those of `LocalCluster`, beside the one of
+    Ray's that watches it. Every machine needs this package and TensorFlow installed.
+
+    Args:
+      workers: how many worker processes; worker 0 is the chief.
+      address: where the Ray to join is, as `ray.init` takes it. Without one, a Ray of this process
+        is joined if it has one, else one is started on this machine and ended by `close`.
+      collective: how gradients are summed: "AUTO", "RING" (gRPC) or "NCCL" (NVIDIA GPUs).
+      max_restarts: how many faults are answered by starting the group again from its last
+        checkpoint.
+      start_timeout: seconds until every worker must be ready to train; by default 120, and more
+        where many workers share few cores.
+      step_timeout: seconds without a step after which the group counts as failed.
+      storage_path: a folder that every machine reaches, for checkpoints and for what the workers
+        are sent. By default a temporary one of this machine.
+
+    Raises:
+      ConfigError: a choice that cannot be run.
+      PackageError: Ray is not installed.
+    """
+
+    folder_prefix = "ray-cluster-"
+
+    def __init__(
+        self,
+        workers: int = 2,
+        *,
+        address: str | None = None,
+        collective: str = "AUTO",
+        max_restarts: int = MAX_RESTARTS,
+        start_timeout: float | None = None,
+        step_timeout: float = DEFAULT_STEP_TIMEOUT,
+        storage_path: str | Path | None = None,
+    ) -> None:
+        _check_installed()
+        check_count("workers", workers)
+        if address is None:
+            check_collective(collective, workers)
+        elif collective not in COLLECTIVES:
+            raise unknown_choice("collective", collective, COLLECTIVES)
+        if start_timeout is None:
+            start_timeout = 2 * default_start_timeout(workers)
+        super().__init__(workers, collective, max_restarts, start_timeout, step_timeout)
+        self.address = address
+        self.storage_path = storage_path
+        self._stopped = threading.Event()
+        self._end_ray: Callable[[], Any] = lambda: None
+
+    def stop(self) -> None:
+        """Ends a running training, from any thread; does nothing when none runs."""
+        self._stopped.set()
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        *,
+        keras: int = 2,
+        timeout: float = 300.0,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> list[Any]:
+        """Calls any function in every worker and waits for the end.
+
+        As `LocalCluster.run`, but there is no evaluator.
+
+        Args:
+          function: what to call; it makes its own strategy, and `TF_CONFIG` is set.
+          keras: which Keras `tf.keras` is in the workers: 2, or 3, for which their TensorFlow must
+            be 2.16 or later.
+          timeout: seconds for the function, from the start or, if it reports steps
+            (`helpers.keras_callbacks.StepReportCallback`), from the last one.
+          on_event: called with every event, in this thread; see `helpers.protocol.events`.
+
+        Returns: for each worker in order, what the function returned: numbers, strings, None, lists
+          and dicts.
+
+        Warns: what the reader should know besides, as `TrainingResult.warnings`.
+
+        Raises: as `train`.
+        """
+        result_tasks = [f"worker {k}" for k in range(self.workers)]
+        job = FunctionJob(function, keras=keras, collective=self.collective)
+        return self._run_function(job, result_tasks, timeout, on_event)
+
+    def _run_job(
+        self, job: EstimatorJob | FunctionJob, folder: Path, timeouts: Timeouts
+    ) -> Generator[Event, None, None]:
+        from helpers.backends.ray.monitor import watch_run
+        from helpers.backends.ray.tasks import RayRun
+
+        run = RayRun(
+            folder=folder,
+            workers=self.workers,
+            gpus=self.collective == "NCCL",
+            max_restarts=self.max_restarts,
+            timeouts=timeouts,
+            language=language(),
+            keras=job.keras,
+        )
+        job.save(run.payload)
+        return watch_run(run, self._stopped)
+
+    def _busy_message(self) -> str:
+        message = _("{cluster!r} is at work already. Wait for it, or call stop().")
+        return message.format(cluster=self)
+
+    def _check_evaluation(self, evaluate: str | None) -> None:
+        if evaluate == "sidecar":
+            message = _(
+                'RayCluster has no evaluate="sidecar": Ray\'s trainer starts workers only. Choose '
+                '"after" or None.'
+            )
+            raise ConfigError(message)
+
+    def _repr_args(self) -> list[str]:
+        return [*super()._repr_args(), self.address or _("this machine")]
+
+    def _connect(self) -> None:
+        """Joins Ray, or starts one."""
+        self._stopped.clear()
+        if self.address:
+            _check_reachable(self.address)
+        if "ray" in sys.modules and sys.modules["ray"].is_initialized():
+            return
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        if self.address:
+            import ray
+
+            try:
+                ray.init(self.address, **quiet)
+            except (ConnectionError, ValueError) as error:
+                raise _unreachable_error(self.address, error) from None
+            self._end_ray = ray.shutdown
+            return
+        check_memory(self.workers, forked=False)  # each worker imports TensorFlow
+        # Not the usual temporary folder: the path of a socket must be short.
+        folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+        told = _local_ray_env()
+        self._end_ray = weakref.finalize(self, _shutdown_local_ray, folder, list(told))
+        os.environ.update(told)
+        _reload_ray_config()
+        import ray
+
+        ray.init(
+            "local",
+            num_cpus=max(self.workers, cores()),
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            _node_ip_address="127.0.0.1",
+            _temp_dir=folder,
+            **quiet,
+        )
+
+    def _disconnect(self) -> None:
+        """Ends Ray, if it was started here."""
+        # Another thread's run needs Ray to end well.
+        if self._run_lock.acquire(timeout=SHUTDOWN_TIMEOUT):
+            self._run_lock.release()
+        self._end_ray()
+
+    def _new_folder(self) -> Path:
+        import ray
+
+        if self.storage_path is not None:
+            path = Path(self.storage_path).absolute()
+            check_writable(str(path))
+            return Path(tempfile.mkdtemp(prefix="run-", dir=path))
+        hosts = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
+        if len(hosts) > 1:
+            message = _(
+                "This Ray has {count} machines: name a folder that all of them reach, as "
+                'storage_path="/mnt/shared". Checkpoints go there.'
+            )
+            raise ConfigError(message.format(count=len(hosts)))
+        return super()._new_folder()
+
+
+def _check_installed() -> None:
+    if importlib.util.find_spec("ray") is None:
+        message = _("Ray is not installed. Install it: {command}")
+        command = f'pip install "{REQUIREMENT}"'
+        raise PackageError(message.format(command=command))
+
+
+def _check_reachable(address: str) -> None:
+    """Raises ConfigError if nobody listens at "host:port": Ray would try for minutes."""
+    host, _colon, port = address.rpartition(":")
+    if not port.isdigit() or "://" in address:
+        return  # "auto", for instance
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), RPC_TIMEOUT).close()
+    except OSError as error:
+        raise _unreachable_error(address, error) from None
+
+
+def _unreachable_error(address: str, error: Exception) -> ConfigError:
+    message = _(
+        "No Ray answers at address={address!r}: {reason}. `ray start --head` on its first "
+        "machine starts one and says its address."
+    )
+    return ConfigError(message.format(address=address, reason=error))
+
+
+def _local_ray_env() -> dict[str, str]:
+    """What a Ray that only this machine uses is told, and inherited by all its processes."""
+    told = {
+        # Without it, Ray replaces 127.0.0.1 by an address that other machines reach.
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    return {name: value for name, value in told.items() if name not in os.environ}
+
+
+def _reload_ray_config() -> None:
+    """Has Ray look at the environment, as it does but once, when it is imported or first asked."""
+    from ray._private import ray_constants
+    from ray._raylet import AuthenticationTokenLoader, Config
+
+    name = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
+    ray_constants.ENABLE_RAY_CLUSTER = os.environ.get(name, "1") != "0"
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _shutdown_local_ray(folder: str, told: Iterable[str]) -> None:
+    import ray
+
+    ray.shutdown()
+    for name in told:
+        os.environ.pop(name, None)
+    _reload_ray_config()
+    shutil.rmtree(folder, ignore_errors=True)

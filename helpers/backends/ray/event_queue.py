@@ -1,0 +1,78 @@
+"""Where the processes of a run on Ray meet: events go in, and come out in the notebook."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from helpers.protocol.events import Event, EventType
+
+
+@dataclass(frozen=True)
+class FailureCause:
+    """Why an attempt failed.
+
+    Attributes:
+      task: which task failed.
+      reason: how, in a sentence without its stop.
+    """
+
+    task: str
+    reason: str
+
+
+class EventQueue:
+    """An actor on the notebook's host: those who watch workers put events in, the notebook takes
+    them out.
+    """
+
+    def __init__(self) -> None:
+        self._mail: list[Event] = []
+        self._came = asyncio.Event()
+        self._attempt = 0
+        self._causes: list[FailureCause] = []
+        self._aborted = asyncio.Event()
+
+    async def put(self, event: Event) -> None:
+        """Adds an event."""
+        self._mail.append(event)
+        self._came.set()
+
+    async def take(self, seconds: float) -> list[Event]:
+        """What has come, in order; waits for the first so long."""
+        try:
+            await asyncio.wait_for(self._came.wait(), seconds)
+        except asyncio.TimeoutError:
+            return []
+        mail, self._mail = self._mail, []
+        self._came.clear()
+        return mail
+
+    async def attempt(self) -> int:
+        """How many attempts have failed."""
+        return self._attempt
+
+    async def report_cause(self, attempt: int, cause: FailureCause) -> None:
+        """Notes why an attempt is about to fail: what is noted first was first."""
+        if attempt == self._attempt:
+            self._causes.append(cause)
+
+    async def abort(self, attempt: int, cause: FailureCause) -> None:
+        """Has the workers of an attempt ended, though none of them has failed by itself."""
+        if attempt == self._attempt:
+            self._causes.insert(0, cause)
+            self._aborted.set()
+
+    async def wait_aborted(self, attempt: int) -> None:
+        """Waits until an attempt was aborted, or has failed."""
+        if attempt == self._attempt:
+            await self._aborted.wait()
+
+    async def fail(self, lost: list[int]) -> None:
+        """Ends an attempt, in which Ray has lost the workers of these ranks."""
+        about = {"attempt": self._attempt, "lost": lost, "raised": self._causes}
+        self._attempt, self._causes = self._attempt + 1, []
+        self._aborted.set()
+        self._aborted = asyncio.Event()
+        await self.put({"event": EventType.ATTEMPT_FAILED.value, "time": time.time(), **about})

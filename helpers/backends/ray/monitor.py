@@ -1,0 +1,223 @@
+"""One run on Ray, watched from the notebook: events come out of it, errors and restarts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from helpers.backends.ray.event_queue import EventQueue, FailureCause
+from helpers.backends.ray.tasks import TRAINER_ENV, RayRun, fit
+from helpers.cluster.group import PROGRESS_EVENTS
+from helpers.cluster.timeouts import SuspendSafeClock
+from helpers.errors import ClusterError, StoppedError
+from helpers.i18n import _, join_items, ngettext
+from helpers.protocol.events import Event, EventType, supervisor_event
+from helpers.protocol.failures import to_exception
+
+POLL_INTERVAL = 0.2
+SHUTDOWN_TIMEOUT = 15.0
+LOG_LINES = 12
+
+
+def watch_run(run: RayRun, stopped: threading.Event) -> Generator[Event, None, None]:
+    """Starts a run and yields its events until it has ended; closing the generator ends it.
+
+    Raises:
+      UserCodeError, ConfigError, DataError: the work itself raised; it is not begun again.
+      ClusterError: a fault came after `max_restarts` restarts, or the workers did not start.
+      StoppedError: `stopped` was set.
+    """
+    # Both live where the notebook does: no other host takes the run with it.
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
+    event_queue = ray.remote(EventQueue).options(**options).remote()
+    environment = {"env_vars": TRAINER_ENV}
+    trainer = ray.remote(fit).options(max_retries=0, runtime_env=environment, **options)
+    running = trainer.remote(run, event_queue)
+    try:
+        yield from _RunMonitor(run, event_queue, running).events(stopped)
+    except ray.exceptions.RayError as error:
+        message = _("Ray could not finish the run: {reason}")
+        raise ClusterError(message.format(reason=error)) from None
+    finally:
+        _end(running)
+        ray.kill(event_queue)
+
+
+def _end(running: Any) -> None:
+    """Ends Ray's trainer, and with it the workers; does nothing if it has ended."""
+    # Killed at once, it would leave its share of the CPUs reserved.
+    ray.cancel(running)
+    if not ray.wait([running], timeout=SHUTDOWN_TIMEOUT)[0]:
+        ray.cancel(running, force=True)
+
+
+class _RunMonitor:
+    """What has been heard of a run."""
+
+    def __init__(self, run: RayRun, event_queue: Any, running: Any) -> None:
+        self._run = run
+        self._event_queue = event_queue
+        self._running = running
+        self._attempts = 0
+        self._step = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing of this attempt has been heard yet."""
+        self._clock = SuspendSafeClock()
+        self._at_work = [f"worker {index}" for index in range(self._run.workers)]
+        self._waiting = list(self._at_work)  # those that are not ready
+        self._connecting: set[str] = set()  # of them, those that wait for the others
+        self._hosts: dict[str, str] = {}  # of those that Ray has started
+        self._heard: dict[str, float] = {}
+        self._progress = 0.0
+        self._aborted = False
+
+    def events(self, stopped: threading.Event) -> Iterator[Event]:
+        """Yields every event until Ray's trainer has ended."""
+        while True:
+            if stopped.is_set():
+                raise StoppedError(_("The run was stopped."))
+            ended, _rest = ray.wait([self._running], timeout=0)
+            for event in ray.get(self._event_queue.take.remote(POLL_INTERVAL)):
+                failed = event["event"] == EventType.ATTEMPT_FAILED
+                yield self._restart(event) if failed else self._update(event)
+                self._check_error(event)
+            if ended:
+                ray.get(self._running)  # raises what Ray's trainer has raised
+                return
+            self._clock.tick()
+            self._check_deadlines()
+
+    def _update(self, event: Event) -> Event:
+        """Remembers what a later sentence may need."""
+        kind, task = event["event"], event["task"]
+        if event["attempt"] < self._attempts:
+            return event  # of a worker of an aborted attempt
+        if kind == EventType.LAUNCHED:
+            self._hosts[task] = event["host"]
+            return event
+        self._heard[task] = self._clock.now
+        if kind in (*PROGRESS_EVENTS, EventType.EXIT):
+            self._progress = self._clock.now
+            self._waiting = [one for one in self._waiting if one != task]
+        if kind in (EventType.READY, EventType.STEP):
+            self._step = max(self._step, event["step"])
+        if kind == EventType.CONNECTING:
+            self._connecting.add(task)
+        if kind == EventType.CONNECTED:
+            self._connecting.discard(task)
+        if kind == EventType.EXIT:
+            self._at_work = [one for one in self._at_work if one != task]
+        return event
+
+    def _check_error(self, event: Event) -> None:
+        """Raises what a worker raised, if a restart would not mend it."""
+        if event["event"] != EventType.ERROR or event["attempt"] != self._attempts:
+            return
+        if not event["retryable"]:
+            raise to_exception(event["task"], event)
+
+    def _check_deadlines(self) -> None:
+        """Aborts the attempt if it takes too long.
+
+        Raises:
+          ClusterError: Ray has not even started it.
+        """
+        now, limits = self._clock.now, self._run.timeouts
+        if self._aborted:
+            return
+        if self._waiting and now > limits.start:
+            if len(self._hosts) < self._run.workers:
+                raise self._insufficient_resources_error()
+            self._abort(self._late())
+        elif self._at_work and not self._waiting and now - self._progress > limits.progress:
+            message = _("{task} and its peers made no step for {seconds:g} s after step {step}")
+            task = self._suspect(self._at_work)
+            values = {"task": task, "seconds": limits.progress, "step": self._step}
+            self._abort(FailureCause(task, message.format(**values)))
+
+    def _abort(self, cause: FailureCause) -> None:
+        self._aborted = True
+        ray.get(self._event_queue.abort.remote(self._attempts, cause))
+
+    def _suspect(self, tasks: list[str]) -> str:
+        """Of these, the one that did least: it does not wait for the others, and fell silent."""
+        return min(tasks, key=lambda task: (task in self._connecting, self._heard.get(task, -1.0)))
+
+    def _late(self) -> FailureCause:
+        task = self._suspect(self._waiting)
+        others = join_items(one for one in self._waiting if one != task)
+        message = (
+            _("{task} was not ready within {seconds:g} s; {others} may only have waited for it")
+            if others
+            else _("{task} was not ready within {seconds:g} s")
+        )
+        values = {"task": task, "seconds": self._run.timeouts.start, "others": others}
+        return FailureCause(task, message.format(**values))
+
+    def _restart(self, failure: Event) -> Event:
+        """The event for a failure that Ray answers with a new group.
+
+        Raises:
+          ClusterError: it will not.
+        """
+        cause = self._root_cause(failure)
+        if self._attempts >= self._run.max_restarts:
+            raise self._exhausted(cause)
+        self._attempts = failure["attempt"] + 1
+        self._begin()
+        return supervisor_event(
+            EventType.GROUP_RESTART, cause.task, attempt=self._attempts, reason=cause.reason
+        )
+
+    def _root_cause(self, failure: Event) -> FailureCause:
+        """Why an attempt failed. A loss that only Ray has seen is what the others complain of."""
+        if failure["raised"] and (self._aborted or not failure["lost"]):
+            return failure["raised"][0]
+        task = f"worker {min(failure['lost'], default=0)}"
+        message = _("{task} was lost at step {step}: its process on {host}, or {host}, has ended")
+        host = self._hosts.get(task, "?")
+        return FailureCause(task, message.format(task=task, step=self._step, host=host))
+
+    def _exhausted(self, cause: FailureCause) -> ClusterError:
+        log = self._run.log(self._attempts, cause.task)
+        if not log.exists():
+            message = ngettext(
+                "{reason}; Ray restarted the group {count} time (max_restarts={count}).",
+                "{reason}; Ray restarted the group {count} times (max_restarts={count}).",
+                self._attempts,
+            )
+            return ClusterError(message.format(reason=cause.reason, count=self._attempts))
+        message = ngettext(
+            "{fault}; the group was restarted {count} time (max_restarts={count}). "
+            "Its last lines, from {log}:",
+            "{fault}; the group was restarted {count} times (max_restarts={count}). "
+            "Its last lines, from {log}:",
+            self._attempts,
+        )
+        message = message.format(fault=cause.reason, count=self._attempts, log=log)
+        lines = log.read_text("utf-8", errors="replace").splitlines()[-LOG_LINES:]
+        return ClusterError("\n".join([message, *lines]))
+
+    def _insufficient_resources_error(self) -> ClusterError:
+        resource = "GPU" if self._run.gpus else "CPU"
+        message = _(
+            "Ray did not start {workers} workers within {seconds:g} s. Each needs one {resource}, "
+            "and this Ray has {all:g}, of which {free:g} are free. Ask for fewer workers, add "
+            "machines, or set start_timeout."
+        )
+        return ClusterError(
+            message.format(
+                workers=self._run.workers,
+                seconds=self._run.timeouts.start,
+                resource=resource,
+                all=ray.cluster_resources().get(resource, 0),
+                free=ray.available_resources().get(resource, 0),
+            )
+        )

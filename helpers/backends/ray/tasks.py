@@ -1,0 +1,227 @@
+"""What runs inside Ray's processes: Ray's trainer, and what starts and watches each worker."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
+from ray.train.backend import Backend, BackendConfig
+
+from helpers.backends.ray.event_queue import FailureCause
+from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
+from helpers.cluster.prewarm import is_prewarming
+from helpers.cluster.processes import TaskProcess
+from helpers.cluster.timeouts import Timeouts
+from helpers.errors import ClusterError, ConfigError, StoppedError
+from helpers.i18n import set_language
+from helpers.protocol import payload
+from helpers.protocol.events import Event, EventType, supervisor_event
+from helpers.protocol.failures import error_fields
+from helpers.system.ports import free_ports
+from helpers.tf_config import TFConfig, build_tf_configs, set_tf_config_env
+
+
+@dataclass(frozen=True)
+class RayRun:
+    """What every process of one run is told.
+
+    Attributes:
+      folder: with the payload, the workers' logs, and a place for Ray's notes; all hosts reach it.
+      workers: how many.
+      gpus: whether each worker gets a GPU.
+      max_restarts: how many faults are answered with a new group.
+      timeouts: when a silence counts as a fault.
+      language: of the messages.
+      keras: which Keras the workers import.
+    """
+
+    folder: Path
+    workers: int
+    gpus: bool
+    max_restarts: int
+    timeouts: Timeouts
+    language: str
+    keras: int
+
+    @property
+    def payload(self) -> Path:
+        """The file with the work."""
+        return self.folder / "payload.pkl"
+
+    def log(self, attempt: int, task: object) -> Path:
+        """What a worker prints to, in a folder that all workers of an attempt share."""
+        return self.folder / f"attempt-{attempt}" / f"{str(task).replace(' ', '-')}.log"
+
+
+TRAINER_ENV = {
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path of the reader's means what it always means
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # of restarts that it asks for nobody would hear
+}
+# Else Ray, when it ends a process, kills the fork server before that has ended the rest.
+WORKER_ENV = {"RAY_kill_child_processes_on_worker_exit": "0"}
+
+
+def fit(run: RayRun, event_queue: Any) -> None:
+    """Runs Ray's trainer to its end, in a process of its own, which can be ended.
+
+    Not `TensorflowTrainer`: it imports TensorFlow here and beside each worker, where none is used.
+    """
+    from ray.train.v2._internal.callbacks import DatasetsCallback
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+    class Trainer(DataParallelTrainer):
+        def _create_default_callbacks(self) -> list[Any]:
+            # No process, in each attempt, for data sets of Ray's: there are none.
+            callbacks = super()._create_default_callbacks()
+            return [one for one in callbacks if not isinstance(one, DatasetsCallback)]
+
+    trainer = Trainer(
+        train_loop_per_worker,
+        train_loop_config={"run": run, "event_queue": event_queue},
+        backend_config=TFConfigBackendConfig(),
+        scaling_config=ScalingConfig(
+            num_workers=run.workers, use_gpu=run.gpus, placement_strategy="SPREAD"
+        ),
+        run_config=RunConfig(
+            name="ray",
+            storage_path=str(run.folder),
+            failure_config=FailureConfig(max_failures=run.max_restarts),
+            callbacks=[FailureReporter(event_queue)],
+            worker_runtime_env={"env_vars": WORKER_ENV},
+        ),
+    )
+    with suppress(SystemExit):  # what Ray's trainer raises when it is cancelled
+        trainer.fit()
+
+
+class TFConfigBackendConfig(BackendConfig):
+    """Has Ray tell each worker its `TF_CONFIG`."""
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        """As that of Ray's configurations."""
+        return _TFConfigBackend
+
+
+class _TFConfigBackend(Backend):
+    def on_start(self, worker_group: Any, backend_config: BackendConfig) -> None:
+        """Called by Ray when all workers are placed."""
+        configs = build_tf_configs(worker_group.execute(_address))
+        told = [
+            worker_group.execute_single_async(index, set_tf_config_env, config)
+            for index, config in enumerate(configs)
+        ]
+        ray.get(told)
+
+
+def _address() -> str:
+    host = ray.util.get_node_ip_address()
+    return f"[{host}]:{free_ports(1)[0]}" if ":" in host else f"{host}:{free_ports(1)[0]}"
+
+
+class FailureReporter(UserCallback):
+    """Tells the event queue, from Ray's controller, that an attempt has failed."""
+
+    def __init__(self, event_queue: Any) -> None:
+        self._event_queue = event_queue
+
+    def after_exception(self, run_context: Any, worker_exceptions: Mapping[int, Exception]) -> None:
+        """Called by Ray before it ends the group, with what each worker raised."""
+        lost = [r for r, error in worker_exceptions.items() if not isinstance(error, ClusterError)]
+        ray.get(self._event_queue.fail.remote(sorted(lost)))
+
+
+class EventForwarder:
+    """Passes on what the watcher of one worker sees, without waiting for its arrival."""
+
+    def __init__(self, event_queue: Any) -> None:
+        self._event_queue = event_queue
+        self._host = ray.util.get_node_ip_address()
+        self._last: Any = None
+        self.attempt: int = ray.get(event_queue.attempt.remote())
+
+    def __call__(self, event: Event) -> None:
+        """Sends an event. Signs of life are for the watcher beside the worker."""
+        about: Event = {"attempt": self.attempt}
+        if event["event"] in (EventType.LAUNCHED, EventType.STARTED):
+            about["host"] = self._host  # by which its peers and the notebook know it
+        if event["event"] != EventType.HEARTBEAT:
+            self._last = self._event_queue.put.remote(event | about)
+
+    def report_cause(self, failure: TaskFailure) -> None:
+        """Says why the attempt is about to fail."""
+        cause = FailureCause(str(failure.process.task), str(failure))
+        ray.get(self._event_queue.report_cause.remote(self.attempt, cause))
+
+    def flush(self) -> None:
+        """Waits until all events have arrived."""
+        if self._last is not None:
+            ray.get(self._last)
+
+    def when_aborted(self) -> int:
+        """A descriptor that becomes readable when nobody waits for this attempt any more."""
+        woken, wake = os.pipe()
+
+        def wait() -> None:
+            with suppress(ray.exceptions.RayError):  # the event queue has gone: the run is over
+                ray.get(self._event_queue.wait_aborted.remote(self.attempt))
+            os.write(wake, b"s")
+
+        threading.Thread(target=wait, daemon=True).start()
+        return woken
+
+
+def train_loop_per_worker(config: Mapping[str, Any]) -> None:
+    """Has one worker's part done: starts its process, watches it, and passes on what it says.
+
+    Raises:
+      ClusterError: a fault, after which Ray starts the group again.
+    """
+    run: RayRun = config["run"]
+    set_language(run.language)
+    forwarder = EventForwarder(config["event_queue"])
+    worker = TFConfig.from_env()
+    try:
+        payload.read(run.payload)  # or says that this machine does not reach the folder
+        with closing(_group(run, worker, forwarder.attempt)) as group:
+            for event in group.monitor(forwarder.when_aborted()):
+                if event["event"] == EventType.STARTED:
+                    # Reads what the fork server said: unread, it would break the server's socket,
+                    # and so the server before its last duty, when this process is killed.
+                    is_prewarming()
+                forwarder(event)
+    except ConfigError as error:
+        forwarder(supervisor_event(EventType.ERROR, worker.task, **error_fields(error)))
+    except StoppedError as error:
+        raise ClusterError(str(error)) from None
+    except TaskFailure as failure:
+        # Of an error that a restart would not mend the notebook hears, and ends the run; raised
+        # here, it would begin the run again.
+        if not failure.error or failure.error["retryable"]:
+            forwarder.report_cause(failure)
+            raise ClusterError(str(failure)) from None
+    finally:
+        forwarder.flush()
+
+
+def _group(run: RayRun, config: TFConfig, attempt: int) -> WorkerGroup:
+    """The process of this worker, in a group of one.
+
+    Whether all are ready, and whether they make steps, the notebook sees, which hears of all.
+    """
+    log = run.log(attempt, config.task)
+    log.parent.mkdir(exist_ok=True)
+    process = TaskProcess(config, run.payload, log, [], keras=run.keras)
+    timeouts = replace(run.timeouts, start=math.inf, progress=math.inf)
+    return WorkerGroup(
+        [process], lambda config: False, timeouts, RespawnPolicy(lambda lost: lost, 0)
+    )

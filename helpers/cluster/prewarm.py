@@ -1,0 +1,48 @@
+"""Workers that are ready before they are asked for.
+
+TensorFlow's import is most of a worker's start. So the process that workers are forked from may
+begin it early, on another core, while the notebook still has imports of its own to do.
+"""
+
+from __future__ import annotations
+
+import os
+
+from helpers.cluster.fork_client import ForkServer, can_fork
+from helpers.cluster.processes import base_env
+from helpers.i18n import set_language
+from helpers.system.machine import nvidia_gpus
+from helpers.system.onednn import enable_onednn
+
+# Else TensorFlow takes all memory of all GPUs in the notebook, and leaves the workers none.
+ALLOW_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
+
+
+def init(lang: str = "en") -> None:
+    """Sets the language of all messages, as `set_language`, and has workers got ready.
+
+    Call it once, before TensorFlow is imported: what this program computes is computed as in the
+    workers (`helpers.system.onednn`). Nothing is left of it when this program ends.
+
+    Args:
+      lang: a code such as ``"ru"``.
+    """
+    set_language(lang)
+    enable_onednn(os.environ)
+    if nvidia_gpus():
+        os.environ.setdefault(ALLOW_GROWTH, "true")
+    prewarm()
+
+
+def prewarm() -> None:
+    """Has TensorFlow imported in the process that workers are forked from; returns at once.
+
+    Does nothing where workers are not forked, or where that process is there already.
+    """
+    if can_fork():
+        ForkServer.get(base_env())
+
+
+def is_prewarming() -> bool:
+    """Whether such a process is there, and still imports."""
+    return any(not server.is_ready for server in ForkServer.running())

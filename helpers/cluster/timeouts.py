@@ -1,0 +1,49 @@
+"""How long to wait before a silence counts as a failure, and the clock that measures it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from helpers.system.machine import cores
+
+DEFAULT_START_TIMEOUT = 60.0  # of a group whose workers have half a core each, or more
+MAX_TICK_SECONDS = 1.0  # second
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long to wait, in seconds, before a silence counts as a failure.
+
+    Attributes:
+      start: from the start of the processes until all of them are ready to train.
+      heartbeat: without a sign of life from one process.
+      progress: without a step, or other progress, of the group.
+    """
+
+    start: float
+    heartbeat: float
+    progress: float
+
+
+def default_start_timeout(workers: int) -> float:
+    """Seconds until a group must be ready: TensorFlow's import takes its cores' time."""
+    return DEFAULT_START_TIMEOUT * max(1.0, workers / (2 * cores()))
+
+
+class SuspendSafeClock:
+    """Seconds of watching. A time in which nobody watched does not count.
+
+    When the machine sleeps, or the notebook's process itself is stopped, the workers had no
+    more chance to run than the watcher, and no deadline has passed.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._last = time.monotonic()
+
+    def tick(self) -> None:
+        """Lets the time since the last tick pass, at most one second."""
+        time_now = time.monotonic()
+        self.now += min(time_now - self._last, MAX_TICK_SECONDS)
+        self._last = time_now

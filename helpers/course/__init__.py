@@ -1,0 +1,1 @@
+"""What only the course uses: its figures, panel, exercises, and the network of its lessons."""

@@ -1,0 +1,46 @@
+"""Boxes and arrows, drawn alike in every picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+MARGIN = 0.2  # inches
+SHAPE = "round,pad=0,rounding_size=0.1"
+
+Point = tuple[float, float]
+"""A place in inches, from the lower left corner."""
+
+
+def canvas(width: float, height: float) -> tuple[Figure, Any]:
+    """A figure and axes without marks, in inches, with a margin all around."""
+    figure = Figure(figsize=(width + 2 * MARGIN, height + 2 * MARGIN))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(-MARGIN, width + MARGIN), ylim=(-MARGIN, height + MARGIN))
+    axes.set_axis_off()
+    return figure, axes
+
+
+def box(
+    axes: Any, corner: Point, size: Point, lines: Sequence[tuple[str, str]], edge: str = "black"
+) -> None:
+    """A box with lines of text, each with its color, one below the other.
+
+    Args:
+      corner: its lower left one.
+      size: width and height, in inches.
+    """
+    (left, low), (width, height) = corner, size
+    patch = FancyBboxPatch(corner, width, height, boxstyle=SHAPE, fill=False, edgecolor=edge)
+    axes.add_patch(patch)
+    for k, (text, color) in enumerate(lines):
+        y = low + height * (1 - (k + 1) / (len(lines) + 1))
+        axes.text(left + width / 2, y, text, ha="center", va="center", color=color, size=11)
+
+
+def arrow(axes: Any, start: Point, end: Point, color: str, style: str) -> None:
+    """An arrow; its style is one of matplotlib's, as "<->"."""
+    axes.annotate("", end, start, arrowprops={"arrowstyle": style, "color": color})

@@ -1,0 +1,48 @@
+"""A picture of who read what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from helpers.course.charts.picture import SvgFigure
+from helpers.i18n import _, join_clauses
+
+COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2")
+
+
+def shards_chart(readings: Mapping[str, Sequence[Sequence[int]]], examples: int) -> SvgFigure:
+    """Draws, for each way of sharding, the examples as cells in the colors of their readers.
+
+    A cell read by several workers has several colors; one read by nobody stays empty.
+
+    Args:
+      readings: for each way, the numbers of the examples that each worker read.
+      examples: how many examples there are, numbered from 0.
+    """
+    workers = max(len(parts) for parts in readings.values())
+    figure = Figure(figsize=(1.6 + 0.42 * examples, 0.5 * len(readings) + 0.55))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(-4, examples), ylim=(-len(readings), 1.1))
+    axes.set_axis_off()
+    for row, (way, parts) in enumerate(readings.items()):
+        axes.text(-0.3, -row - 0.5, way, ha="right", va="center")
+        for example in range(examples):
+            readers = [worker for worker, part in enumerate(parts) if example in part]
+            for k, worker in enumerate(readers):
+                corner = (example, -row - 0.9 + 0.8 * k / len(readers))
+                axes.add_patch(Rectangle(corner, 0.9, 0.8 / len(readers), color=COLORS[worker]))
+            if not readers:
+                axes.add_patch(Rectangle((example, -row - 0.9), 0.9, 0.8, fill=False))
+            middle = (example + 0.45, -row - 0.5)
+            color = "white" if readers else "black"
+            axes.text(*middle, str(example), ha="center", va="center", color=color)
+    for worker in range(workers):
+        axes.add_patch(Rectangle((3 * worker, 0.35), 0.4, 0.4, color=COLORS[worker]))
+        name = _("worker {number}").format(number=worker)
+        axes.text(3 * worker + 0.6, 0.55, name, va="center")
+    label = join_clauses(
+        f"{way}: {[list(part) for part in parts]}" for way, parts in readings.items()
+    )
+    return SvgFigure(figure, label)

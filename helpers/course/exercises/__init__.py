@@ -1,0 +1,1 @@
+"""The exercises, a module for each lesson; `helpers.course.check` calls them."""

@@ -1,0 +1,259 @@
+"""The tasks of lesson 2: who holds the variables, a strategy for what there is, a lost scope."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from helpers.cluster.local import LocalCluster
+from helpers.course.exercises.criteria import (
+    Criterion,
+    Exercise,
+    capture,
+    expect,
+    hide_all,
+    identity,
+    unwrap,
+)
+from helpers.i18n import _, gettext_noop, number
+from helpers.strategies import MIRRORED, PARAMETER_SERVER
+from helpers.tf_config import set_tf_config_env
+
+Case = Mapping[str, Any]
+CENTRAL = "CentralStorageStrategy"
+WORKERS = 2  # of the task `pick`
+
+
+def _hold(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """What the answer says that devices hold, for each strategy."""
+    names = (MIRRORED, CENTRAL, PARAMETER_SERVER)
+    return {name: answer(name, list(case["sizes"]), case["devices"]) for name in names}
+
+
+@functools.cache
+def _measure(sizes: tuple[int, ...], devices: int) -> dict[str, list[int]]:
+    """The bytes that devices really hold of variables of these sizes, for each strategy."""
+
+    def measure() -> dict[str, list[int]]:
+        from helpers.estimator import tf
+        from helpers.in_process import in_process_cluster
+        from helpers.worker.devices import logical_cpus
+
+        storing, *computing = logical_cpus(devices + 1)
+        central = tf.distribute.experimental.CentralStorageStrategy
+        strategies = {
+            MIRRORED: lambda: tf.distribute.MirroredStrategy(computing),
+            CENTRAL: lambda: central(computing, storing),
+            PARAMETER_SERVER: lambda: tf.distribute.ParameterServerStrategy(
+                in_process_cluster(workers=1, ps=devices)
+            ),
+        }
+        held = {name: [0] * devices for name in strategies}
+        for name, strategy in strategies.items():
+            with strategy().scope():
+                variables = [tf.Variable(tf.zeros([size], tf.int8)) for size in sizes]
+            for size, variable in zip(sizes, variables, strict=True):
+                for copy in getattr(variable, "values", None) or [variable]:
+                    place = tf.DeviceSpec.from_string(copy.device)
+                    device = place.task if place.job == "ps" else place.device_index - 1
+                    if device >= 0:
+                        held[name][device] += size
+        return held
+
+    with LocalCluster(workers=1) as cluster:
+        [held] = cluster.run(measure, timeout=60)
+    return dict(held)
+
+
+def _holds(name: str, hint: str) -> Callable[[dict[str, Any], Case], None]:
+    def check(seen: dict[str, Any], case: Case) -> None:
+        found, right = seen[name], _measure(tuple(case["sizes"]), case["devices"])[name]
+        expect(
+            found == right,
+            expected=_("{right}, as measured with variables of {sizes} bytes").format(
+                right=right, sizes=case["sizes"]
+            ),
+            found=repr(found),
+            hint=_(hint),
+        )
+
+    return check
+
+
+def _pick(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """What two real workers add up under the answer's strategy, and what one process has."""
+    machines = case["machines"]
+
+    def add_up(context: Any) -> dict[str, Any]:
+        from helpers.estimator import tf
+        from helpers.worker.devices import logical_cpus
+
+        devices = logical_cpus(2)
+        cluster = {job: list(addresses) for job, addresses in context.config.cluster.items()}
+        strategy = answer(cluster, devices)
+        own = tf.constant(10**context.config.task.index)
+
+        def all_reduce() -> Any:
+            return tf.distribute.get_replica_context().all_reduce("SUM", own)
+
+        totals = tf.function(lambda: strategy.run(all_reduce))()
+        first = strategy.experimental_local_results(totals)[0]
+        return {"strategy": type(strategy).__name__, "total": int(first)}
+
+    def count_replicas() -> list[int]:
+        from helpers.worker.devices import logical_cpus
+
+        set_tf_config_env(None)
+        devices = logical_cpus(max(count for _cluster, count in machines))
+        strategies = [answer(cluster, devices[:count]) for cluster, count in machines]
+        return [strategy.num_replicas_in_sync for strategy in strategies]
+
+    def alone() -> list[int]:
+        with LocalCluster(workers=1) as cluster:
+            [counts] = cluster.run(count_replicas, timeout=60)
+        return list(counts)
+
+    with LocalCluster(WORKERS, max_restarts=0) as cluster:
+        totals = cluster.run(add_up, timeout=60)
+    return {"workers": totals, "alone": capture(alone)}
+
+
+def _together(seen: dict[str, Any], case: Case) -> None:
+    for worker, found in zip(range(WORKERS), seen["workers"], strict=True):
+        expect(
+            found["total"] == 11,
+            expected=_("11 in each worker: worker 0 gives 1, worker 1 gives 10"),
+            found=_("{total} in worker {number}, under {strategy}").format(number=worker, **found),
+            hint=_("A strategy for one machine knows nothing of the other workers."),
+        )
+
+
+def _all_devices(seen: dict[str, Any], case: Case) -> None:
+    for (cluster, devices), replicas in zip(case["machines"], unwrap(seen["alone"]), strict=True):
+        expect(
+            replicas == devices,
+            expected=_("replicas: {count}, with cluster={cluster} and as many devices").format(
+                count=devices, cluster=cluster
+            ),
+            found=_("replicas: {count}").format(count=replicas),
+            hint=_("How many workers are there, and how many devices does this process have?"),
+        )
+
+
+def _train(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """Where the variables of the answer's model are after a training on several devices."""
+    replicas = case["replicas"]
+
+    def train() -> dict[str, Any]:
+        from helpers.estimator import tf
+        from helpers.worker.devices import make_strategy
+
+        strategy = make_strategy(MIRRORED, replicas=replicas)
+        x = tf.reshape(tf.linspace(-1.0, 1.0, 960), [-1, 1])
+        dataset = tf.data.Dataset.from_tensor_slices((x, 3 * x + 1)).shuffle(960, seed=1)
+        model = answer(strategy, dataset.repeat().batch(48))
+        copies = [len(getattr(weight, "values", None) or [weight]) for weight in model.weights]
+        return {"copies": copies, "weights": [float(w.numpy().ravel()[0]) for w in model.weights]}
+
+    with LocalCluster(workers=1) as cluster:
+        [found] = cluster.run(train, timeout=60)
+    return dict(found)
+
+
+def _mirrors(seen: dict[str, Any], case: Case) -> None:
+    expect(
+        seen["copies"] == [case["replicas"]] * 2,
+        expected=_("{count} copies of the kernel and of the bias, one on each device").format(
+            count=case["replicas"]
+        ),
+        found=_("copies: {counts}").format(counts=seen["copies"]),
+        hint=_("A variable is what the strategy wants it to be if it is made under the scope."),
+    )
+
+
+def _learns(seen: dict[str, Any], case: Case) -> None:
+    kernel, bias = seen["weights"]
+    expect(
+        abs(kernel - 3) < 0.1 and abs(bias - 1) < 0.1,
+        expected=_("a kernel of 3 and a bias of 1"),
+        found=f"{number(kernel, '.2f')}, {number(bias, '.2f')}",
+        hint=_("Keep the optimizer, its learning rate, and the number of steps."),
+    )
+
+
+def _chosen(answers: Any, case: Case) -> None:
+    wanted = case["wanted"]
+    expect(
+        isinstance(answers, dict) and set(answers) == set(wanted),
+        expected=_("a dict with a strategy for each of {letters}").format(
+            letters=", ".join(wanted)
+        ),
+        found=answers,
+        hint=_("Keep the letters, and write the name of a strategy after each."),
+    )
+    right = sum(answers[letter] == name for letter, name in wanted.items())
+    expect(
+        right == len(wanted),
+        expected=_("{count} strategies that fit").format(count=len(wanted)),
+        found=_("{count} that fit").format(count=right),
+        hint=_("How many machines are there? Where is room for the variables? Who may be late?"),
+    )
+
+
+EXERCISES = {
+    "held": Exercise(
+        _hold,
+        (
+            Criterion(
+                1,
+                gettext_noop("You know what a replica of MirroredStrategy holds."),
+                _holds(MIRRORED, gettext_noop("What is split here: the batch, or the model?")),
+            ),
+            Criterion(
+                1,
+                gettext_noop("You know what a replica of CentralStorageStrategy holds."),
+                _holds(CENTRAL, gettext_noop("Which device has the variables here?")),
+            ),
+            Criterion(
+                1,
+                gettext_noop("You know what a parameter server holds."),
+                _holds(
+                    PARAMETER_SERVER,
+                    gettext_noop("Look at where the lesson found the kernel and the bias."),
+                ),
+            ),
+        ),
+        {"sizes": [80, 12, 4, 40], "devices": 3},
+    ),
+    "pick": Exercise(
+        _pick,
+        (
+            Criterion(2, gettext_noop("Two workers train together."), _together),
+            Criterion(1, gettext_noop("A process alone uses all its devices."), _all_devices),
+        ),
+        {"machines": [({}, 3), ({"worker": ["10.0.0.1:2222"]}, 3), ({}, 1)]},
+    ),
+    "train_all": Exercise(
+        _train,
+        (
+            Criterion(1, gettext_noop("Every device has a copy of each variable."), _mirrors),
+            Criterion(1, gettext_noop("The model learns what it did before."), _learns),
+        ),
+        {"replicas": 2},
+    ),
+    "strategy_for": Exercise(
+        identity,
+        (Criterion(2, gettext_noop("Every strategy fits its hardware."), _chosen),),
+        {
+            "wanted": {
+                "A": "MirroredStrategy",
+                "B": "MultiWorkerMirroredStrategy",
+                "C": "ParameterServerStrategy",
+                "D": "ParameterServerStrategy",
+                "E": "TPUStrategy",
+            }
+        },
+        visible_case=hide_all,
+    ),
+}

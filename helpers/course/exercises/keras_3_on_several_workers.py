@@ -1,0 +1,247 @@
+"""The tasks of lesson 12: a program moved to Keras 3, how much an example counts, who saves."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.cluster.local import LocalCluster
+from helpers.course.exercises.criteria import (
+    CheckFailed,
+    Criterion,
+    Exercise,
+    expect,
+    format_numbers,
+    same_shape_and_close,
+)
+from helpers.errors import ClusterError, UserCodeError
+from helpers.i18n import _, gettext_noop, number
+
+if TYPE_CHECKING:
+    from helpers.worker.context import WorkerContext
+
+Case = Mapping[str, Any]
+RATE = 0.05  # of the task `ported`
+
+
+def _examples(case: Case, workers: int) -> tuple[Any, Any]:
+    """Inputs and targets of all steps of all workers, in their order."""
+    random = np.random.default_rng(case["seed"])
+    inputs = random.normal(size=(case["steps"] * case["per_worker"] * workers, 3))
+    targets = inputs @ [[1.0], [-2.0], [0.5]] + random.normal(size=(len(inputs), 1))
+    return inputs.astype("float32"), targets.astype("float32")
+
+
+def _train(answer: Callable[..., Any], case: Case) -> list[dict[str, Any]]:
+    """The replicas and the weights that each of two real workers has at the end, with Keras 3."""
+    inputs, targets = _examples(case, workers=2)
+    per_worker = case["per_worker"]
+
+    def train() -> dict[str, Any]:
+        model = answer(inputs, targets, per_worker)
+        weights = np.concatenate([weight.ravel() for weight in model.get_weights()])
+        return {"replicas": model.distribute_strategy.num_replicas_in_sync, "weights": weights}
+
+    with LocalCluster(workers=2) as cluster:
+        return cluster.run(train, timeout=60, keras=3)
+
+
+def _weights_of_one_worker(case: Case, workers: int = 2) -> Any:
+    """Kernel and bias after one epoch of gradient descent on the global batches, from zeros."""
+    inputs, targets = (array.astype("float64") for array in _examples(case, workers))
+    inputs = np.hstack([inputs, np.ones([len(inputs), 1])])
+    weights = np.zeros([inputs.shape[1], 1])
+    batch = case["per_worker"] * workers
+    for start in range(0, len(inputs), batch):
+        x, y = inputs[start : start + batch], targets[start : start + batch]
+        weights -= RATE * 2 / batch * x.T @ (x @ weights - y)
+    return weights.ravel()
+
+
+def _agree(seen: list[dict[str, Any]], case: Case) -> None:
+    found = [report["replicas"] for report in seen]
+    expect(
+        found == [2, 2],
+        expected=_("2 replicas in sync, in both workers"),
+        found=found,
+        hint=_("What makes the workers one group in the lesson's program?"),
+    )
+
+
+def _is_equal(seen: list[dict[str, Any]], case: Case) -> None:
+    wanted = _weights_of_one_worker(case)
+    for report in seen:
+        expect(
+            same_shape_and_close(report["weights"], wanted, atol=1e-4),
+            expected=_("the weights that one worker would get: {weights}").format(
+                weights=format_numbers(wanted)
+            ),
+            found=format_numbers(report["weights"]),
+            hint=_(
+                "How many examples does the whole group train on in one step, and in what order?"
+            ),
+        )
+
+
+def _weigh(answer: Callable[..., Any], case: Case) -> list[float]:
+    """What the answer says that an example of each worker counts."""
+    return [float(share) for share in answer(case["global_batch"], case["workers"])]
+
+
+@functools.cache
+def _measure(workers: int, *, examples: int) -> list[float]:
+    """What each example of a global batch counts on real workers."""
+
+    def gradient() -> Any:
+        import helpers.keras_3  # noqa: F401
+        from helpers.estimator import tf
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        # The output is the weight of the example's own place: its gradient is what it counts.
+        one_hot = np.eye(examples, dtype="float32")
+        data = tf.data.Dataset.from_tensor_slices((one_hot, one_hot[:, :1])).batch(examples)
+        with strategy.scope():
+            layers = [tf.keras.Input((examples,)), tf.keras.layers.Dense(1, use_bias=False)]
+            model = tf.keras.Sequential(layers)
+            model.compile(tf.keras.optimizers.SGD(1.0), lambda target, output: output[:, 0])
+        before = model.get_weights()[0]
+        model.fit(data, verbose=0)
+        return (before - model.get_weights()[0]).ravel()
+
+    with LocalCluster(workers) as cluster:
+        return [float(share) for share in cluster.run(gradient, timeout=60, keras=3)[0]]
+
+
+def _sizes(case: Case) -> list[int]:
+    """How many examples each worker gets: the first ones get what is left over."""
+    part, left = divmod(case["global_batch"], case["workers"])
+    return [part + (worker < left) for worker in range(case["workers"])]
+
+
+def _adds_up(found: list[float], case: Case) -> None:
+    sizes = _sizes(case)
+    expect(
+        len(found) == len(sizes),
+        expected=_("a list of {count} numbers").format(count=len(sizes)),
+        found=found,
+        hint=_("One number for each worker: what one of its examples counts."),
+    )
+    total = sum(share * size for share, size in zip(found, sizes, strict=True))
+    expect(
+        abs(total - 1) < 1e-6,
+        expected=_("1 as the sum over all {count} examples").format(count=sum(sizes)),
+        found=number(total, ".4g"),
+        hint=_("How many examples has each worker, if a batch is shared as evenly as possible?"),
+    )
+
+
+def _is_real(found: list[float], case: Case) -> None:
+    counted = _measure(case["workers"], examples=case["global_batch"])
+    real = [counted[start] for start in np.cumsum([0, *_sizes(case)[:-1]])]
+    expect(
+        same_shape_and_close(found, real, atol=1e-6),
+        expected=_("what they count on real workers: {shares}").format(shares=format_numbers(real)),
+        found=format_numbers(found),
+        hint=_("Each worker takes the mean over its own part. What happens to the means then?"),
+    )
+
+
+def _finish(answer: Callable[..., Any], case: Case) -> list[dict[str, Any]]:
+    """The loss that each of two real workers returns, and how often it saved."""
+    with tempfile.TemporaryDirectory() as folder, LocalCluster(2, max_restarts=0) as cluster:
+        path = str(Path(folder) / "model.keras")
+        work = functools.partial(_finish_in_worker, answer, case["examples"], path)
+        try:
+            seen = cluster.run(work, timeout=case["seconds"], keras=3)
+        except UserCodeError:
+            raise
+        except ClusterError as error:
+            raise CheckFailed(
+                _("both workers come to an end"),
+                str(error),
+                _("Which of the two calls needs the other worker?"),
+            ) from error
+        return [report | {"there": Path(path).exists()} for report in seen]
+
+
+def _finish_in_worker(
+    answer: Callable[..., Any], examples: int, path: str, context: WorkerContext
+) -> dict[str, Any]:
+    import helpers.keras_3  # noqa: F401
+    from helpers.estimator import tf
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        layers = [tf.keras.Input((1,)), tf.keras.layers.Dense(1, kernel_initializer="ones")]
+        model = tf.keras.Sequential(layers)
+        model.compile("sgd", "mse")
+    saved: list[Any] = []
+    save = model.save
+
+    def note(*args: Any, **kwargs: Any) -> None:
+        saved.append(args)
+        save(*args, **kwargs)
+
+    model.save = note
+    values = np.arange(examples, dtype="float32")[:, None] / examples
+    data = tf.data.Dataset.from_tensor_slices((values, 2 * values)).batch(examples)
+    loss = answer(model, data, path, context.config.task == context.config.chief)
+    return {"loss": None if loss is None else float(loss), "saved": len(saved)}
+
+
+def _both_know(seen: list[dict[str, Any]], case: Case) -> None:
+    values = np.arange(case["examples"]) / case["examples"]
+    wanted = float((values**2).mean())
+    losses = [report["loss"] for report in seen]
+    expect(
+        len(losses) == 2 and all(loss is not None and abs(loss - wanted) < 1e-5 for loss in losses),
+        expected=_("a loss of {loss} in both workers").format(loss=number(wanted, ".4f")),
+        found=losses,
+        hint=_("evaluate returns the mean over all workers. Who has to call it?"),
+    )
+
+
+def _one_saves(seen: list[dict[str, Any]], case: Case) -> None:
+    expect(
+        seen[0]["there"] and [report["saved"] for report in seen] == [1, 0],
+        expected=_("saved once by worker 0, and not by worker 1"),
+        found=_("saved by worker 0: {first}, by worker 1: {second}").format(
+            first=seen[0]["saved"], second=seen[1]["saved"]
+        ),
+        hint=_("Two workers that write to one file spoil it."),
+    )
+
+
+EXERCISES = {
+    "ported": Exercise(
+        _train,
+        (
+            Criterion(1, gettext_noop("It trains two workers as one group."), _agree),
+            Criterion(
+                2, gettext_noop("They get the weights that one worker would get."), _is_equal
+            ),
+        ),
+        {"seed": 1, "steps": 6, "per_worker": 4},
+    ),
+    "shares": Exercise(
+        _weigh,
+        (
+            Criterion(1, gettext_noop("The examples together count 1."), _adds_up),
+            Criterion(1, gettext_noop("Each counts as much as on real workers."), _is_real),
+        ),
+        {"global_batch": 8, "workers": 3},
+    ),
+    "finished": Exercise(
+        _finish,
+        (
+            Criterion(2, gettext_noop("Both workers end, and know the loss."), _both_know),
+            Criterion(1, gettext_noop("The chief saves, and nobody else."), _one_saves),
+        ),
+        {"examples": 12, "seconds": 30},
+    ),
+}

@@ -1,0 +1,73 @@
+"""Judges the TFJob of exercise 7."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from helpers.backends.kubernetes.tfjob import TFJob
+from helpers.backends.kubernetes.validation import CONTAINER
+from helpers.course.exercises.criteria import expect
+from helpers.errors import ConfigError
+from helpers.i18n import _
+
+Case = Mapping[str, Any]
+
+
+def check_pods(job: Any, case: Case) -> None:
+    """Raises `CheckFailed` unless every role is there, and every pod reaches its payload."""
+    replicas = _replicas(job)
+    counts = {role: spec.get("replicas", 1) for role, spec in replicas.items()}
+    expect(
+        counts == case["counts"],
+        expected=case["counts"],
+        found=counts,
+        hint=_("Mend the roles that are there, and add or remove none."),
+    )
+    for role, spec in replicas.items():
+        pod = spec["template"]["spec"]
+        expect(
+            _claim(pod) == case["claim"],
+            expected=_("{path} in the claim {claim}, for {role}").format(
+                path=case["payload"], claim=case["claim"], role=role
+            ),
+            found={"volumes": pod.get("volumes")},
+            hint=_("On which volume does each pod look for the payload?"),
+        )
+
+
+def _replicas(job: Any) -> Mapping[str, Any]:
+    """The roles of a TFJob; raises `CheckFailed` if it cannot work."""
+    hint = _("Keep what `yaml.safe_load` has made of the text, and mend what is in it.")
+    try:
+        manifest = TFJob(job).manifest
+    except ConfigError as error:
+        expect(False, expected=_("a TFJob that can work"), found=str(error), hint=hint)
+        raise
+    replicas: Mapping[str, Any] = manifest["spec"]["tfReplicaSpecs"]
+    return replicas
+
+
+def _claim(pod: Mapping[str, Any]) -> str | None:
+    """The claim in which the payload of a pod lies; None if it lies in no claim."""
+    [container] = [one for one in pod["containers"] if one["name"] == CONTAINER]
+    payload = str(container["command"][-1])
+    volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
+    for mount in container.get("volumeMounts", ()):
+        if payload.startswith(f"{mount['mountPath'].rstrip('/')}/"):
+            claim = volumes.get(mount["name"], {}).get("persistentVolumeClaim", {})
+            return str(claim.get("claimName"))
+    return None
+
+
+def check_restart_policy(job: Any, case: Case) -> None:
+    """Raises `CheckFailed` unless pods are started again where that helps, and only there."""
+    for role, spec in _replicas(job).items():
+        expect(
+            spec.get("restartPolicy") == "ExitCode",
+            expected=_("pods of {role} that are started again after 138, and not after 1").format(
+                role=role
+            ),
+            found={"restartPolicy": spec.get("restartPolicy")},
+            hint=_("Which policy looks at the code that a pod ends with?"),
+        )

@@ -1,0 +1,340 @@
+"""The tasks of lesson 11: the same losses, an old checkpoint, `max_steps`, a signature."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from helpers.cluster.local import LocalCluster
+from helpers.course.exercises.criteria import (
+    Criterion,
+    Exercise,
+    expect,
+    format_numbers,
+    same_shape_and_close,
+)
+from helpers.course.exercises.legacy_estimator import CLASSES, estimator_losses, examples
+from helpers.i18n import _, gettext_noop, number
+
+Case = Mapping[str, Any]
+UNITS = 8  # of the model that is served
+
+
+def _losses(answer: Callable[..., Any], case: Case) -> list[float]:
+    """The loss of each step of two real workers, by the answer."""
+
+    def run() -> list[float]:
+        from helpers.estimator import tf
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        model, data = answer(strategy, examples(), case["batch_size"])
+        model.distribute_reduction_method = "first"  # see lesson 11
+        losses: list[float] = []
+        callback = tf.keras.callbacks.LambdaCallback(
+            on_train_batch_begin=lambda batch, logs: model.reset_metrics(),
+            on_train_batch_end=lambda batch, logs: losses.append(float(logs["loss"])),
+        )
+        model.fit(data, steps_per_epoch=case["steps"], verbose=0, callbacks=[callback])
+        return losses
+
+    with LocalCluster(workers=2) as cluster:
+        return list(cluster.run(run, timeout=60)[0])
+
+
+def _begins_alike(losses: list[float], case: Case) -> None:
+    hint = _("Lesson 11 has a table: what to look at, by the step at which two programs part.")
+    _judge_losses(losses, case, 1, hint)
+
+
+def _goes_on_alike(losses: list[float], case: Case) -> None:
+    hint = _("Before this step all is the same. What in the old program depends on the step?")
+    _judge_losses(losses, case, case["steps"], hint)
+
+
+def _judge_losses(losses: list[float], case: Case, steps: int, hint: str) -> None:
+    expect(
+        len(losses) >= steps,
+        expected=_("{count} steps").format(count=steps),
+        found=_("{count} steps").format(count=len(losses)),
+        hint=_("The Estimator reads its data again and again, until the last step."),
+    )
+    wanted = estimator_losses(case["batch_size"], case["steps"])
+    for step, (right, found) in enumerate(zip(wanted[:steps], losses[:steps], strict=True), 1):
+        expect(
+            abs(found - right) < 1e-4,
+            expected=_("a loss of {loss} at step {step}, as with the Estimator").format(
+                loss=number(right, ".5f"), step=step
+            ),
+            found=number(found, ".5f"),
+            hint=hint,
+        )
+
+
+def _restore(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """What a Keras model predicts, and where it goes on, after the answer gave it a checkpoint."""
+    from helpers.estimator import tf
+
+    model = tf.keras.Sequential(
+        [
+            tf.keras.layers.Dense(case["sizes"]["units"], "relu", name="first"),
+            tf.keras.layers.BatchNormalization(name="norm"),
+            tf.keras.layers.Dense(CLASSES, name="last"),
+        ]
+    )
+    model.build([None, case["sizes"]["features"]])
+    model.compile(tf.keras.optimizers.legacy.SGD(0.1, 0.9))
+    with tempfile.TemporaryDirectory() as folder:
+        answer(model, _write_checkpoint(_saved(**case["sizes"]), folder))
+    return {
+        "predictions": model(_features(case).astype("float32"), training=False).numpy(),
+        "step": int(model.optimizer.iterations),
+    }
+
+
+def _features(case: Case) -> Any:
+    """Of five examples."""
+    return np.random.default_rng(2).normal(size=[5, case["sizes"]["features"]])
+
+
+def _saved(features: int, units: int, step: int) -> dict[str, Any]:
+    """The values of an Estimator's checkpoint, by name."""
+    shapes = {
+        "first/weights": [features, units],
+        "first/biases": [units],
+        "norm/gamma": [units],
+        "norm/beta": [units],
+        "norm/moving_mean": [units],
+        "norm/moving_variance": [units],
+        "last/weights": [units, CLASSES],
+        "last/biases": [CLASSES],
+    }
+    shapes |= {f"{name}/Momentum": shape for name, shape in shapes.items() if "moving" not in name}
+    random = np.random.default_rng(step)
+    values = {f"tower/{name}": random.uniform(0.5, 2, shape) for name, shape in shapes.items()}
+    return {**values, "global_step": np.int64(step)}
+
+
+def _write_checkpoint(saved: Mapping[str, Any], folder: str) -> str:
+    """Writes a checkpoint by names, as Estimators do; returns its path."""
+    from helpers.estimator import tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        for name, value in saved.items():
+            kind = tf.int64 if name == "global_step" else tf.float32
+            v1.get_variable(name, initializer=tf.constant(value, kind))
+        session.run(v1.global_variables_initializer())
+        path = v1.train.Saver().save(session, f"{folder}/model.ckpt", saved["global_step"])
+    return str(path)
+
+
+def _predict(saved: Mapping[str, Any], features: Any) -> Any:
+    """What the Estimator predicts."""
+    value = {name.removeprefix("tower/"): array for name, array in saved.items()}
+    hidden = np.maximum(0, features @ value["first/weights"] + value["first/biases"])
+    scale = value["norm/gamma"] / np.sqrt(value["norm/moving_variance"] + 1e-3)
+    normed = (hidden - value["norm/moving_mean"]) * scale + value["norm/beta"]
+    return normed @ value["last/weights"] + value["last/biases"]
+
+
+def _predicts_alike(seen: dict[str, Any], case: Case) -> None:
+    found, right = seen["predictions"], _predict(_saved(**case["sizes"]), _features(case))
+    expect(
+        same_shape_and_close(found, right, rtol=1e-3, atol=1e-3),
+        expected=_("the logits of the Estimator, as {values} for the first example").format(
+            values=format_numbers(right[0], "; ")
+        ),
+        found=format_numbers(found[0], "; "),
+        hint=_("Which weights does the model have? Give each one its value, by its name."),
+    )
+
+
+def _goes_on(seen: dict[str, Any], case: Case) -> None:
+    expect(
+        seen["step"] == case["sizes"]["step"],
+        expected=_("the learning rate of step {step}").format(step=case["sizes"]["step"]),
+        found=_("that of step {step}").format(step=seen["step"]),
+        hint=_("The checkpoint holds one thing more that training needs. Who counts in Keras?"),
+    )
+
+
+def _count_steps(answer: Callable[..., Any], case: Case) -> list[int]:
+    """The steps a model has trained in all, after each call of the answer."""
+    from helpers.estimator import tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, "linear", False, "zeros")])
+    model.build([None, 1])
+    # The gradient is 1, and so is the learning rate: the weight counts the steps.
+    model.compile(tf.keras.optimizers.legacy.SGD(1.0), lambda labels, outputs: outputs)
+    data = tf.data.Dataset.from_tensors((tf.ones([4, 1]), tf.ones([4, 1])))
+    steps = []
+    for max_steps in case["max_steps"]:
+        answer(model, data.repeat(case["batches"]), max_steps)
+        steps.append(round(-float(model.weights[0][0, 0])))
+    return steps
+
+
+def _trained_to(place: slice, hint: str) -> Callable[[list[int], Case], None]:
+    def check(found: list[int], case: Case) -> None:
+        wanted = [max(case["max_steps"][: k + 1]) for k in range(len(case["max_steps"]))]
+        template = _("steps trained in all: {steps}, after calls with max_steps {calls}")
+        calls = case["max_steps"][place]
+        expect(
+            found[place] == wanted[place],
+            expected=template.format(steps=wanted[place], calls=calls),
+            found=found[place],
+            hint=_(hint),
+        )
+
+    return check
+
+
+def _serve(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """What a client finds in the answer's export, and what it is answered."""
+    from helpers.estimator import tf
+
+    model = tf.keras.Sequential(
+        [
+            tf.keras.layers.Dense(UNITS, "relu"),
+            tf.keras.layers.Dropout(0.5),
+            tf.keras.layers.Dense(CLASSES),
+        ]
+    )
+    model.build([None, case["pixels"]])
+    model.set_weights(_weights(case))
+    with tempfile.TemporaryDirectory() as folder:
+        answer(model, folder)
+        signatures = tf.saved_model.load(folder).signatures
+        if "serving_default" not in signatures:
+            return {"names": sorted(signatures)}
+        serve = signatures["serving_default"]
+        seen = {
+            "names": sorted(signatures),
+            "inputs": _specs(serve.structured_input_signature[1]),
+            "outputs": _specs(serve.structured_outputs),
+        }
+        if _keeps_signature(seen, case):
+            answers = [serve(pixels=tf.constant(pixels)) for pixels in _batches(case)]
+            seen["found"] = [{k: v.numpy() for k, v in one.items()} for one in answers]
+    return seen
+
+
+def _weights(case: Case) -> list[Any]:
+    """Of the served model: kernel and bias of its two layers."""
+    random = np.random.default_rng(case["pixels"])
+    shapes = ([case["pixels"], UNITS], [UNITS], [UNITS, CLASSES], [CLASSES])
+    return [random.normal(size=shape).astype("float32") for shape in shapes]
+
+
+def _batches(case: Case) -> list[Any]:
+    """What a client asks."""
+    random = np.random.default_rng(3)
+    return [random.integers(0, 256, [size, case["pixels"]], "uint8") for size in (1, 5)]
+
+
+def _specs(specs: Mapping[str, Any]) -> dict[str, str]:
+    return {name: f"{spec.dtype.name} {spec.shape}" for name, spec in sorted(specs.items())}
+
+
+def _old_answer(pixels: Any, case: Case) -> dict[str, Any]:
+    """What a client got of the old export."""
+    kernel, bias, last_kernel, last_bias = _weights(case)
+    logits = np.maximum(0, pixels / 255 @ kernel + bias) @ last_kernel + last_bias
+    odds = np.exp(logits - logits.max(1, keepdims=True))
+    return {"class": logits.argmax(1), "score": odds.max(1) / odds.sum(1)}
+
+
+def _old_signature(case: Case) -> dict[str, dict[str, str]]:
+    return {
+        "inputs": {"pixels": f"uint8 (None, {case['pixels']})"},
+        "outputs": {"class": "int64 (None,)", "score": "float32 (None,)"},
+    }
+
+
+def _keeps_signature(seen: Mapping[str, Any], case: Case) -> bool:
+    return {k: seen.get(k) for k in ("inputs", "outputs")} == _old_signature(case)
+
+
+def _is_found(seen: dict[str, Any], case: Case) -> None:
+    expect(
+        "serving_default" in seen["names"],
+        expected="serving_default",
+        found=seen["names"],
+        hint=_("A client asks for a signature by its name."),
+    )
+    expect(
+        _keeps_signature(seen, case),
+        expected=_old_signature(case),
+        found={k: seen[k] for k in ("inputs", "outputs")},
+        hint=_("Names, types and shapes of a signature come from a function. Lesson 11 saves one."),
+    )
+
+
+def _answers_alike(seen: dict[str, Any], case: Case) -> None:
+    for pixels, found in zip(_batches(case), seen["found"], strict=True):
+        for name, right in _old_answer(pixels, case).items():
+            expect(
+                same_shape_and_close(found[name], right, atol=1e-5),
+                expected=f"{name}: {format_numbers(right, '; ')}",
+                found=f"{name}: {format_numbers(found[name], '; ')}",
+                hint=_("What did the old export do between the pixels and the model?"),
+            )
+
+
+EXERCISES = {
+    "migrated": Exercise(
+        _losses,
+        (
+            Criterion(
+                2, gettext_noop("Its first step has the loss of the Estimator."), _begins_alike
+            ),
+            Criterion(1, gettext_noop("So has each step after it."), _goes_on_alike),
+        ),
+        {"batch_size": 8, "steps": 12},
+    ),
+    "restored": Exercise(
+        _restore,
+        (
+            Criterion(
+                2, gettext_noop("The model predicts as the Estimator does."), _predicts_alike
+            ),
+            Criterion(1, gettext_noop("Training goes on at the right step."), _goes_on),
+        ),
+        {"sizes": {"features": 6, "units": 6, "step": 1200}},
+    ),
+    "train_to": Exercise(
+        _count_steps,
+        (
+            Criterion(
+                1,
+                gettext_noop("It trains to max_steps, whatever the length of the data."),
+                _trained_to(
+                    slice(0, 1),
+                    gettext_noop("How many batches does fit take, and from how many?"),
+                ),
+            ),
+            Criterion(
+                1,
+                gettext_noop("It counts the steps of earlier calls."),
+                _trained_to(
+                    slice(0, None),
+                    gettext_noop(
+                        "max_steps is a place, not a distance. Where does training begin?"
+                    ),
+                ),
+            ),
+        ),
+        {"batches": 7, "max_steps": [20, 33, 30]},
+    ),
+    "served": Exercise(
+        _serve,
+        (
+            Criterion(1, gettext_noop("A client finds the signature that it knows."), _is_found),
+            Criterion(1, gettext_noop("It gets the answers that it knows."), _answers_alike),
+        ),
+        {"pixels": 4},
+    ),
+}

@@ -1,0 +1,218 @@
+"""The tasks of lesson 1: a TF_CONFIG, shards, the scale of the loss, a cluster to mend."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from helpers.cluster.local import LocalCluster
+from helpers.course.exercises.criteria import (
+    Criterion,
+    Exercise,
+    capture,
+    expect,
+    hide_all,
+    identity,
+    unwrap,
+)
+from helpers.errors import ConfigError
+from helpers.i18n import _, gettext_noop, number
+from helpers.tf_config import Task as ClusterTask
+from helpers.tf_config import TFConfig
+
+Case = Mapping[str, Any]
+
+
+def _read_config(text: object) -> TFConfig:
+    """An answer's TF_CONFIG; raises `CheckFailed` if it is none."""
+    hint = _("TF_CONFIG is a text. json.dumps makes it of a dict.")
+    expected = _("a TF_CONFIG as TensorFlow reads it")
+    found = type(text).__name__
+    expect(isinstance(text, str), expected=expected, found=found, hint=hint)
+    try:
+        return TFConfig.parse(str(text))
+    except ConfigError as error:
+        found, hint = str(error), _("Lesson 1 shows a TF_CONFIG with its two parts.")
+        expect(False, expected=expected, found=found, hint=hint)
+        raise
+
+
+def _third_worker(text: object, case: Case) -> None:
+    config = _read_config(text)
+    expect(
+        config.cluster == {"worker": tuple(case["addresses"])},
+        expected=_("all {count} workers, in their order").format(count=len(case["addresses"])),
+        found=dict(config.cluster),
+        hint=_("`cluster` is the same in every process: it lists all of them."),
+    )
+    expect(
+        config.task == ClusterTask("worker", 2),
+        expected=_("the task of the third worker"),
+        found=config.task,
+        hint=_("Workers are counted from 0."),
+    )
+
+
+def _read_shards(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """What each of the real workers reads, and what a process alone does."""
+    examples = case["examples"]
+
+    def numbers_read(context: Any) -> list[int]:
+        from helpers.estimator import tf
+
+        dataset = answer(tf.data.Dataset.range(examples), context)
+        return [int(number) for batch in dataset for number in tf.reshape(batch, [-1])]
+
+    def read() -> list[int]:
+        from helpers.estimator import tf
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        numbers: list[int] = []
+
+        def dataset(context: Any) -> Any:
+            numbers.extend(numbers_read(context))
+            return tf.data.Dataset.range(1)
+
+        strategy.distribute_datasets_from_function(dataset)
+        return numbers
+
+    with LocalCluster(case["workers"]) as cluster:
+        shards = cluster.run(read, timeout=60)
+    return {"shards": shards, "alone": capture(lambda: numbers_read(None))}
+
+
+def _shards(seen: dict[str, Any], case: Case) -> None:
+    times = Counter(number for shard in seen["shards"] for number in shard)
+    expect(
+        len(seen["shards"]) == case["workers"] and times == Counter(range(case["examples"])),
+        expected=_("each of {count} examples read once, by one worker or another").format(
+            count=case["examples"]
+        ),
+        found="; ".join(
+            _("worker {number}").format(number=worker) + f": {numbers}"
+            for worker, numbers in enumerate(seen["shards"])
+        ),
+        hint=_(
+            "input_context says how many pipelines there are, and which of them this one is. "
+            "Whatever is random comes after the shard."
+        ),
+    )
+
+
+def _alone(seen: dict[str, Any], case: Case) -> None:
+    numbers = unwrap(seen["alone"])
+    expect(
+        sorted(numbers) == list(range(case["examples"])),
+        expected=_("all {count} examples").format(count=case["examples"]),
+        found=numbers,
+        hint=_("A process that works alone gets no input_context, but None."),
+    )
+
+
+def _gradients(answer: Callable[..., Any], case: Case) -> list[float]:
+    """The sum of two real workers' gradients, for each pair of batches."""
+    pairs = case["batches"]
+
+    def run(context: Any) -> list[float]:
+        from helpers.estimator import tf
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        with strategy.scope():
+            weight = tf.Variable(1.0)
+
+        def gradient(sizes: list[int]) -> Any:
+            first = sum(sizes[: context.config.task.index])
+            own = tf.range(sum(sizes), dtype=tf.float32)[first:][: sizes[context.config.task.index]]
+            with tf.GradientTape() as tape:
+                loss = answer(tf.square(own * weight), sum(sizes))
+            replica = tf.distribute.get_replica_context()
+            return replica.all_reduce("SUM", tape.gradient(loss, weight))
+
+        return [float(strategy.run(tf.function(gradient), args=(sizes,))) for sizes in pairs]
+
+    with LocalCluster(workers=2) as cluster:
+        return list(cluster.run(run, timeout=60)[0])
+
+
+def _gradient(place: int) -> Callable[[list[float], Case], None]:
+    def check(found: list[float], case: Case) -> None:
+        count = sum(case["batches"][place])
+        ratio = found[place] / (sum(2 * n * n for n in range(count)) / count)
+        expect(
+            abs(ratio - 1) < 1e-3,
+            expected=_("the gradient of one worker with all {count} examples").format(count=count),
+            found=_("{ratio} times that").format(ratio=number(ratio, ".3g")),
+            hint=_("The workers add up their gradients. What does each have to divide by?"),
+        )
+
+    return check
+
+
+def _mended(texts: Any, case: Case) -> None:
+    hosts = list(case["hosts"])
+    expect(
+        isinstance(texts, dict) and list(texts) == hosts,
+        expected=_("a dict with a text for each of {hosts}").format(hosts=", ".join(hosts)),
+        found=list(texts) if isinstance(texts, dict) else type(texts).__name__,
+        hint=_("Keep the hosts of `broken`, and mend the texts."),
+    )
+    configs = {host: _read_config(text) for host, text in texts.items()}
+    for host, config in configs.items():
+        expect(
+            config.cluster == configs[hosts[0]].cluster,
+            expected=_("one `cluster`, the same on every host"),
+            found=_("another one on {host}").format(host=host),
+            hint=_("Compare the lists of addresses, character by character."),
+        )
+        expect(
+            (config.address or "").startswith(f"{host}:"),
+            expected=_("a task that listens on {host}").format(host=host),
+            found=config.explain(),
+            hint=_("A process finds its own address by its `task`."),
+        )
+    expect(
+        len(configs[hosts[0]].tasks) == len(hosts),
+        expected=_("{count} tasks, one on each host").format(count=len(hosts)),
+        found=", ".join(str(task) for task in configs[hosts[0]].tasks),
+        hint=_("Training starts when all that `cluster` lists have come."),
+    )
+
+
+def _call(answer: Callable[..., Any], case: Case) -> Any:
+    return answer(list(case["addresses"]))
+
+
+EXERCISES = {
+    "third_worker": Exercise(
+        _call,
+        (
+            Criterion(
+                2, gettext_noop("The text is the TF_CONFIG of the third worker."), _third_worker
+            ),
+        ),
+        {"addresses": [f"10.0.0.{k}:2222" for k in (1, 2, 3)]},
+    ),
+    "shard": Exercise(
+        _read_shards,
+        (
+            Criterion(2, gettext_noop("Two workers together read every example once."), _shards),
+            Criterion(1, gettext_noop("A process alone reads every example."), _alone),
+        ),
+        {"workers": 2, "examples": 30},
+    ),
+    "scaled_loss": Exercise(
+        _gradients,
+        (
+            Criterion(2, gettext_noop("Two equal batches give the right gradient."), _gradient(0)),
+            Criterion(1, gettext_noop("So do two batches of different sizes."), _gradient(1)),
+        ),
+        {"batches": [[4, 4], [5, 2]]},
+    ),
+    "mended": Exercise(
+        identity,
+        (Criterion(2, gettext_noop("The three processes find each other."), _mended),),
+        {"hosts": ["10.0.0.1", "10.0.0.2", "10.0.0.3"]},
+        visible_case=hide_all,
+    ),
+}

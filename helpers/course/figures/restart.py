@@ -1,0 +1,161 @@
+"""A group of workers that loses one of them, and starts again from its last checkpoint."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from helpers import labels
+from helpers.course.charts.svg import Drawing, straight_line
+from helpers.course.figures import elements as p
+from helpers.course.figures.text_metrics import BOLD, TEXT
+from helpers.i18n import _, ngettext
+
+WORKERS, STEPS = (2, 4), (4, 20)
+NAMES, LEFT, RIGHT = 108, 208, p.WIDTH - 14  # of the workers' names; of the steps
+LANE, CELL = 28, 22  # heights: of a worker's row, of a step in it
+ROOM = 180  # for a few words beside a line
+STEP = p.WORKER._replace(corner=1)
+HEAD, SAVES, END = 24, 66, 30  # heights: above the first row; of the rows of checkpoints
+
+
+class RestartScenario(NamedTuple):
+    """What happens, in steps.
+
+    Attributes:
+      fails_after: the last step before a worker dies.
+    """
+
+    steps: int
+    every: int
+    fails_after: int
+    workers: int
+
+    @property
+    def saved(self) -> int:
+        """The step of the checkpoint from which the group starts again; 0 if there is none."""
+        return self.fails_after // self.every * self.every
+
+    @property
+    def lost(self) -> int:
+        """How many steps are made twice."""
+        return self.fails_after - self.saved
+
+    @property
+    def lower(self) -> float:
+        """Where the rows of the second start begin."""
+        return HEAD + self.workers * LANE + SAVES
+
+    def x(self, step: int) -> float:
+        """Where a step ends."""
+        return LEFT + (RIGHT - LEFT) * step / self.steps
+
+
+def restart(steps: int = 12, every: int = 4, fails_after: int = 10, workers: int = 2) -> Drawing:
+    """Steps and checkpoints; a worker dies; the group goes on from the last checkpoint.
+
+    Args:
+      steps: how many the training has, from 4 to 20.
+      every: a checkpoint is saved after so many steps, from 1 to `steps`.
+      fails_after: the last step before the worker dies, from 1 to the last but one.
+      workers: from 2 to 4.
+
+    Raises:
+      ConfigError: for other numbers.
+    """
+    p.check_range("steps", steps, *STEPS)
+    p.check_range("every", every, 1, steps)
+    p.check_range("fails_after", fails_after, 1, steps - 1)
+    p.check_range("workers", workers, *WORKERS)
+    story = RestartScenario(steps, every, fails_after, workers)
+    height = story.lower + workers * LANE + END
+    parts = [
+        _start(story, HEAD, _("first start"), range(1, fails_after + 1), p.LOST),
+        _start(story, story.lower, _("second start"), range(story.saved + 1, steps + 1), STEP),
+        _death(story),
+        _saves(story, HEAD, 1, fails_after),
+        _saves(story, story.lower, story.saved + 1, steps),
+        _way_back(story),
+        _loss(story),
+    ]
+    return p.figure(height, parts, _label(story))
+
+
+def _start(story: RestartScenario, top: float, name: str, steps: range, style: p.Style) -> str:
+    """The rows of all workers from one start to its end.
+
+    Args:
+      style: that of the steps after the last checkpoint.
+    """
+    middle = top + story.workers * LANE / 2
+    parts = [p.row_label(middle, NAMES - 8, name)]
+    for worker in range(story.workers):
+        level = top + (worker + 0.5) * LANE
+        content = _("worker {number}").format(number=worker)
+        parts.append(p.note(NAMES, level, content, LEFT - NAMES - 6, anchor="start"))
+        for step in steps:
+            left, width = story.x(step - 1), (RIGHT - LEFT) / story.steps
+            area = p.Area(left, level - CELL / 2, width, CELL)
+            parts.append(p.box(area, style if step > story.saved else STEP, str(step)))
+    return "".join(parts)
+
+
+def _death(story: RestartScenario) -> str:
+    """The last worker dies, and the others have nobody to wait for."""
+    x, bottom = story.x(story.fails_after), HEAD + story.workers * LANE
+    name = _("worker {number} dies").format(number=story.workers - 1)
+    return "".join(
+        [
+            p.note(min(x, p.WIDTH - ROOM / 2), HEAD / 2 - 3, name, ROOM, size=TEXT, weight=BOLD),
+            straight_line(x, HEAD - 2, x, bottom + 2, dash="3 3"),
+            p.cross(x, bottom - LANE / 2),
+        ]
+    )
+
+
+def _saves(story: RestartScenario, top: float, first: int, last: int) -> str:
+    """The checkpoints below the rows of a start."""
+    level = top + story.workers * LANE + 4
+    steps = [step for step in range(first, last + 1) if step % story.every == 0]
+    name = p.note(0, level + 10, _("checkpoints"), LEFT - 16, anchor="start", size=TEXT)
+    return name * bool(steps) + "".join(p.document(story.x(step), level) for step in steps)
+
+
+def _way_back(story: RestartScenario) -> str:
+    """From the last checkpoint to the second start."""
+    top = HEAD + story.workers * LANE
+    start = top + (28 if story.saved else 4)
+    x = story.x(story.saved)
+    return p.arrow((x, start), (x, story.lower), style=p.VARIABLES)
+
+
+def _loss(story: RestartScenario) -> str:
+    """What is made again, said beside the way back: where there is more room."""
+    content = ngettext("{count} step lost", "{count} steps lost", story.lost)
+    content = content.format(count=story.lost)
+    x, level = story.x(story.saved), story.lower - 20
+    side, anchor = (1, "start") if p.WIDTH - x > ROOM else (-1, "end")
+    return p.note(x + 12 * side, level, content, ROOM - 12, anchor=anchor, size=TEXT, weight=BOLD)
+
+
+def _label(story: RestartScenario) -> str:
+    """The figure in words."""
+    label = _(
+        "A training, {workers}; steps: {steps}, from one checkpoint to the next: {every}. A worker "
+        "dies after step {failed}. All workers start again after step {saved}, from the last "
+        "checkpoint; {lost}."
+    )
+    if not story.saved:
+        label = _(
+            "A training, {workers}; steps: {steps}, from one checkpoint to the next: {every}. A "
+            "worker dies after step {failed}, before the first checkpoint. All workers start again "
+            "from the beginning; {lost}."
+        )
+    lost = ngettext("{count} step lost", "{count} steps lost", story.lost).format(count=story.lost)
+    return label.format(
+        steps=story.steps,
+        workers=labels.workers(story.workers),
+        every=story.every,
+        failed=story.fails_after,
+        saved=story.saved,
+        lost=lost,
+    )

@@ -1,0 +1,219 @@
+"""What a panel lets its reader choose, and what this machine can run of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
+from typing import Any
+
+from traitlets import Bool, Enum, Float, HasTraits, Int, TraitError, observe, validate
+
+from helpers.cluster.fork_client import can_fork
+from helpers.course.panel import scenarios
+from helpers.course.panel.code import calling_code, training_code
+from helpers.course.panel.run import TaskStatus, planned_tasks
+from helpers.errors import ConfigError, unknown_choice
+from helpers.i18n import _, ngettext, number
+from helpers.params import DEFAULT_PARAMS
+from helpers.protocol.job import KERAS_VERSIONS
+from helpers.strategies import COLLECTIVES, MULTI_WORKER, ONE_DEVICE, STRATEGIES
+from helpers.system.machine import cores, free_memory, needed_memory, nvidia_gpus
+
+CHOICES = (
+    "strategy",
+    "workers",
+    "collective",
+    "batch_size",
+    "learning_rate",
+    "epochs",
+    "steps",
+    "evaluator",
+    "scenario",
+)
+FUNCTION_CHOICES = ("workers", "collective", "scenario")  # it decides upon the rest itself
+SAVE_STEPS = 100  # a killed worker costs a reader two seconds of training, not five
+
+
+class Choices(HasTraits):
+    """The choices of a training, each checked as it is made.
+
+    Attributes:
+      strategy, workers, collective, batch_size, learning_rate, epochs: as `LocalCluster` and
+        its `train` take them; `batch_size` is per worker.
+      steps: the global step to train to; None for whole epochs.
+      evaluator: whether a process of its own evaluates beside the training.
+      scenario: of `helpers.course.panel.scenarios`, what befalls the training by itself.
+
+    Args:
+      model_fn, input_fn: what is to be trained.
+      function: what is to be called in every worker instead, as `LocalCluster.run` takes it.
+      keras: which Keras `tf.keras` is for that function: 2 or 3.
+      fault_injection: whether processes can be harmed.
+
+    Raises:
+      ConfigError: there is no such Keras.
+    """
+
+    strategy = Enum(STRATEGIES, STRATEGIES[0])
+    workers = Int(2, min=1, max=1024)
+    collective = Enum(COLLECTIVES, "AUTO")
+    batch_size = Int(DEFAULT_PARAMS["batch_size"], min=1, max=2**31 - 1)
+    learning_rate = Float(DEFAULT_PARAMS["learning_rate"], min=1e-6, max=1e6)
+    epochs = Int(1, min=1, max=2**31 - 1)
+    steps = Int(None, allow_none=True, min=1, max=2**31 - 1)
+    evaluator = Bool(False)
+    scenario = Enum([scenarios.NO_FAULT, *scenarios.SCENARIOS], scenarios.NO_FAULT)
+
+    def __init__(
+        self,
+        model_fn: Callable[..., Any],
+        input_fn: Callable[..., Any],
+        function: Callable[..., Any] | None = None,
+        keras: int = 2,
+        fault_injection: bool = False,
+    ) -> None:
+        super().__init__()
+        if keras not in KERAS_VERSIONS:
+            raise unknown_choice("keras", keras, KERAS_VERSIONS)
+        self.model_fn = model_fn
+        self.input_fn = input_fn
+        self.function = function
+        self.keras = keras
+        self.fault_injection = fault_injection
+
+    @validate("learning_rate")
+    def _check_number(self, proposal: Any) -> float:
+        """Refuses "not a number", which is neither below a bound nor above one."""
+        if math.isnan(proposal["value"]):
+            raise TraitError(_("it is not a number."))
+        return proposal["value"]
+
+    @observe("strategy")
+    def _adapt_to_strategy(self, change: Any) -> None:
+        """Takes back what the new strategy cannot have."""
+        if self.unavailable_reason("collective", self.collective):
+            self.collective = "AUTO"
+        if self.strategy == ONE_DEVICE:
+            self.workers = 1
+
+    def update(self, **choices: Any) -> None:
+        """Sets several choices. Epochs take the place of steps, and steps that of epochs.
+
+        Raises:
+          ConfigError: a name or a value is unknown.
+        """
+        if "epochs" in choices:
+            choices = {**choices, "steps": choices.get("steps")}
+        # The strategy first: it takes back what it cannot have, but nothing that comes with it.
+        for name, value in sorted(choices.items(), key=lambda one: one[0] != "strategy"):
+            if name not in self.names:
+                raise unknown_choice("choice", name, self.names)
+            try:
+                setattr(self, name, value)
+            except Exception as error:  # traitlets' TraitError and what comparing may raise
+                message = _("{name}={value!r} cannot be: {error}")
+                raise ConfigError(message.format(name=name, value=value, error=error)) from None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What can be chosen."""
+        return FUNCTION_CHOICES if self.function else CHOICES
+
+    def check(self) -> None:
+        """Raises ConfigError if this machine cannot run a choice, with the reason."""
+        for name in self.names:
+            if reason := self.unavailable_reason(name, getattr(self, name)):
+                raise ConfigError(reason)
+
+    def grid(self, values: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
+        """Every combination of several values of some choices, with the present other choices; the
+        last one given changes fastest.
+
+        Raises:
+          ConfigError: there is no value, a choice is unknown, or this machine cannot run one of
+            the combinations.
+        """
+        lists = {name: _values(name, given) for name, given in values.items()}
+        found = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
+        return [self._fill_defaults(combination) for combination in found]
+
+    def _fill_defaults(self, some: Mapping[str, Any]) -> dict[str, Any]:
+        """All choices where some are others; checked."""
+        trial = Choices(
+            self.model_fn, self.input_fn, self.function, self.keras, self.fault_injection
+        )
+        trial.update(**self._chosen())
+        trial.update(**some)
+        trial.check()
+        return trial._chosen()
+
+    def _chosen(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.names}
+
+    def unavailable_reason(self, name: str, value: Any) -> str | None:
+        """Why this machine cannot run a choice; None when it can."""
+        if name == "collective" and value == "NCCL" and (gpus := nvidia_gpus()) < self.workers:
+            return _("NCCL needs an NVIDIA GPU for each worker; GPUs found: {count}.").format(
+                count=gpus
+            )
+        if name == "collective" and value != "AUTO" and self.strategy != MULTI_WORKER:
+            return _("{strategy} has no collective to choose.").format(strategy=self.strategy)
+        if name == "scenario":
+            return scenarios.unavailable_reason(value, fault_injection=self.fault_injection)
+        if name == "workers" and value > 1:
+            if self.strategy == ONE_DEVICE:
+                return _("OneDeviceStrategy trains on one device.")
+            free = free_memory()
+            need = needed_memory(len(self.planned_tasks(value)), forked=can_fork())
+            if free is not None and free < need:
+                return _(
+                    "{value} workers need about {need} GB of memory; {free} GB are free."
+                ).format(
+                    value=value, need=number(need / 1e9, ".1f"), free=number(free / 1e9, ".1f")
+                )
+        return None
+
+    def notes(self) -> list[str]:
+        """What a reader should know before choosing, beyond what is impossible."""
+        if self.workers <= (count := cores()):
+            return []
+        return [
+            ngettext(
+                "This machine has {count} core: its workers share it, and go no faster together.",
+                "This machine has {count} cores: more workers share them, and go no faster.",
+                count,
+            ).format(count=count)
+        ]
+
+    def code(self) -> str:
+        """Python code that trains with the same choices, and runs as it stands."""
+        group: dict[str, Any] = {"workers": self.workers}
+        if self.strategy == MULTI_WORKER:
+            group["collective"] = self.collective
+        else:
+            group["strategy"] = self.strategy
+        if self.function:
+            return calling_code(group, self.function, self.keras)
+        return training_code(group, self.train_options(), self.model_fn, self.input_fn)
+
+    def planned_tasks(self, workers: int) -> list[TaskStatus]:
+        """The tasks that so many workers and the other choices give."""
+        return planned_tasks(workers, evaluator=self.evaluator, strategy=self.strategy)
+
+    def train_options(self) -> dict[str, Any]:
+        """The choices as keyword arguments of `LocalCluster.train`."""
+        options: dict[str, Any] = {
+            **({"steps": self.steps} if self.steps else {"epochs": self.epochs}),
+            "params": {"batch_size": self.batch_size, "learning_rate": self.learning_rate},
+            "save_checkpoints_steps": SAVE_STEPS,
+        }
+        return options | ({"evaluate": "sidecar"} if self.evaluator else {})
+
+
+def _values(name: str, values: Any) -> list[Any]:
+    """The values of a choice that are to be tried one after the other."""
+    if isinstance(values, str) or not isinstance(values, Iterable) or not (found := [*values]):
+        message = _("{name}={values!r} cannot be: give several values, as {name}=(1, 2).")
+        raise ConfigError(message.format(name=name, values=values))
+    return found

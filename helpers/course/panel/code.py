@@ -1,0 +1,75 @@
+"""The panel's choices as Python code for a reader to copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from helpers.course import lazy_defaults
+
+
+def training_code(
+    group: Mapping[str, Any],
+    options: Mapping[str, Any],
+    model_fn: Callable[..., Any],
+    input_fn: Callable[..., Any],
+) -> str:
+    """A program that trains, and shows the result.
+
+    Args:
+      group: keyword arguments of `LocalCluster`.
+      options: keyword arguments of its `train`.
+      model_fn, input_fn: what to train; those of the notebook itself are not imported.
+    """
+    cluster = ", ".join(f"{name}={_literal(value)}" for name, value in group.items())
+    arguments = "".join(f"        {name}={_literal(options[name])},\n" for name in options)
+    return (
+        f"{_imports(input_fn, model_fn)}\n"
+        f"with LocalCluster({cluster}) as cluster:\n"
+        "    result = cluster.train(\n"
+        f"        {_name(model_fn) or 'model_fn'},\n"
+        f"        {_name(input_fn) or 'input_fn'},\n"
+        f"{arguments}"
+        "    )\n"
+        "result"
+    )
+
+
+def calling_code(group: Mapping[str, Any], function: Callable[..., Any], keras: int) -> str:
+    """A program that calls a function in every worker, and shows what each returned.
+
+    Args:
+      group: keyword arguments of `LocalCluster`.
+      function: what to call; one of the notebook itself is not imported.
+      keras: which Keras the workers have: 2 or 3.
+    """
+    cluster = ", ".join(f"{name}={_literal(value)}" for name, value in group.items())
+    name = _name(function) or "function"
+    version = ", keras=3" if keras == 3 else ""
+    return (
+        f"{_imports(function)}\n"
+        f"with LocalCluster({cluster}) as cluster:\n"
+        f"    values = cluster.run({name}{version})\n"
+        "values"
+    )
+
+
+def _imports(*functions: Callable[..., Any]) -> str:
+    """The lines that bring LocalCluster and the functions."""
+    names: dict[str, list[str]] = {"helpers": ["LocalCluster"]}
+    for function in functions:
+        module = "helpers" if function.__module__ == lazy_defaults.__name__ else function.__module__
+        if module != "__main__" and (name := _name(function)):
+            names.setdefault(module, []).append(name)
+    return "".join(f"from {module} import {', '.join(names[module])}\n" for module in names)
+
+
+def _name(function: Callable[..., Any]) -> str | None:
+    """What a program calls a function; None for one without a name, as of `functools.partial`."""
+    name = getattr(function, "__name__", "")
+    return name if name.isidentifier() else None
+
+
+def _literal(value: object) -> str:
+    """A value as source code, with double quotes as this project writes them."""
+    return repr(value).replace("'", '"')

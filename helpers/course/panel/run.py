@@ -1,0 +1,222 @@
+"""One training as the panel sees it: plain data, filled by events, read by the painter."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from helpers.course.panel.status import Status
+from helpers.protocol.events import Event, EventType
+from helpers.results.training_result import TrainingResult
+from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER, training_tasks
+from helpers.tf_config import EVALUATOR, PS, TFConfig
+
+if TYPE_CHECKING:
+    from helpers.cluster.processes import TaskProcess
+
+# What a group as a whole does, if one of its tasks does it; the first counts.
+PHASES = (
+    Status.RESTARTING,
+    Status.STARTING,
+    Status.TRAINING,
+    Status.EVALUATING,
+    Status.READY,
+)
+LOST_DISPLAY_SECONDS = 1.2  # a group restarts in 0.1 s: too fast for an eye to see who was lost
+
+
+@dataclass
+class TaskStatus:
+    """Where one task stands.
+
+    Attributes:
+      name: as "worker 1".
+      config: its `TF_CONFIG`; None before its process has started.
+      chief: whether it writes the checkpoints.
+      status: where it stands.
+      step: the last global step it reported.
+      examples_per_second: its own share of the group's speed.
+    """
+
+    name: str
+    config: TFConfig | None = None
+    chief: bool = False
+    status: Status = Status.WAITING
+    step: int = 0
+    examples_per_second: float | None = None
+    show_lost_until: float = 0.0
+
+    @property
+    def shown_status(self) -> Status:
+        """`status`, but LOST for a moment after a loss."""
+        return Status.LOST if time.monotonic() < self.show_lost_until else self.status
+
+    @property
+    def is_trainer(self) -> bool:
+        """Whether it makes steps: no server, no evaluator."""
+        return not self.name.startswith((PS, EVALUATOR))
+
+    @property
+    def address(self) -> str | None:
+        """Where it listens, once that is known."""
+        return self.config.address if self.config else None
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A finished run, one row of the panel's table; `workers` are the replicas that trained,
+    `exchange` and the units are as in `TrainingResult`.
+    """
+
+    workers: int
+    communication: str
+    batch_size: int
+    evaluator: bool
+    status: Status
+    accuracy: float | None
+    examples_per_second: float
+    restarts: int
+
+
+def planned_tasks(
+    workers: int, *, evaluator: bool, strategy: str = MULTI_WORKER
+) -> list[TaskStatus]:
+    """The tasks of a group that has not been started, those that train first."""
+    names = training_tasks(strategy, workers)
+    tasks = [TaskStatus(name, chief=name == names[0]) for name in names]
+    others = [PS] * (strategy == PARAMETER_SERVER) + [EVALUATOR] * evaluator
+    return tasks + [TaskStatus(f"{job} 0") for job in others]
+
+
+@dataclass
+class Run:
+    """A training, from the press of Run to its end. Hold `lock` to read several fields.
+
+    Attributes:
+      result: the run's numbers and history, growing event by event.
+      tasks: one entry for each process, those that train first.
+      batch_size: examples per step and worker; 0 for a function, which knows it alone.
+      stopping: whether a stop was asked for.
+    """
+
+    result: TrainingResult
+    tasks: list[TaskStatus]
+    batch_size: int
+    stopping: bool = False
+    lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    @property
+    def evaluator(self) -> bool:
+        """Whether an evaluator runs beside the workers."""
+        return any(task.name.startswith(EVALUATOR) for task in self.tasks)
+
+    @property
+    def replicas(self) -> int:
+        """How many train; under MirroredStrategy, more than there are processes."""
+        if not self.batch_size:
+            return self.result.workers
+        return max(self.result.workers, self.result.global_batch // self.batch_size)
+
+    @property
+    def batch(self) -> int:
+        """Examples per step and worker; 0 while a function has not told."""
+        return self.batch_size or self.result.global_batch // self.result.workers
+
+    def add(self, event: Event, processes: Sequence[TaskProcess]) -> None:
+        """Takes in one event, which `result` has; `processes` are those of the present attempt."""
+        with self.lock:
+            if event["event"] == EventType.GROUP_RESTART:
+                self._restart(event["task"])
+                return
+            for task in self.tasks:
+                if task.name == event.get("task"):  # some events are of the group, of no task
+                    self._apply(task, event, processes)
+
+    def mark_lost(self, name: str) -> None:
+        """Marks a task as lost, for a moment."""
+        with self.lock:
+            for task in self.tasks:
+                if task.name == name:
+                    task.show_lost_until = time.monotonic() + LOST_DISPLAY_SECONDS
+
+    def finish(self, status: Status) -> RunRecord:
+        """Closes the books: what does not run any more is done, stopped or failed."""
+        with self.lock:
+            for task in self.tasks:
+                task.show_lost_until = 0.0
+                task.examples_per_second = None
+                if task.status != Status.DONE:
+                    task.status = status
+        result = self.result
+        return RunRecord(
+            self.replicas,
+            result.communication,
+            self.batch,
+            self.evaluator,
+            status,
+            result.accuracy,
+            result.examples_per_second,
+            len(result.restarts),
+        )
+
+    @property
+    def phase(self) -> Status:
+        """Where the group as a whole stands."""
+        statuses = [task.status for task in self.tasks]
+        for status in PHASES:
+            if status in statuses:
+                return status
+        return Status.DONE if Status.DONE in statuses else Status.STARTING
+
+    def _apply(self, task: TaskStatus, event: Event, processes: Sequence[TaskProcess]) -> None:
+        match event["event"]:
+            case EventType.RESPAWNED:
+                self.mark_lost(task.name)
+                task.status, task.examples_per_second = Status.RESTARTING, None
+            case EventType.LAUNCHED | EventType.STARTED:
+                task.status = Status.RESTARTING if event["attempt"] else Status.STARTING
+                self._set_config(task, processes)
+            case EventType.READY:
+                task.status, task.step = Status.READY, event["step"]
+            case EventType.STEP:
+                task.status, task.step = Status.TRAINING, event["step"]
+                if (speed := event["examples_per_second"]) is not None:
+                    task.examples_per_second = speed / self.result.workers
+            case EventType.EVALUATION_PROGRESS:
+                task.status, task.examples_per_second = Status.EVALUATING, None
+            case EventType.EVALUATION:
+                task.status, task.step = Status.READY, event["step"]
+            case EventType.EXIT:
+                task.status, task.examples_per_second = Status.DONE, None
+
+    def _set_config(self, task: TaskStatus, processes: Sequence[TaskProcess]) -> None:
+        for process in processes:
+            if str(process.task) == task.name:
+                task.config = process.config
+                task.chief = process.task == process.config.chief
+
+    def _restart(self, lost: str) -> None:
+        self.mark_lost(lost)
+        for task in self.tasks:
+            task.status, task.examples_per_second = Status.RESTARTING, None
+
+
+def speedups(records: Sequence[RunRecord]) -> list[float | None]:
+    """Each run's examples per second over those of one worker with the same batch size each.
+
+    That is weak scaling: the global batch grows with the workers. The latest such run of one
+    worker counts; None where there is none, or the run did not finish.
+    """
+    alone = {
+        (record.batch_size, record.evaluator): record.examples_per_second
+        for record in records
+        if record.workers == 1 and record.status == Status.DONE and record.examples_per_second
+    }
+    return [
+        record.examples_per_second / base if base and record.status == Status.DONE else None
+        for record in records
+        for base in [alone.get((record.batch_size, record.evaluator))]
+    ]

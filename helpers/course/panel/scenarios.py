@@ -1,0 +1,174 @@
+"""Scenarios of the fault laboratory: what befalls a training, by name.
+
+A class reads the question before the training runs, and the story after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from helpers.i18n import _, gettext_noop
+from helpers.protocol.events import Event, EventType, FaultType
+from helpers.system import capabilities
+from helpers.system.virtual_hosts import virtual_hosts_supported
+
+NO_FAULT = "none"
+DEFAULT_FAULT_STEP = 150  # between two checkpoints, so that there are steps to lose
+FIRST, LAST = 0, -1  # of the tasks that train
+
+
+class Scenario(NamedTuple):
+    """Something that befalls one task.
+
+    Attributes:
+      label: what the panel calls it.
+      question: what a class is asked before.
+      fault, task, options: what is injected, into which of the tasks that train, and how.
+    """
+
+    label: str
+    question: str
+    fault: FaultType
+    task: int = LAST
+    options: Mapping[str, float] = {}
+
+
+# The labels are translated when they are shown.
+SCENARIOS: Mapping[str, Scenario] = {
+    "kill": Scenario(
+        gettext_noop("a worker dies"),
+        gettext_noop(
+            "At step {step}, {task} is killed. Does the training go on without it, end with an "
+            "error, or begin again? If it begins again, at which step?"
+        ),
+        FaultType.KILL,
+    ),
+    "pause": Scenario(
+        gettext_noop("a worker freezes"),
+        gettext_noop(
+            "At step {step}, {task} stops, and its connections stay open. Who notices, and after "
+            "how many seconds?"
+        ),
+        FaultType.PAUSE,
+    ),
+    "short_pause": Scenario(
+        gettext_noop("a short freeze"),
+        gettext_noop(
+            "At step {step}, {task} stops for {seconds} seconds. What do the others do in the "
+            "meantime, and how many steps are lost?"
+        ),
+        FaultType.PAUSE,
+        options={"seconds": 2},
+    ),
+    "straggler": Scenario(
+        gettext_noop("a straggler"),
+        gettext_noop(
+            "From step {step} on, {task} runs at 1/{factor} of its speed. How fast is the group? "
+            "Does anybody notice?"
+        ),
+        FaultType.THROTTLE,
+        options={"factor": 4},
+    ),
+    "partition": Scenario(
+        gettext_noop("a pulled cable"),
+        gettext_noop(
+            "At step {step}, the network cable of {task} is pulled. What does {task} see of it, "
+            "what do the others see, and who puts an end to the waiting?"
+        ),
+        FaultType.PARTITION,
+    ),
+    "flaky_link": Scenario(
+        gettext_noop("a loose cable"),
+        gettext_noop(
+            "At step {step}, the network cable of {task} is pulled, and plugged in again after "
+            "{seconds} seconds. Is the connection lost? Is a step?"
+        ),
+        FaultType.PARTITION,
+        options={"seconds": 2},
+    ),
+    "disk_full": Scenario(
+        gettext_noop("a full disk"),
+        gettext_noop(
+            "From step {step} on, {task} cannot write to its disk. At which step does that become "
+            "a fault? Can a new start help?"
+        ),
+        FaultType.DISK_FULL,
+        FIRST,
+    ),
+    "late_start": Scenario(
+        gettext_noop("a late start"),
+        gettext_noop(
+            "{task} starts {seconds} seconds later than the others. What do they do until then?"
+        ),
+        FaultType.DELAY_START,
+        options={"seconds": 5},
+    ),
+}
+
+
+def names() -> dict[str, str]:
+    """Each scenario, and none, in words."""
+    return {
+        NO_FAULT: _("no scenario"),
+        **{key: _(scenario.label) for key, scenario in SCENARIOS.items()},
+    }
+
+
+def unavailable_reason(key: str, *, fault_injection: bool) -> str | None:
+    """Why a scenario cannot be played here, or without a laboratory; None when it can."""
+    fault = None if key == NO_FAULT else SCENARIOS[key].fault
+    if fault == FaultType.PARTITION and not fault_injection:
+        message = _("The scenario {scenario!r} needs the laboratory: Panel(fault_injection=True).")
+    elif fault == FaultType.PARTITION and not virtual_hosts_supported():
+        message = _(
+            "The scenario {scenario!r} needs virtual network cables, which this machine forbids or "
+            "does not have. Choose another scenario."
+        )
+    elif fault == FaultType.DISK_FULL and not capabilities.has_prlimit():
+        message = _(
+            "The scenario {scenario!r} sets a limit for another process, which only Linux has. "
+            "Choose another scenario."
+        )
+    else:
+        return None
+    return message.format(scenario=_(SCENARIOS[key].label))
+
+
+def question(key: str, tasks: Sequence[str]) -> str:
+    """What a class is asked; empty for no scenario.
+
+    Args:
+      tasks: the names of those that train.
+    """
+    if key == NO_FAULT:
+        return ""
+    scenario = SCENARIOS[key]
+    values = {name: f"{value:g}" for name, value in scenario.options.items()}
+    return _(scenario.question).format(step=DEFAULT_FAULT_STEP, task=tasks[scenario.task], **values)
+
+
+def start(key: str, tasks: Sequence[str], inject: Callable[..., Any]) -> Callable[[Event], None]:
+    """Has a scenario played in a run that is about to begin.
+
+    Args:
+      tasks: the names of those that train.
+      inject: as `LocalCluster.inject_fault`.
+
+    Returns: what every event of the run must be given to.
+    """
+    if key == NO_FAULT:
+        return lambda event: None
+    scenario = SCENARIOS[key]
+    task = tasks[scenario.task]
+    waits = scenario.fault != FaultType.DELAY_START
+    if not waits:
+        inject(scenario.fault.value, task, **scenario.options)
+
+    def play(event: Event) -> None:
+        nonlocal waits
+        if waits and event["event"] == EventType.STEP and event["step"] >= DEFAULT_FAULT_STEP:
+            waits = False
+            inject(scenario.fault.value, task, **scenario.options)
+
+    return play

@@ -1,0 +1,206 @@
+"""Who opens which file, reads which example and trains on it, under each auto-shard policy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from helpers.course.charts.shards import COLORS
+from helpers.course.charts.svg import Drawing, text
+from helpers.course.simulations.autoshard import POLICIES, Files, Reading, readings
+from helpers.course.simulations.controls import buttons, slider
+from helpers.course.simulations.experiment import Experiment, View
+from helpers.course.simulations.plot import WIDTH, written
+from helpers.i18n import _, join_phrases, join_sentences, ngettext
+
+LEFT = 150  # pixels for the names of the rows
+GAP = 8  # pixels between two files
+MAX_WIDTH = 34.0  # pixels of a cell
+CELL, ROW = 22, 50  # pixels: height of a cell, and from one worker to the next
+FIRST = 78  # the pixel at which the first worker's cells begin
+TEXT_COLORS = "#ffffff", "#111111", "#111111", "#111111"  # that can be read on each of COLORS
+
+
+def sharding_policies() -> Experiment:
+    """What each worker reads of a dataset of files, over policy, files, workers and batch."""
+    orders = {_("before sharding"): True, _("after it"): False}
+    return Experiment(
+        _("Who reads what"),
+        draw,
+        {
+            "policy": buttons(_("Auto-shard policy"), {policy: policy for policy in POLICIES}),
+            "batched": buttons(_("Batches are made"), orders),
+            "workers": slider(_("Workers"), range(1, 5), 2),
+            "files": slider(_("Files"), range(1, 7), 4),
+            "per_file": slider(_("Examples in a file"), range(1, 6), 4),
+            "batch": slider(_("Batch of a worker, examples"), range(1, 5), 2),
+        },
+    )
+
+
+def draw(
+    *, policy: str, batched: bool, workers: int, files: int, per_file: int, batch: int
+) -> View:
+    """The workers over the examples: who reads which, and trains on it in which step; and words.
+
+    Args:
+      policy, batched, workers, batch: of `readings`.
+      files, per_file: of `Files`.
+    """
+    dataset = Files(files, per_file)
+    found = readings(dataset, workers, batch, policy, batched)
+    sentence = _sentence(dataset, workers, policy, found)
+    words = [_refusal(dataset, w) for w in range(workers)] if found is None else map(_counts, found)
+    body = "".join(_rows(dataset, found or [Reading([], [], [])] * workers, list(words)))
+    return View(Drawing(WIDTH, FIRST + ROW * workers + 58, body, sentence), sentence)
+
+
+def _sentence(dataset: Files, workers: int, policy: str, found: Sequence[Reading] | None) -> str:
+    if found is None:
+        message = _(
+            "TensorFlow refuses to deal out {files} to {workers} workers. AUTO fails in the same "
+            "way, for it is FILE wherever the dataset reads files. Take more files, or DATA."
+        )
+        return message.format(files=_files(dataset.files), workers=workers)
+    read = sum(len(one.examples) for one in found)
+    opened = _("{policy}: together, the workers open {files} and read {examples}.").format(
+        policy=policy,
+        files=_files(sum(len(one.files) for one in found)),
+        examples=_examples(read),
+    )
+    return join_sentences([opened, _duplicates(dataset, found, read), _evenness(found)])
+
+
+def _duplicates(dataset: Files, found: Sequence[Reading], read: int) -> str:
+    """What is trained on more than once, and what is read for nothing."""
+    trained = sum(len(one.trained) for one in found)
+    if trained > dataset.examples:
+        message = _("The data set has {examples}: an epoch trains on each of them {times} times.")
+    elif read > trained:
+        message = _(
+            "The data set has {examples}: each is trained on once, and what was read beyond that, "
+            "{wasted} times, is thrown away."
+        )
+    else:
+        message = _("Each is read by one worker, and trained on once.")
+    return message.format(
+        examples=_examples(dataset.examples),
+        times=trained // dataset.examples,
+        wasted=read - trained,
+    )
+
+
+def _evenness(found: Sequence[Reading]) -> str:
+    """How many examples and steps each worker gets."""
+    counts = [len(one.trained) for one in found]
+    steps = [sum(map(bool, one.steps)) for one in found]
+    if min(counts) == max(counts):
+        message = _("All get the same: {examples}, {steps}.")
+        return message.format(examples=_examples(counts[0]), steps=_steps(steps[0]))
+    message = _("The shards are uneven: one worker gets {most}, another {least}, and waits.")
+    most, least = counts.index(max(counts)), counts.index(min(counts))
+    return message.format(
+        most=join_phrases([_examples(counts[most]), _steps(steps[most])]),
+        least=join_phrases([_examples(counts[least]), _steps(steps[least])]),
+    )
+
+
+def _files(count: int) -> str:
+    return ngettext("{count} file", "{count} files", count).format(count=count)
+
+
+def _examples(count: int) -> str:
+    return ngettext("{count} example", "{count} examples", count).format(count=count)
+
+
+def _steps(count: int) -> str:
+    return ngettext("{count} step", "{count} steps", count).format(count=count)
+
+
+def _refusal(dataset: Files, worker: int) -> str:
+    """What becomes of a worker where there are fewer files than workers."""
+    return "InvalidArgumentError" if worker < dataset.files else _("no file, and no error")
+
+
+def _counts(one: Reading) -> str:
+    files = _("opens {files}").format(files=_files(len(one.files)))
+    examples = _("reads {examples}").format(examples=_examples(len(one.examples)))
+    trained = _("trains on {count}").format(count=len(one.trained))
+    return join_phrases([files, examples, trained])
+
+
+def _rows(dataset: Files, found: Sequence[Reading], words: Sequence[str]) -> Iterator[str]:
+    """Files, how often each is opened, examples, workers, how often each is trained on."""
+    width = (WIDTH - LEFT - 4 - GAP * (dataset.files - 1)) / dataset.examples
+    width = min(width, MAX_WIDTH)
+    places = {
+        example: LEFT + example * width + file * GAP
+        for file in range(dataset.files)
+        for example in dataset.of(file)
+    }
+    opened = Counter(file for one in found for file in one.files)
+    trained = Counter(example for one in found for example in one.trained)
+    for level, name in ((14, _("file")), (36, _("opened, times")), (64, _("example"))):
+        yield text(0, level, name, opacity=0.8)
+    for file in range(dataset.files):
+        middle = (places[dataset.of(file)[0]] + places[dataset.of(file)[-1]] + width) / 2
+        yield text(middle, 14, str(file), anchor="middle", weight=600)
+        yield text(middle, 36, str(opened[file]), anchor="middle")
+        left, wide = places[dataset.of(file)[0]], width * dataset.per_file
+        yield f'<path d="M{left + 1:.1f} 48v-6H{left + wide - 2:.1f}v6" fill="none" {_EDGE}/>'
+    last = FIRST + ROW * len(found)
+    yield text(0, last + 10, _("trained on, times"), opacity=0.8)
+    for example, place in places.items():
+        middle = place + width / 2
+        yield text(middle, 64, str(example), anchor="middle", size=11, opacity=0.8)
+        times = trained[example]
+        weight = 400 if times == 1 else 700
+        yield text(middle, last + 10, str(times), anchor="middle", size=11, weight=weight)
+    for worker, one in enumerate(found):
+        yield from _worker(worker, one, places, width)
+        yield text(LEFT, FIRST + ROW * worker + CELL + 14, words[worker], size=11, opacity=0.8)
+    yield from _key(last + 40)
+
+
+_EDGE = 'stroke="currentColor" opacity="0.5"'
+
+
+def _worker(worker: int, one: Reading, places: dict[int, float], width: float) -> Iterator[str]:
+    """One worker's cells: full, with the step in it; dashed; or a point."""
+    top = FIRST + ROW * worker
+    yield text(0, top + 15, _("worker {number}").format(number=worker), weight=600)
+    steps = {example: k for k, step in enumerate(one.steps, 1) for example in step}
+    read = set(one.examples)
+    for example, place in places.items():
+        if example in steps:
+            yield _full(place, top, width, worker, str(steps[example]))
+        elif example in read:
+            yield _dashed(place, top, width, worker)
+        else:
+            yield f'<circle cx="{place + width / 2:.1f}" cy="{top + 11}" r="1.5" opacity="0.4"/>'
+
+
+def _full(x: float, y: float, width: float, worker: int, step: str) -> str:
+    color, ink = COLORS[worker], TEXT_COLORS[worker]
+    return (
+        f'<rect x="{x + 1:.1f}" y="{y}" width="{width - 2:.1f}" height="{CELL}" rx="3" '
+        f'fill="{color}"/>'
+    ) + written(x + width / 2, y + 15, step, ink, anchor="middle", size=11)
+
+
+def _dashed(x: float, y: float, width: float, worker: int) -> str:
+    return (
+        f'<rect x="{x + 1.5:.1f}" y="{y + 0.5}" width="{width - 3:.1f}" height="{CELL - 1}" rx="3" '
+        f'fill="{COLORS[worker]}" fill-opacity="0.1" stroke="{COLORS[worker]}" '
+        'stroke-dasharray="3 2"/>'
+    )
+
+
+def _key(y: float) -> Iterator[str]:
+    """What the cells mean."""
+    yield _full(0, y - 15, 24, 0, "1")
+    yield text(32, y, _("trained on, in this step"))
+    yield _dashed(250, y - 15, 24, 0)
+    yield text(282, y, _("read, and thrown away"))
+    yield f'<circle cx="{530}" cy="{y - 4}" r="1.5" opacity="0.6"/>'
+    yield text(542, y, _("not read"))

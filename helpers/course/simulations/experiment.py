@@ -1,0 +1,104 @@
+"""An experiment: move a slider, and see and read at once what follows.
+
+Of core ipywidgets alone (7.7 and 8). What is drawn is a function of the sliders' values and of
+nothing else, so it can be tested without a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Any, NamedTuple
+
+import ipywidgets as widgets  # type: ignore[import-untyped]
+from IPython.display import display
+
+from helpers.course.charts import image
+from helpers.course.charts.svg import Drawing
+from helpers.course.panel.widgets import close_tree, mime_bundle
+from helpers.course.simulations.controls import NAMES_FOR_HANDLES, setting_text
+from helpers.course.simulations.style import STYLE
+from helpers.i18n import join_clauses
+
+
+class View(NamedTuple):
+    """What follows from the values of the sliders: as a picture, and in words."""
+
+    drawing: Drawing
+    sentence: str
+
+
+class Experiment(widgets.VBox):
+    """Sliders, a picture of what follows from their values, and a sentence that says it.
+
+    Args:
+      title: what is tried out.
+      draw: gets the value of each slider, by its name, and must not take longer than 50 ms.
+      sliders: by name; as `helpers.course.simulations.controls` makes them.
+
+    Attributes:
+      sliders: the same.
+      view: what is shown at the moment.
+    """
+
+    def __init__(
+        self, title: str, draw: Callable[..., View], sliders: Mapping[str, widgets.Widget]
+    ) -> None:
+        self._title, self._draw = title, draw
+        self.sliders = dict(sliders)
+        self._picture, self._sentence = widgets.HTML(), widgets.HTML()
+        self.view = self._redraw()
+        heading = widgets.HTML(f'<div class="mwl-experiment-title">{escape(title)}</div>')
+        super().__init__([self._head(), heading, self._controls(), self._picture, self._sentence])
+        self.add_class("mwl-experiment")
+        for one in self.sliders.values():
+            one.observe(self._on_move, "value")
+
+    def close(self) -> None:
+        """Takes the experiment off the page."""
+        close_tree(self)
+
+    def settings(self) -> str:
+        """What the sliders are set to, in words."""
+        return join_clauses(map(setting_text, self.sliders.values()))
+
+    def __repr__(self) -> str:
+        return f"Experiment({self._title}; {self.settings()})"
+
+    def _ipython_display_(self, **unused: Any) -> None:
+        display(self._bundle(), raw=True)
+
+    def _bundle(self) -> dict[str, Any]:
+        """The widget; and for viewers without widgets, a picture, the settings and the sentence."""
+        poster = image(self.view.drawing.standalone_svg(), self.view.drawing.label)
+        lines = [f"<b>{escape(self._title)}</b>", escape(self.settings())]
+        html = f"<p>{'<br>'.join(lines)}</p>{poster}<p>{escape(self.view.sentence)}</p>"
+        return mime_bundle(self, html=html)
+
+    def _on_move(self, _change: Any) -> None:
+        self.view = self._redraw()
+
+    def _redraw(self) -> View:
+        view = self._draw(**{name: one.value for name, one in self.sliders.items()})
+        self._picture.value = f'<div class="mwl-experiment-picture">{view.drawing.svg()}</div>'
+        self._sentence.value = (
+            '<div class="mwl-experiment-sentence" role="status" aria-live="polite">'
+            f"{escape(view.sentence)}</div>"
+        )
+        return view
+
+    def _head(self) -> widgets.Widget:
+        """What is not seen: the style sheet, and the names of the sliders' handles."""
+        return widgets.HTML(STYLE + NAMES_FOR_HANDLES)
+
+    def _controls(self) -> widgets.Widget:
+        """The sliders, two or three beside each other, or fewer where the page is narrow."""
+        width = 300 if len(self.sliders) in {2, 4} else 210
+        layout = widgets.Layout(
+            display="grid",
+            grid_template_columns=f"repeat(auto-fit, minmax({width}px, 1fr))",
+            grid_gap="8px 28px",
+        )
+        grid = widgets.Box(list(self.sliders.values()), layout=layout)
+        grid.add_class("mwl-controls")
+        return grid

@@ -1,0 +1,44 @@
+"""Amounts as a sentence says them: with as many digits as count, in the language in use."""
+
+from __future__ import annotations
+
+import math
+
+from helpers.i18n import _, number
+
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
+
+
+def significant(value: float, digits: int = 2) -> str:
+    """A number above 0, or 0, with `digits` digits that count and all of those before the point.
+
+    >>> significant(0.0531), significant(9.97), significant(1340.2)
+    ('0.053', '10', '1,340')
+    """
+    before = math.floor(math.log10(value)) if value else 0
+    return number(round(value, max(0, digits - 1 - before)), ",.15g")
+
+
+def percent(value: float) -> str:
+    """A part of 1 as a percentage: the smaller it is, the more decimals, up to two."""
+    if value >= 0.0995 or value < 0.00005:
+        return number(value, ".0%")
+    return number(value, ".1%" if value >= 0.00995 else ".2%")
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it, from microseconds to days, in one piece."""
+    size, unit = next((size, unit) for size, most, unit in _units() if seconds < most)
+    return unit.format(count=significant(seconds / size)).replace(" ", "\u00a0")
+
+
+def _units() -> list[tuple[float, float, str]]:
+    """The seconds of each unit, the seconds from which on the next is used, and how it is said."""
+    return [
+        (1e-6, 1e-3, _("{count} µs")),
+        (1e-3, 1.0, _("{count} ms")),
+        (1.0, _MINUTE, _("{count} s")),
+        (_MINUTE, _HOUR, _("{count} min")),
+        (_HOUR, _DAY, _("{count} h")),
+        (_DAY, math.inf, _("{count} d")),
+    ]

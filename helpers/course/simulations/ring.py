@@ -1,0 +1,80 @@
+"""Ring all-reduce, round by round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from helpers.course.cost_model import rounds
+from helpers.course.simulations.controls import slider, step_slider
+from helpers.course.simulations.experiment import Experiment, View
+from helpers.course.simulations.number_format import significant
+from helpers.errors import ConfigError, check_count
+from helpers.i18n import _, join_sentences
+
+MIN_WORKERS, MAX_WORKERS = 2, 6  # workers that the figure has room for
+
+
+def ring_rounds(workers: int = 4) -> Experiment:
+    """The states of a ring from round to round; the number of workers is a slider too.
+
+    Args:
+      workers: how many there are at first.
+
+    Raises:
+      ConfigError: `workers` is not a whole number from 2 to 6.
+    """
+    _check(workers)
+    sliders = {
+        "workers": slider(_("Workers"), range(MIN_WORKERS, MAX_WORKERS + 1), workers),
+        "done": step_slider(_("Rounds done"), rounds(workers)),
+    }
+
+    def fit(change: Any) -> None:
+        sliders["done"].max = rounds(change["new"])
+
+    # Before the experiment hears of it, so that it never draws a round that there is not.
+    sliders["workers"].observe(fit, "value")
+    return Experiment(_("Ring all-reduce, round by round"), draw, sliders)
+
+
+def draw(workers: int, done: int) -> View:
+    """The ring after `done` rounds, in a picture and in words.
+
+    A ring that has fewer rounds than that is shown at its end: while the number of workers changes,
+    the rounds are those of the larger ring for a moment.
+    """
+    from helpers.course.figures import ring_all_reduce
+
+    _check(workers)
+    done = min(done, rounds(workers))
+    return View(ring_all_reduce(workers, done), _sentence(workers, done))
+
+
+def _check(workers: int) -> None:
+    check_count("workers", workers, MIN_WORKERS)
+    if workers > MAX_WORKERS:
+        message = _("workers={workers} is more than the figure has room for: give at most {most}.")
+        raise ConfigError(message.format(workers=workers, most=MAX_WORKERS))
+
+
+def _sentence(workers: int, done: int) -> str:
+    half, last = workers - 1, rounds(workers)
+    if done == 0:
+        state = _("Each worker holds nothing but its own gradients, in {workers} parts.")
+    elif done < half:
+        state = _("The fullest part of each worker is the sum of {terms} workers so far.")
+    elif done == half:
+        state = _("Each worker now holds one part of the complete sum: reduce-scatter is over.")
+    elif done < last:
+        state = _("All-gather: each worker holds {complete} of {workers} parts of the sum.")
+    else:
+        state = _("All workers hold the whole sum: all-gather is over.")
+    sent = _("After {done} of {last} rounds each has sent {times} times the size of its gradients.")
+    return join_sentences([sent, state] if done else [state]).format(
+        workers=workers,
+        done=done,
+        last=last,
+        terms=done + 1,
+        complete=done - half + 1,
+        times=significant(done / workers, digits=3),
+    )

@@ -1,0 +1,162 @@
+"""Where the time of a step goes, and what more workers gain: the α–β model of `cost_model`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from helpers import labels
+from helpers.course.charts.svg import Drawing, Line, text
+from helpers.course.cost_model import CostModel
+from helpers.course.simulations.controls import format_value, slider
+from helpers.course.simulations.experiment import Experiment, View
+from helpers.course.simulations.number_format import duration, percent
+from helpers.course.simulations.plot import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    WIDTH,
+    Key,
+    Plot,
+    Scale,
+    band,
+    legend,
+)
+from helpers.i18n import _, join_phrases, join_sentences, ngettext, number
+
+WORKERS = tuple(2**power for power in range(9))  # 1 … 256
+MEGABYTES = 0.3, 1.4, 5, 10, 25, 50, 100, 250, 500, 1000  # the first two: the course's networks
+GIGABITS = 0.1, 0.25, 1, 2.5, 10, 25, 50, 100, 200, 400
+MICROSECONDS = 0, 1, 5, 10, 25, 50, 100, 250, 1000, 2500
+MILLISECONDS = 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000
+
+
+class StepCost(NamedTuple):
+    """A step of one number of workers: seconds of its parts, and its efficiency from 0 to 1."""
+
+    compute: float
+    bytes: float
+    latency: float
+    efficiency: float
+
+    @property
+    def seconds(self) -> float:
+        """The whole step."""
+        return self.compute + self.bytes + self.latency
+
+
+def step_cost() -> Experiment:
+    """The time of a step over workers, size of the gradients, network and computation."""
+    return Experiment(
+        _("What a step costs on how many workers"),
+        draw,
+        {
+            "workers": slider(_("Workers"), WORKERS, 8),
+            "megabytes": slider(_("Gradients, MB"), MEGABYTES, 25),
+            "gigabits": slider(_("Bandwidth of a link, Gbit/s"), GIGABITS, 10),
+            "microseconds": slider(_("Latency of a message, µs"), MICROSECONDS, 100),
+            "milliseconds": slider(_("Computation of a step, ms"), MILLISECONDS, 100),
+        },
+    )
+
+
+def cost(
+    workers: int, megabytes: float, gigabits: float, microseconds: float, milliseconds: float
+) -> StepCost:
+    """A step by `CostModel`; links of their own, the batch of a worker stays.
+
+    Raises:
+      ConfigError: `workers` is not a whole number from 1.
+    """
+    size, bandwidth = megabytes * 1e6, gigabits * 1e9
+    model = CostModel(compute=milliseconds / 1e3, latency=microseconds / 1e6)
+    wire = CostModel(compute=0).all_reduce_seconds(workers, size, bandwidth)
+    latency = model.all_reduce_seconds(workers, size, bandwidth) - wire
+    return StepCost(model.compute, wire, latency, model.efficiency(workers, size, bandwidth))
+
+
+def draw(workers: int, **network: float) -> View:
+    """The step in its parts, the efficiency over workers, and both in words.
+
+    Args:
+      network: of `cost`: megabytes, gigabits, microseconds, milliseconds.
+    """
+    chosen = cost(workers, **network)
+    parts = [
+        (_("computation"), chosen.compute, BLUE),
+        (_("bytes on the wire"), chosen.bytes, ORANGE),
+        (_("latency"), chosen.latency, GREEN),
+    ]
+    body = _bar(parts, chosen.seconds) + _efficiency(workers, **network)
+    label = _("A step by its parts: {parts}; efficiency {efficiency}").format(
+        parts=join_phrases(f"{name} {duration(seconds)}" for name, seconds, _color in parts),
+        efficiency=percent(chosen.efficiency),
+    )
+    return View(Drawing(WIDTH, 354, body, label), _sentence(workers, chosen))
+
+
+def _sentence(workers: int, chosen: StepCost) -> str:
+    step = ngettext(
+        "{count} worker: a step takes {seconds}, of which {compute} are computation.",
+        "{count} workers: a step takes {seconds}, of which {compute} are computation.",
+        workers,
+    )
+    each = _("There is nobody to exchange gradients with.")
+    if workers > 1:
+        each = _(
+            "Each worker does {share} of what it would do alone, and all of them together {times} "
+            "times the work of one."
+        )
+    return join_sentences([step, each]).format(
+        count=workers,
+        seconds=duration(chosen.seconds),
+        compute=duration(chosen.compute),
+        share=percent(chosen.efficiency),
+        times=number(workers * chosen.efficiency, ",.1f"),
+    )
+
+
+def _bar(parts: list[tuple[str, float, str]], seconds: float) -> str:
+    """The whole step as a bar as wide as the drawing, and its parts in words below."""
+    title = _("One step: {seconds}").format(seconds=duration(seconds))
+    found, x = [text(0, 14, title, weight=600)], 0.0
+    for kind, (_name, part, color) in enumerate(parts):
+        width = WIDTH * part / seconds
+        if part:
+            found.append(band(x, 24, width, 30, color, kind=kind))
+        x += width
+    keys = [
+        Key(join_phrases([name, duration(part), percent(part / seconds)]), color, kind=kind)
+        for kind, (name, part, color) in enumerate(parts)
+    ]
+    return "".join(found) + legend(keys, 0, 74)
+
+
+def _efficiency(workers: int, **network: float) -> str:
+    x = Scale(_("workers"), 1, WORKERS[-1], {n: format_value(n) for n in WORKERS}, log=True)
+    ticks = {level: percent(level) for level in (0.0, 0.25, 0.5, 0.75, 1.0)}
+    y = Scale(_("efficiency: what a worker does, in % of what it does alone"), 0, 1, ticks)
+    plot = Plot(46, 124, WIDTH - 46 - 14, 166, x, y)
+    costs = {n: cost(n, **network) for n in WORKERS}
+    bound = {n: cost(n, **{**network, "microseconds": 0}) for n in WORKERS}
+    whole = Line(
+        _("computation, bytes and latency"),
+        BLUE,
+        [[(n, c.efficiency) for n, c in costs.items()]],
+        2.5,
+    )
+    without = Line(
+        _("without latency"), ORANGE, [[(n, c.efficiency) for n, c in bound.items()]], 1.8, "6 4"
+    )
+    here = costs[workers].efficiency
+    label = labels.workers(workers) + ": " + percent(here)
+    return "".join(
+        [
+            plot.frame(),
+            plot.curve(without),
+            plot.curve(whole),
+            # Where the curve is high there is room below it, and the other way round.
+            plot.upright(workers, label, low=here > 0.4),
+            plot.dot(workers, here, BLUE),
+            legend([Key(line.name, line.color, line.dash) for line in (whole, without)], 46, 344),
+        ]
+    )

@@ -1,0 +1,140 @@
+"""What a Keras training inside `LocalCluster.run` needs to be watched, and to go on.
+
+With the Keras that the worker runs with: Keras 2, or Keras 3 (`run(…, keras=3)`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from helpers.estimator import tf
+from helpers.protocol.events import EventType
+from helpers.system.keras_version import is_keras_3_chosen
+from helpers.worker import backups
+from helpers.worker.checkpoints import skip_corrupt_checkpoints
+from helpers.worker.context import WorkerContext
+from helpers.worker.step_reporter import StepReporter
+
+BACKUPS = 2
+
+
+class _BackupAndRestore2(tf.keras.callbacks.BackupAndRestore):
+    """Keras's callback of this name, but two backups are kept, and they are not thrown away.
+
+    Keras keeps one. When the machine fails while it is written, nothing can be read any more;
+    here the backup before it is used, with a notice. And Keras deletes it when `fit` ends, so that
+    a fault after that would begin anew.
+
+    Args:
+      context: what the function that `run` calls was given.
+      backup_dir: a folder that all workers can read.
+      save_freq: "epoch", or the steps between two backups.
+
+    Raises:
+      ConfigError: at the start of `fit`, if there are backups and none can be read.
+    """
+
+    def __init__(
+        self, context: WorkerContext, backup_dir: str, save_freq: int | str = "epoch"
+    ) -> None:
+        super().__init__(backup_dir, save_freq, delete_checkpoint=False)
+        self._context = context
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Restores the newest backup that can be read."""
+        skip_corrupt_checkpoints(os.path.join(self.backup_dir, "chief"), self._context)
+        super().on_train_begin(logs)
+        state = self._training_state
+        keeps = state.write_checkpoint_manager
+        if keeps is state.read_checkpoint_manager:  # on the chief; the others' go at once
+            state.write_checkpoint_manager = state.read_checkpoint_manager = (
+                tf.train.CheckpointManager(keeps.checkpoint, keeps.directory, BACKUPS)
+            )
+
+
+class _BackupAndRestore3(tf.keras.callbacks.BackupAndRestore):
+    """The same for Keras 3, whose own callback writes over the backup that it would need, and on
+    several workers has all of them write to one file: here the chief writes, and all read.
+
+    The model must know its input's shape before `fit`, as Keras 3 asks of this callback.
+    """
+
+    def __init__(
+        self, context: WorkerContext, backup_dir: str, save_freq: int | str = "epoch"
+    ) -> None:
+        super().__init__(backup_dir, save_freq, delete_checkpoint=False)
+        self._context = context
+        self._is_chief = context.config.task == context.config.chief
+
+    def _load_model(self) -> None:
+        """Keras calls it at the start of `fit`."""
+        newest = backups.latest_valid(Path(self.backup_dir), self._context)
+        if newest is None:
+            return
+        if not self.model.optimizer.built:
+            self.model.optimizer.build(self.model.trainable_variables)
+        self.model.load_weights(str(newest.path))
+        self.model._initial_epoch = newest.epoch
+
+    def _save_model(self) -> None:
+        """Keras calls it when a backup is due."""
+        if self._is_chief:
+            step = int(self.model.optimizer.iterations.numpy())
+            backups.save_backup(
+                Path(self.backup_dir),
+                self._current_epoch,
+                step,
+                lambda path: self.model.save_weights(str(path)),
+            )
+
+
+BackupAndRestore: Any = _BackupAndRestore3 if is_keras_3_chosen() else _BackupAndRestore2
+
+
+class StepReportCallback(tf.keras.callbacks.Callback):
+    """Reports the steps of `fit`, so that the cluster can tell work from a standstill.
+
+    Args:
+      context: what the function that `run` calls was given.
+      global_batch: examples in one step of all replicas together.
+    """
+
+    _supports_tf_logs = True  # else Keras would fetch the loss after every step
+
+    def __init__(self, context: WorkerContext, global_batch: int) -> None:
+        super().__init__()
+        self._report, self._global_batch = context.report, global_batch
+        self._reporter = StepReporter(context, global_batch)
+        self._loss: Any = float("nan")
+
+    def set_model(self, model: Any) -> None:
+        """Has Keras 2 log the mean over the workers: under MultiWorkerMirroredStrategy it adds up,
+        for this callback, what is a mean already."""
+        super().set_model(model)
+        model.distribute_reduction_method = "first"
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Tells at which step `fit` will end, where that is known: a second one adds its own."""
+        epochs, steps = self.params.get("epochs"), self.params.get("steps")
+        if epochs and steps:
+            before = self._step if self._reporter.has_reported else 0
+            total = before + epochs * steps
+            self._report(EventType.RUN_INFO, total_steps=total, global_batch=self._global_batch)
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Reports, at most ten times a second."""
+        self._loss = (logs or {}).get("loss", self._loss)
+        if self._reporter.should_report:
+            self._reporter.report(self._step, float(self._loss))
+
+    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Reports the last step, if it was not."""
+        if self._reporter.has_reported and self._step > self._reporter.step:
+            self._reporter.report(self._step, float(self._loss))
+
+    @property
+    def _step(self) -> int:
+        return int(self.model.optimizer.iterations.numpy())

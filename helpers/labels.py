@@ -1,0 +1,42 @@
+"""The figures of a training in words: the same ones wherever they are shown."""
+
+from __future__ import annotations
+
+from helpers.i18n import _, ngettext, number
+
+
+def workers(count: int) -> str:
+    """How many workers."""
+    return ngettext("{count} worker", "{count} workers", count).format(count=count)
+
+
+def step_label(step: int, total: int) -> str:
+    """How far a training is."""
+    return _("step {step} of {total}").format(step=step, total=total)
+
+
+def loss(value: float) -> str:
+    """A loss."""
+    return _("loss {loss}").format(loss=number(value, ".3f"))
+
+
+def throughput_label(examples_per_second: float) -> str:
+    """A speed."""
+    return _("{count} examples/s").format(count=number(examples_per_second, ",.0f"))
+
+
+def format_bytes(size: float) -> str:
+    """So many bytes, in the unit that suits them."""
+    if size < 1e5:
+        return _("{size} kB").format(size=number(size / 1e3, ".1f"))
+    return _("{size} MB").format(size=number(size / 1e6, ".1f"))
+
+
+def variables(size: float) -> str:
+    """How many bytes of variables lie in one place."""
+    return _("variables: {amount}").format(amount=format_bytes(size)) if size else _("no variables")
+
+
+def accuracy(share: float, spec: str = ".4f") -> str:
+    """An accuracy, given as a share of 1, in the form that a place has room for."""
+    return _("accuracy {accuracy}").format(accuracy=number(share, spec))

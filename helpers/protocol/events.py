@@ -1,0 +1,234 @@
+"""Events: what a worker tells the notebook, one JSON object a line, over a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+Event = dict[str, Any]
+"""A decoded line. Every event has ``event`` (its `EventType`), ``time`` (seconds since the epoch,
+at the sender) and, once received, ``task`` (as "worker 1") and ``attempt`` (0, 1, … with each
+restart)."""
+
+
+class EventType(str, Enum):
+    """What an event tells.
+
+    | type                | sent                                | other fields                     |
+    |---------------------|-------------------------------------|----------------------------------|
+    | launched            | it was asked for (by its watcher)   |                                  |
+    | started             | the process runs                    | pid, cores, isolated, host       |
+    | heartbeat           | each second, by a thread of its own |                                  |
+    | connecting          | collectives wait for the peers, and |                                  |
+    |                     | hold Python's lock: no thread runs  |                                  |
+    | connected           | the peers are there                 |                                  |
+    | run_info            | the number of steps is known        | total_steps, global_batch        |
+    | ready               | the session is open, with all peers | step (where training goes on)    |
+    | variable_placement  | the session is open: what is where  | bytes (of each task, by name)    |
+    | step                | some ten times a second             | step, loss, examples_per_second  |
+    | staleness           | with a step, if asynchronous: how   | step, updates                    |
+    |                     | many updates others made during one |                                  |
+    | checkpoint          | the chief saved one                 | step                             |
+    | evaluation_progress | a batch was evaluated               |                                  |
+    | evaluation          | an evaluation is complete           | step, metrics                    |
+    | warning             | something the reader should know    | message                          |
+    | result              | the work returned a value           | value                            |
+    | error               | the work raised                     | retryable, type, message,        |
+    |                     |                                     | frames, error_class              |
+    | exit                | the process ended (by its watcher)  | code                             |
+    | respawned           | a new process took its place (same) | reason                           |
+    | group_restart       | a new attempt begins (same)         | reason                           |
+    | fault_injected      | a fault was injected (same)         | fault, options (of the fault)    |
+    | attempt_failed      | an attempt on Ray ended (by Ray's   | lost, raised                     |
+    |                     | controller)                         |                                  |
+    """
+
+    LAUNCHED = "launched"
+    STARTED = "started"
+    HEARTBEAT = "heartbeat"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    RUN_INFO = "run_info"
+    READY = "ready"
+    VARIABLE_PLACEMENT = "variable_placement"
+    STEP = "step"
+    STALENESS = "staleness"
+    CHECKPOINT = "checkpoint"
+    EVALUATION_PROGRESS = "evaluation_progress"
+    EVALUATION = "evaluation"
+    WARNING = "warning"
+    RESULT = "result"
+    ERROR = "error"
+    EXIT = "exit"
+    RESPAWNED = "respawned"
+    GROUP_RESTART = "group_restart"
+    FAULT_INJECTED = "fault_injected"
+    ATTEMPT_FAILED = "attempt_failed"
+
+    __str__ = str.__str__
+
+
+class FaultType(str, Enum):
+    """What `LocalCluster.inject_fault` does to a process, and undoes."""
+
+    KILL = "kill"
+    PAUSE = "pause"
+    THAW = "thaw"
+    THROTTLE = "throttle"
+    PARTITION = "partition"
+    JOIN = "join"
+    DISK_FULL = "disk_full"
+    FREE_DISK = "free disk"
+    DELAY_START = "delay_start"
+
+    __str__ = str.__str__
+
+
+EVENT_FD = "LESSON_EVENT_FD"
+
+
+class EventWriter:
+    """Writes events to a file descriptor; without one, drops them.
+
+    Safe to call from several threads. In a fork of this process it writes nothing: who returns
+    there from a function a second time is not the worker.
+    """
+
+    def __init__(self, fd: int | None) -> None:
+        self._fd = fd
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_env(cls) -> EventWriter:
+        """The pipe this process was started with; it is not passed on to children."""
+        fd = os.environ.pop(EVENT_FD, None)
+        if fd is None:
+            return cls(None)
+        os.set_inheritable(int(fd), False)
+        return cls(int(fd))
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        """Sends one event. A reader that has gone away is ignored."""
+        if self._fd is None or os.getpid() != self._pid:
+            return
+        data = encode(event, **fields)
+        with self._lock:
+            try:
+                while data:
+                    data = data[os.write(self._fd, data) :]
+            except BrokenPipeError:
+                self._fd = None
+
+
+def encode(event: str, **fields: Any) -> bytes:
+    """One event, sent now, as a line."""
+    content = {"event": event, "time": time.time(), **fields}
+    return json.dumps(content, default=float).encode() + b"\n"
+
+
+def supervisor_event(event_type: EventType, task: object, **fields: Any) -> Event:
+    """An event that a watcher tells of a task, as the readers of events get it."""
+    return {"event": event_type.value, "time": time.time(), "task": str(task), **fields}
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _maybe_text(value: object) -> bool:
+    return value is None or _text(value)
+
+
+def _integer(value: object) -> bool:
+    return isinstance(value, int) and abs(value) < 2**63
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, float) or _integer(value)
+
+
+def _maybe_number(value: object) -> bool:
+    return value is None or _number(value)
+
+
+def _numbers_by_name(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_number, value.values()))
+
+
+def _integers_by_name(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_integer, value.values()))
+
+
+def _integers(value: object) -> bool:
+    return isinstance(value, list) and all(map(_integer, value))
+
+
+def _frames(value: object) -> bool:
+    return isinstance(value, list) and all(map(_frame, value))
+
+
+def _frame(value: object) -> bool:
+    match value:
+        case [str(), number, str()]:
+            return _integer(number)
+    return False
+
+
+def _boolean(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+Fields = Mapping[str, Callable[[object], bool]]
+
+# What a worker may send: what each kind must carry, and how to tell.
+WORKER_EVENT_FIELDS: Mapping[EventType, Fields] = {
+    EventType.STARTED: {"pid": _integer, "cores": _integers, "isolated": _boolean, "host": _text},
+    EventType.HEARTBEAT: {},
+    EventType.CONNECTING: {},
+    EventType.CONNECTED: {},
+    EventType.RUN_INFO: {"total_steps": _integer, "global_batch": _integer},
+    EventType.READY: {"step": _integer},
+    EventType.VARIABLE_PLACEMENT: {"bytes": _integers_by_name},
+    EventType.STEP: {"step": _integer, "loss": _number, "examples_per_second": _maybe_number},
+    EventType.STALENESS: {"step": _integer, "updates": _number},
+    EventType.CHECKPOINT: {"step": _integer},
+    EventType.EVALUATION_PROGRESS: {},
+    EventType.EVALUATION: {"step": _integer, "metrics": _numbers_by_name},
+    EventType.WARNING: {"message": _text},
+    EventType.RESULT: {"value": lambda value: True},
+    EventType.ERROR: {
+        "retryable": _boolean,
+        "type": _text,
+        "message": _text,
+        "frames": _frames,
+        "error_class": _maybe_text,
+    },
+}
+
+# What watchers say, who are no strangers: nothing of it is checked.
+SUPERVISOR_EVENT_FIELDS: Mapping[EventType, tuple[str, ...]] = {
+    EventType.LAUNCHED: (),
+    EventType.EXIT: ("code",),
+    EventType.RESPAWNED: ("reason",),
+    EventType.GROUP_RESTART: ("reason",),
+    EventType.FAULT_INJECTED: ("fault", "options"),
+    EventType.ATTEMPT_FAILED: ("lost", "raised"),
+}
+
+
+def decode(line: bytes) -> Event | None:
+    """The event of one line from a worker, or None for a line that is none."""
+    try:
+        event = json.loads(line)
+        fields = WORKER_EVENT_FIELDS[EventType(event["event"])]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+    checks = {"time": _number, **fields}
+    well_formed = all(name in event and check(event[name]) for name, check in checks.items())
+    return event if well_formed else None

@@ -1,0 +1,158 @@
+"""What went wrong in a worker: from the exception there to the sentence, or the error, here."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from helpers import errors
+from helpers.errors import ConfigError, DataError, HelpersError, UserCodeError
+from helpers.i18n import _
+from helpers.protocol.events import Event
+
+# Errors of TensorFlow that come from the other processes or from the network: the same work,
+# begun again, may well succeed. Everything else would only fail again.
+RETRYABLE = (
+    "AbortedError",
+    "CancelledError",
+    "DeadlineExceededError",
+    "InternalError",
+    "PeerLostError",
+    "UnavailableError",
+    "UnknownError",
+)
+# Their message is a sentence for the reader, who has no use for a traceback beside it.
+USER_FACING_ERRORS = (ConfigError, DataError)
+
+PREEMPTION = "tensorflow.python.distribute.failure_handling.failure_handling"
+
+MESSAGE_CHARACTERS = 50_000
+_PACKAGE_DIR = str(Path(errors.__file__).parent)
+_STDLIB_DIR = sysconfig.get_path("stdlib")
+
+Frame = tuple[str, int, str]
+"""File, line, function."""
+
+
+def error_fields(error: BaseException) -> dict[str, Any]:
+    """The fields of an "error" event."""
+    name = type(error).__name__
+    frames = [(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
+    message, made = split_graph_error(_text(error))
+    frames += made
+    if rewritten := getattr(error, "ag_error_metadata", None):
+        # AutoGraph ran a rewritten copy of the function and put a whole traceback into the
+        # message; what it keeps beside is where in the original the error was.
+        message = rewritten.cause_message
+        frames += [
+            (f.filename, f.lineno, f.function_name) for f in reversed(rewritten.translated_stack)
+        ]
+    checkpoint = checkpoint_in(error.__traceback__)
+    if checkpoint and checkpoint not in message:
+        read = _("{reason} (in the checkpoint {path})")
+        message = read.format(reason=message, path=checkpoint)
+    if preempted := is_preempted(error):
+        message = _("it was told to stop; every worker has saved, and waits to be started again")
+    return {
+        "type": name,
+        "message": message,
+        "retryable": preempted or name in RETRYABLE,
+        "frames": frames,
+        "error_class": name if isinstance(error, USER_FACING_ERRORS) else None,
+    }
+
+
+def is_preempted(error: BaseException) -> bool:
+    """Whether `tf.distribute.experimental.PreemptionCheckpointHandler` ended the process.
+
+    It does so by `sys.exit`, when a signal has come and all workers have saved.
+    """
+    modules = [
+        frame.f_globals.get("__name__") for frame, _line in traceback.walk_tb(error.__traceback__)
+    ]
+    return isinstance(error, SystemExit) and modules[-1:] == [PREEMPTION]
+
+
+def _text(error: BaseException) -> str:
+    """What an exception says, at most `MESSAGE_CHARACTERS` of it, whatever its class may do."""
+    try:
+        text = str(getattr(error, "message", None) or error)
+    except BaseException as other:
+        text = _("(what it says cannot be had: its text raised {error})")
+        return text.format(error=type(other).__name__)
+    if len(text) > MESSAGE_CHARACTERS:
+        cut = _("(… {count} more characters)").format(count=len(text) - MESSAGE_CHARACTERS)
+        return f"{text[:MESSAGE_CHARACTERS]} {cut}"
+    return text
+
+
+def error_summary(task: str, step: int, error: Event) -> str:
+    """Says, in a sentence without its stop, what an "error" event tells.
+
+    Of its message only the first line: gRPC adds pages, which the log has.
+    """
+    message = _("{task} raised {error} at step {step}: {reason}")
+    reason = error["message"].partition("\n")[0]
+    return message.format(task=task, error=error["type"], step=step, reason=reason)
+
+
+def to_exception(task: str, error: Event) -> HelpersError:
+    """What to raise in the notebook for an "error" event that no restart would mend."""
+    known = getattr(errors, error["error_class"] or "", None)
+    if isinstance(known, type) and issubclass(known, USER_FACING_ERRORS):
+        return known(error["message"])
+    text = user_traceback(error)
+    message = _("{task} raised {error}; a restart would not help, so there was none.")
+    message = message.format(task=task, error=error["type"])
+    return UserCodeError(
+        f"{message}\n{text}", task=task, traceback=text, exception_type=error["type"]
+    )
+
+
+def split_graph_error(message: str) -> tuple[str, list[Frame]]:
+    """The reason in TensorFlow's page on an operation that failed while a graph ran, and the
+    frames in which that operation was made; any other message stays as it is.
+    """
+    if not message.startswith("Graph execution error:"):
+        return message, []
+    frames = list(re.finditer(r'^ *File "(.+)", line (\d+), in (.+)$', message, re.MULTILINE))
+    rest = message[frames[-1].end() :] if frames else message.rpartition("unavailable>")[2]
+    rest = rest.removeprefix("Graph execution error:")
+    rest = re.sub(r"^(Node: '.*'|From /job:.*:|\s*)\n", "", rest, flags=re.MULTILINE)
+    reason = rest.partition("\n\t [[")[0].strip()
+    return reason or message, [(found[1], int(found[2]), found[3]) for found in frames]
+
+
+def checkpoint_in(trace: TracebackType | None) -> str | None:
+    """The checkpoint that TensorFlow was reading when an error passed through it, or None.
+
+    Its message on a file that is too short names none ("Read less bytes than requested").
+    """
+    for frame, _line in traceback.walk_tb(trace):
+        if frame.f_globals.get("__name__", "").startswith("tensorflow.python.checkpoint"):
+            path = frame.f_locals.get("save_path")  # so in Checkpoint.restore and .read, to 2.21
+            if isinstance(path, str):
+                return path
+    return None
+
+
+def user_traceback(error: Event) -> str:
+    """Formats an "error" event with the frames that are neither TensorFlow's, Python's nor ours.
+
+    Without such a frame, with all of them.
+    """
+    frames = list(dict.fromkeys(tuple(frame) for frame in error["frames"]))
+    shown = [frame for frame in frames if _is_user_frame(frame[0])] or frames
+    summary = traceback.StackSummary.from_list([(*frame, None) for frame in shown])
+    heading = _("Traceback in the worker (most recent call last):")
+    return f"{heading}\n{''.join(summary.format())}{error['type']}: {error['message']}"
+
+
+def _is_user_frame(filename: str) -> bool:
+    installed = "site-packages" in filename or "dist-packages" in filename
+    generated = filename.startswith("<") or "__autograph_generated_file" in filename
+    return not (installed or generated or filename.startswith((_PACKAGE_DIR, _STDLIB_DIR)))

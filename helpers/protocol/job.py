@@ -1,0 +1,157 @@
+"""What every task of a cluster is to do, as it travels from the notebook to the workers.
+
+A job is data; `helpers.worker.run_job` does what it asks for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from helpers.errors import ConfigError, check_count, unknown_choice
+from helpers.i18n import _
+from helpers.params import with_defaults
+from helpers.protocol import payload
+from helpers.strategies import MULTI_WORKER
+from helpers.tf_config import PS, TFConfig
+
+EVALUATE_CHOICES = ("after", "sidecar", None)
+KERAS_VERSIONS = (2, 3)
+
+
+class Job(ABC):
+    """What all jobs have in common.
+
+    Attributes:
+      keras: the Keras that `tf.keras` is in its workers: 2 or 3.
+    """
+
+    keras: int
+
+    @abstractmethod
+    def is_server(self, config: TFConfig) -> bool:
+        """Whether a task only serves: it never ends by itself."""
+
+    @property
+    @abstractmethod
+    def has_evaluator(self) -> bool:
+        """Whether one more process, the evaluator, has a part in it."""
+
+    def save(self, path: str | Path) -> None:
+        """Writes it to a file, a payload, that `python -m helpers.worker` takes.
+
+        Raises:
+          ConfigError: a function refers to something that cannot be sent.
+        """
+        payload.save(self, path, keras=self.keras)
+
+
+@dataclass(frozen=True)
+class EstimatorJob(Job):
+    """One Estimator training, the same in every task. `estimator_job` makes one, and says what
+    the fields are.
+    """
+
+    model_fn: Callable[..., Any]
+    input_fn: Callable[..., Any]
+    params: Mapping[str, Any]
+    model_dir: str
+    strategy: str
+    collective: str
+    steps: int | None
+    epochs: int | None
+    save_checkpoints_steps: int
+    evaluate: str | None
+    replicas: int = 1
+    keras = 2  # Estimator takes no other
+
+    def is_server(self, config: TFConfig) -> bool:
+        """As `Job.is_server`: parameter servers do."""
+        return config.task.type == PS
+
+    @property
+    def has_evaluator(self) -> bool:
+        """As `Job.has_evaluator`."""
+        return self.evaluate == "sidecar"
+
+
+def estimator_job(
+    model_fn: Callable[..., Any],
+    input_fn: Callable[..., Any],
+    *,
+    model_dir: str,
+    strategy: str = MULTI_WORKER,
+    collective: str = "AUTO",
+    epochs: int | None = None,
+    steps: int | None = None,
+    params: Mapping[str, Any] | None = None,
+    save_checkpoints_steps: int = 200,
+    evaluate: str | None = "after",
+    replicas: int = 1,
+) -> EstimatorJob:
+    """Checks what is asked for, and makes the job of it.
+
+    Args: as `LocalCluster` and `LocalCluster.train` take them; `replicas` is that of each
+      process. Every task must reach `model_dir`.
+
+    Raises:
+      ConfigError: a value that cannot be, or two that exclude each other.
+    """
+    if evaluate not in EVALUATE_CHOICES:
+        raise unknown_choice("evaluate", evaluate, EVALUATE_CHOICES)
+    counts = {"epochs": epochs, "steps": steps, "save_checkpoints_steps": save_checkpoints_steps}
+    for name, value in counts.items():
+        if value is not None:
+            check_count(name, value)
+    if epochs is not None and steps is not None:
+        message = _("epochs={epochs} and steps={steps} exclude each other: give one.")
+        raise ConfigError(message.format(epochs=epochs, steps=steps))
+    return EstimatorJob(
+        model_fn=model_fn,
+        input_fn=input_fn,
+        params=with_defaults(params),
+        model_dir=model_dir,
+        strategy=strategy,
+        collective=collective,
+        steps=steps,
+        epochs=epochs,
+        save_checkpoints_steps=save_checkpoints_steps,
+        evaluate=evaluate,
+        replicas=replicas,
+    )
+
+
+@dataclass(frozen=True)
+class FunctionJob(Job):
+    """Any function of the reader's, called once in every task, with the task's context if it
+    asks for an argument. Where there are parameter servers, only the chief calls it.
+
+    Attributes:
+      function: what workers, or the chief, call.
+      evaluator_fn: what an evaluator calls; None where there is none.
+      collective: what the cluster was asked for; the context of the function has it.
+
+    Raises:
+      ConfigError: there is no such Keras.
+    """
+
+    function: Callable[..., Any]
+    evaluator_fn: Callable[..., Any] | None = None
+    keras: int = 2
+    collective: str = "AUTO"
+
+    def __post_init__(self) -> None:
+        if self.keras not in KERAS_VERSIONS:
+            raise unknown_choice("keras", self.keras, KERAS_VERSIONS)
+
+    def is_server(self, config: TFConfig) -> bool:
+        """As `Job.is_server`: workers and parameter servers of a coordinator do."""
+        return config.is_server
+
+    @property
+    def has_evaluator(self) -> bool:
+        """As `Job.has_evaluator`."""
+        return self.evaluator_fn is not None

@@ -1,0 +1,152 @@
+"""What was done to a run, or befell it, and what came of it: a line each."""
+
+from __future__ import annotations
+
+import html
+from typing import NamedTuple
+
+from helpers.i18n import _, join_clauses, join_phrases, ngettext, number
+from helpers.protocol.events import Event, EventType, FaultType
+
+ANY_TASK = ""  # whose step is awaited, where it is that of no task in particular
+STYLE = "text-align: left; vertical-align: top"
+
+
+class Entry(NamedTuple):
+    """One line of the log: the `message` on what happened to a `task`, as "worker 1".
+
+    Attributes:
+      seconds: since the run began.
+    """
+
+    seconds: float
+    task: str
+    message: str
+
+
+class FaultLog(list[Entry]):
+    """The lines, in order of time: injected faults, how they were noticed, the next step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._step = 0  # the last one that was reported
+        self._reporters: set[str] = set()  # tasks that report steps
+        self._fault_time: float | None = None  # when, if nobody has noticed yet
+        self._pending_recovery: dict[str, float] = {}  # by task, or ANY_TASK: since when
+        self._restarted = False
+        self._respawning: dict[str, float] = {}  # since when a new process is on its way
+
+    def add(self, event: Event, seconds: float) -> None:
+        """Takes in an event of the run, that many seconds after the run began."""
+        task = event.get("task", "")
+        match event["event"]:
+            case EventType.FAULT_INJECTED:
+                self.append(Entry(seconds, task, _describe_fault(event["fault"], event["options"])))
+                self._fault_time = seconds
+                if event["fault"] in (FaultType.THAW, FaultType.JOIN, FaultType.FREE_DISK):
+                    self._fault_time = None
+                    self._pending_recovery[task if task in self._reporters else ANY_TASK] = seconds
+            case EventType.GROUP_RESTART:
+                then = _("all processes were started again")
+                self.append(Entry(seconds, task, self._detected(seconds, event["reason"], then)))
+                self._pending_recovery, self._respawning, self._restarted = (
+                    {ANY_TASK: seconds},
+                    {},
+                    True,
+                )
+            case EventType.RESPAWNED:
+                then = _("it was started again, and the others went on")
+                self.append(Entry(seconds, task, self._detected(seconds, event["reason"], then)))
+                self._respawning[task] = seconds
+            case EventType.READY if task in self._respawning:
+                back = _("back after {seconds} s")
+                since = seconds - self._respawning.pop(task)
+                self.append(Entry(seconds, task, back.format(seconds=_format_seconds(since))))
+            case EventType.STEP:
+                self._take_step(event["step"], task, seconds)
+
+    def _detected(self, seconds: float, reason: str, then: str) -> str:
+        harmed, self._fault_time = self._fault_time, None
+        if harmed is None:
+            noticed = _("noticed: {reason}").format(reason=reason)
+        else:
+            message = _("noticed {seconds} s later: {reason}")
+            noticed = message.format(seconds=_format_seconds(seconds - harmed), reason=reason)
+        return join_clauses([noticed, then])
+
+    def _take_step(self, step: int, task: str, seconds: float) -> None:
+        self._reporters.add(task)
+        for awaited in (ANY_TASK, task):
+            since = self._pending_recovery.get(awaited)
+            if since is not None and seconds > since:
+                del self._pending_recovery[awaited]
+                self.append(Entry(seconds, task, self._resumed(step, seconds - since)))
+        self._step = max(self._step, step)
+
+    def _resumed(self, step: int, seconds: float) -> str:
+        message = _("the next step is {step}, {seconds} s later")
+        phrases = [message.format(step=step, seconds=_format_seconds(seconds))]
+        if self._restarted:
+            phrases.append(_lost_steps(self._step - step + 1))
+            self._restarted, self._step = False, step
+        return join_phrases(phrases)
+
+    def __repr__(self) -> str:
+        texts = [(format_elapsed(line.seconds), line.task, line.message) for line in self]
+        times = max((len(time) for time, _task, _what in texts), default=0)
+        tasks = max((len(task) for _time, task, _what in texts), default=0)
+        return "\n".join(f"{time:>{times}}  {task:<{tasks}}  {what}" for time, task, what in texts)
+
+    def _repr_html_(self) -> str:
+        rows = (
+            "".join(f'<td style="{STYLE}">{html.escape(text)}</td>' for text in texts)
+            for texts in ((format_elapsed(line.seconds), line.task, line.message) for line in self)
+        )
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def format_elapsed(seconds: float) -> str:
+    """A time in words, as "2.5 s"."""
+    return _("{seconds} s").format(seconds=number(seconds, ".1f"))
+
+
+def _describe_fault(fault: str, options: dict[str, float]) -> str:
+    """What was done to a process, in words."""
+    match fault:
+        case FaultType.KILL:
+            what = _("killed (SIGKILL)")
+        case FaultType.PAUSE:
+            what = _("frozen (SIGSTOP)")
+        case FaultType.THAW:
+            what = _("thawed (SIGCONT)")
+        case FaultType.THROTTLE if options["factor"] > 1:
+            what = _("slowed down to 1/{factor} of its speed")
+        case FaultType.THROTTLE:
+            what = _("at full speed again")
+        case FaultType.PARTITION:
+            what = _("cut off: its network cable is pulled")
+        case FaultType.JOIN:
+            what = _("joined again: its network cable is plugged in")
+        case FaultType.DISK_FULL:
+            what = _("its disk is full: no write to a file succeeds")
+        case FaultType.FREE_DISK:
+            what = _("its disk has room again")
+        case _delay:
+            return _("its next start is {seconds} s late").format(**_numbers(options))
+    if "seconds" in options:
+        what = join_phrases([what, _("for {seconds} s")])
+    return what.format(**_numbers(options))
+
+
+def _lost_steps(steps: int) -> str:
+    if steps <= 0:
+        return _("no step was lost")
+    return ngettext("{count} step was lost", "{count} steps were lost", steps).format(count=steps)
+
+
+def _format_seconds(seconds: float) -> str:
+    return number(seconds, ".1f" if seconds >= 1 else ".2f")
+
+
+def _numbers(options: dict[str, float]) -> dict[str, str]:
+    return {name: number(value, "g") for name, value in options.items()}

@@ -1,0 +1,72 @@
+"""What the operating system can do: all of the course that depends on it asks here.
+
+The course is made on Linux. Elsewhere, and in containers that forbid things, it does with less:
+docs/SYSTEMS.md says what then happens, ability by ability. A question is about the ability itself
+where that can be seen, and about the name of the system where it cannot.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+
+def fork_is_safe() -> bool:
+    """Whether a process that has imported TensorFlow may be forked.
+
+    On macOS it may not: the system's libraries, which TensorFlow and NumPy call, refuse to work in
+    a fork, or crash there (https://docs.python.org/3/library/multiprocessing.html, "spawn").
+    """
+    return sys.platform == "linux"
+
+
+def has_pidfd() -> bool:
+    """Whether a descriptor tells of the end of a process: pidfd_open(2), Linux 5.3."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+def has_fcntl_setsig() -> bool:
+    """Whether the kernel sends a signal of our choice when a pipe closes: F_SETSIG of fcntl(2)."""
+    import fcntl  # here: no other question needs it
+
+    reader, writer = os.pipe()
+    try:
+        fcntl.fcntl(reader, fcntl.F_SETSIG, 0)
+    except (AttributeError, OSError):
+        return False
+    finally:
+        os.close(reader)
+        os.close(writer)
+    return True
+
+
+def has_subreaper() -> bool:
+    """Whether a process can take in what its descendants leave behind: prctl(2)."""
+    return hasattr(ctypes.CDLL(None), "prctl")
+
+
+def has_namespaces() -> bool:
+    """Whether there are namespaces; `netns.netns_supported` tries whether we may have one."""
+    return hasattr(ctypes.CDLL(None), "setns")
+
+
+def has_affinity() -> bool:
+    """Whether a process can be bound to cores."""
+    return hasattr(os, "sched_getaffinity") and hasattr(os, "sched_setaffinity")
+
+
+def has_procfs() -> bool:
+    """Whether the kernel shows processes as folders: proc(5)."""
+    return os.path.isdir("/proc/self")
+
+
+def has_prlimit() -> bool:
+    """Whether the limits of another process can be set: prlimit(2)."""
+    import resource
+
+    return hasattr(resource, "prlimit")

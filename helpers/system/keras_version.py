@@ -1,0 +1,211 @@
+"""Chooses which Keras `tf.keras` is: Keras 2, the only one that Estimator works with, or Keras 3.
+
+From TensorFlow 2.16 on, Keras 2 is the package tf-keras, and TensorFlow takes it if the environment
+says so when it is imported; else it takes Keras 3. So this module imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import metadata, util
+
+from helpers.errors import PackageError
+from helpers.i18n import _, join_items
+
+LAST_TF_WITH_ESTIMATOR = (2, 15)  # the last TensorFlow that has tf.estimator, and Keras 2 by itself
+LAST_TESTED = (2, 21)
+ESTIMATOR_VERSION = "2.15.0"
+LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
+USE_KERAS_3 = "0"
+TF_DISTRIBUTIONS = (  # distributions that write into one folder, tensorflow/
+    "tensorflow",
+    "tensorflow-cpu",
+    "tensorflow-gpu",
+    "tensorflow-rocm",
+    "tf-nightly",
+    "tf-nightly-cpu",
+)
+TRUE_VALUES = ("1", "true", "True")  # how TensorFlow reads it
+
+Minor = tuple[int, int]
+
+_chosen: set[int] = set()
+
+
+def keras_env(version: int) -> dict[str, str]:
+    """What the environment of a new process says for it to choose that Keras."""
+    return {LEGACY_KERAS: USE_KERAS_3} if version == 3 else {}
+
+
+def version_from_env(environment: Mapping[str, str]) -> int:
+    """The Keras, 2 or 3, that `keras_env` of this environment chooses."""
+    return 3 if environment.get(LEGACY_KERAS) == USE_KERAS_3 else 2
+
+
+def select_keras(keras: int) -> None:
+    """Chooses the Keras of this process, for good; call it before TensorFlow is imported.
+
+    Raises: as `select_keras_2` and `select_keras_3`.
+    """
+    if keras == 3:
+        select_keras_3()
+        _chosen.add(3)
+    else:
+        select_keras_2()
+
+
+def is_keras_3_chosen() -> bool:
+    """Whether `select_keras` has chosen Keras 3: then there is no Estimator in this process."""
+    return 3 in _chosen
+
+
+def check_one_tensorflow() -> None:
+    """Raises PackageError if two TensorFlows were installed over each other.
+
+    Their files are mixed then, and the import ends with an undefined symbol, or worse.
+    """
+    found = {}
+    for name in TF_DISTRIBUTIONS:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    if len(set(found.values())) > 1:
+        message = _(
+            "Two TensorFlows are installed over each other: {found}. Remove both, and install one: "
+            "{command}"
+        )
+        last = max(found.values(), key=_minor)
+        command = f"pip uninstall --yes {' '.join(found)} && pip install tensorflow=={last}"
+        names = join_items(f"{name} {version}" for name, version in found.items())
+        raise PackageError(message.format(found=names, command=command))
+
+
+def select_keras_2() -> None:
+    """Has TensorFlow take Keras 2 when it is imported; call it before.
+
+    Raises:
+      PackageError: the installed packages do not fit together, or TensorFlow has been imported
+        with Keras 3.
+    """
+    check_one_tensorflow()
+    version = _version("tensorflow")
+    if version is None:
+        return  # its import will say so
+    if _minor(version) <= LAST_TF_WITH_ESTIMATOR:
+        if util.find_spec("tf_keras") is None:
+            os.environ.pop(LEGACY_KERAS, None)  # others set it, as Ray does; tf.keras would fail
+        return
+    _check_packages(version)
+    if "tensorflow" in sys.modules and os.environ.get(LEGACY_KERAS) not in TRUE_VALUES:
+        raise import_order_error()
+    os.environ[LEGACY_KERAS] = "1"
+
+
+def select_keras_3() -> None:
+    """Has TensorFlow take Keras 3 when it is imported; call it before.
+
+    Raises:
+      PackageError: there is none, or TensorFlow has been imported with Keras 2.
+    """
+    check_keras_3()
+    if "tensorflow" in sys.modules and os.environ.get(LEGACY_KERAS) in TRUE_VALUES:
+        message = _(
+            "tensorflow was imported with Keras 2, which Estimator needs, so this process cannot "
+            "have Keras 3. Start another, or call the function by run with keras=3: each worker "
+            "imports its own."
+        )
+        raise PackageError(message)
+    os.environ[LEGACY_KERAS] = USE_KERAS_3
+
+
+def check_keras_3() -> None:
+    """Raises PackageError if the installed TensorFlow has no Keras 3."""
+    check_one_tensorflow()
+    version = _version("tensorflow")
+    if version is not None and _minor(version) <= LAST_TF_WITH_ESTIMATOR:
+        message = _(
+            "TensorFlow {version} is installed, whose Keras is Keras 2. Keras 3 comes with "
+            "TensorFlow 2.16 and later: {command}"
+        )
+        command = f'pip install "tensorflow>=2.16,<2.{LAST_TESTED[1] + 1}"'
+        raise PackageError(message.format(version=version, command=command))
+
+
+def _check_packages(tensorflow: str) -> None:
+    minor = _minor(tensorflow)
+    if minor > LAST_TESTED:
+        raise _too_new_error(tensorflow)
+    keras = _version("tf-keras")
+    if keras is None or _minor(keras) != minor:
+        raise _wrong_keras_error(tensorflow, keras)
+    estimator = _version("tensorflow-estimator")
+    if estimator != ESTIMATOR_VERSION:
+        raise _wrong_estimator_error(tensorflow, estimator)
+
+
+def _version(distribution: str) -> str | None:
+    """The version of an installed package; for TensorFlow also of its variants, as -cpu."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        variants = metadata.packages_distributions().get(distribution.replace("-", "_"), ())
+        return metadata.version(variants[0]) if variants else None
+
+
+def _minor(version: str) -> Minor:
+    major, minor, *_rest = version.split(".")
+    return int(major), int(minor)
+
+
+def import_order_error() -> PackageError:
+    """The error for a TensorFlow that has Keras 3 already."""
+    message = _(
+        "tensorflow was imported before helpers.estimator, so tf.keras is Keras 3, and Estimator "
+        "needs Keras 2. Restart Python (in a notebook, the kernel), and put "
+        '"import helpers.estimator" above "import tensorflow".'
+    )
+    return PackageError(message)
+
+
+def _too_new_error(tensorflow: str) -> PackageError:
+    message = _(
+        "TensorFlow {version} is installed; helpers.estimator was tested up to {tested}. Install "
+        "that one: {command}"
+    )
+    tested = ".".join(map(str, LAST_TESTED))
+    command = f'pip install "tensorflow=={tested}.*" "tf-keras=={tested}.*"'
+    return PackageError(message.format(version=tensorflow, tested=tested, command=command))
+
+
+def _wrong_keras_error(tensorflow: str, keras: str | None) -> PackageError:
+    minor = ".".join(map(str, _minor(tensorflow)))
+    command = f'pip install "tf-keras=={minor}.*" "tensorflow=={tensorflow}"'
+    if keras is None:
+        message = _(
+            "tf-keras is not installed. Estimator needs Keras 2, which TensorFlow {version} "
+            "takes from there. Install it: {command}"
+        )
+    else:
+        message = _(
+            "tf-keras {keras} does not fit TensorFlow {version}: the first two numbers must be "
+            "equal. Install the one that fits: {command}"
+        )
+    return PackageError(message.format(version=tensorflow, keras=keras, command=command))
+
+
+def _wrong_estimator_error(tensorflow: str, estimator: str | None) -> PackageError:
+    message = _(
+        "TensorFlow {version} has no Estimator of its own, and tensorflow-estimator {wanted} is "
+        "not installed (found: {found}). Install it: {command}"
+    )
+    command = f"pip install tensorflow-estimator=={ESTIMATOR_VERSION}"
+    return PackageError(
+        message.format(
+            version=tensorflow,
+            wanted=ESTIMATOR_VERSION,
+            found=estimator or _("none"),
+            command=command,
+        )
+    )

@@ -1,0 +1,78 @@
+"""Ends a process with the one that started it, however that one ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+from contextlib import suppress
+
+from helpers.system import capabilities
+
+# A line means that the process has ended, and its number may already be another's.
+GUARD_SCRIPT = 'read -r line || kill -s KILL -- "-$0" "$0"'
+
+
+def die_with_parent() -> None:
+    """Has this process, and the group that it leads, killed when its standard input closes.
+
+    Works on a process that is stopped, or deep in a C call, where no thread of Python would run:
+    TensorFlow holds Python's lock while it waits for peers. The kernel does it or, where it does
+    not (macOS), a guard. The other ways are weaker: PR_SET_PDEATHSIG also fires when only the
+    thread that started us ends.
+    """
+    if capabilities.has_fcntl_setsig():
+        _signal_on_stdin_close(signal.SIGKILL)
+        if select.select([0], [], [], 0)[0]:  # it closed before we asked to be told
+            os._exit(1)
+    else:
+        _start_guard()
+
+
+def stop_guard(stdin: int) -> None:
+    """Tells the guard of a process that has ended, if it had one, that nobody is to be killed.
+
+    The kernel, which knows a group by more than its number, kills what is left of it.
+
+    Args:
+      stdin: our end of the pipe that was its standard input.
+    """
+    with suppress(BrokenPipeError):  # there is none
+        os.write(stdin, b"\n")
+
+
+def continue_on_parent_death() -> None:
+    """Instead: a process that is stopped is woken when its standard input closes.
+
+    It must see by itself that it is time to end, and so can end others first. Only where
+    `capabilities.has_fcntl_setsig`.
+    """
+    _signal_on_stdin_close(signal.SIGCONT)
+
+
+def _signal_on_stdin_close(number: int) -> None:
+    """Has the kernel send a signal when standard input closes, or can be read.
+
+    To this process and its group: what it started ends with it. To it alone where it leads none.
+    """
+    import fcntl
+
+    pid = os.getpid()
+    leads = os.getpgrp() == pid  # else the group is that of the one whose end is waited for
+    fcntl.fcntl(0, fcntl.F_SETOWN, -pid if leads else pid)
+    fcntl.fcntl(0, fcntl.F_SETSIG, number)
+    fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _start_guard() -> None:
+    """A shell that reads the same pipe until it ends, and then kills.
+
+    In a session of its own: what stops this process's group does not stop it.
+    """
+    subprocess.Popen(
+        ["/bin/sh", "-c", GUARD_SCRIPT, str(os.getpid())],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )

@@ -1,0 +1,217 @@
+"""The program that every process of a cluster runs, whatever its task.
+
+    python -m helpers.worker PAYLOAD [--cores 0,1] [--step-timeout 120]
+
+PAYLOAD is a file with a job, as `estimator_job(...).save` writes it. Who this process is stands in
+`TF_CONFIG` or, without one, in the variables of Slurm's `srun`. LESSON_LANGUAGE gives the language
+of its messages.
+
+A supervisor that wants to hear from it passes a pipe in LESSON_EVENT_FD and holds the other
+end of its standard input: when that end closes, however the supervisor died, the process is
+killed. Without a supervisor it prints what happens, and ends itself when it stands still.
+
+Exit codes: 0, the work is done; 1, it would fail again; 138, started again together with its
+peers it may well go on (`helpers.worker.standalone.EXIT_RETRYABLE` has the source of this number).
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from helpers.i18n import ENGLISH, LANGUAGE, set_language
+from helpers.protocol import payload
+from helpers.protocol.events import EVENT_FD, EventType, EventWriter
+from helpers.protocol.failures import USER_FACING_ERRORS, error_fields, is_preempted
+from helpers.system import keras_version, orphans
+from helpers.system.machine import pin_to_cores
+from helpers.system.netns import enter_from_env
+from helpers.system.onednn import enable_onednn
+from helpers.system.parent_death import die_with_parent
+from helpers.tf_config import TFConfig, set_tf_config_env
+from helpers.tf_config.slurm import config_from_slurm
+from helpers.worker.context import Report, WorkerContext
+from helpers.worker.standalone import EXIT_RETRYABLE, EventLogger, StepWatchdog
+
+HEARTBEAT_INTERVAL = 1.0
+EXIT_BARRIER_TIMEOUT = 10.0  # for the peers, when the own work is done
+POLL_INTERVAL = 0.02
+# For the chief to finish its checkpoint, as Slurm kills all with the first that ends.
+PREEMPTION_GRACE_SECONDS = 5.0
+DEFAULT_STEP_TIMEOUT = 120.0
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One task's process, whoever started it: our supervisor, a person, Slurm, Kubernetes, Ray.
+
+    Attributes:
+      payload: the file with the job.
+      report: sends its events.
+      cores: those it is bound to; none for all.
+      isolated: whether its network is its cluster's own.
+      host: by which its machine is known to the others.
+      supervised: whether somebody watches it, and starts it again with its peers.
+      attempt: a folder that all tasks of an attempt share, and no others; None without one.
+    """
+
+    payload: Path
+    report: Report
+    cores: list[int]
+    isolated: bool
+    host: str
+    supervised: bool
+    attempt: Path | None = None
+
+    def run(self) -> dict[str, Any] | None:
+        """Does this process's part, and reports what it gives.
+
+        Returns: None, or the fields of the "error" event that was reported.
+        """
+        report = self.report
+        report(
+            EventType.STARTED,
+            pid=os.getpid(),
+            cores=self.cores,
+            isolated=self.isolated,
+            host=self.host,
+        )
+        logging.getLogger("tensorflow").addFilter(drop_deprecation_records)
+        try:
+            context = WorkerContext(_config(), report)
+            print(context.config.explain(), flush=True)
+            report(EventType.RESULT, value=self._work_unless_preempted(context))
+            self._exit_barrier(context.config)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # the reader's too
+            fields = error_fields(error)
+            report(EventType.ERROR, **fields)
+            if isinstance(error, USER_FACING_ERRORS):
+                print(error, file=sys.stderr)
+            else:
+                traceback.print_exc()
+            return fields
+        return None
+
+    def _work_unless_preempted(self, context: WorkerContext) -> Any:
+        """Does the job; who is told to stop leaves when the chief has written its checkpoint."""
+        try:
+            return self._work(context)
+        except SystemExit as error:
+            if is_preempted(error):
+                self._exit_barrier(context.config)
+                if self.attempt is None and context.config.task != context.config.chief:
+                    time.sleep(PREEMPTION_GRACE_SECONDS)
+            raise
+
+    def _work(self, context: WorkerContext) -> Any:
+        """Prepares TensorFlow, before any of its operations runs, and does the job."""
+        packed = payload.read(self.payload)
+        keras_version.select_keras(packed.keras)
+        enable_onednn(os.environ)
+        pin_to_cores(self.cores)  # before NumPy is imported, which counts the cores
+        from helpers.worker import devices, run_job, tensorflow_patches
+
+        devices.use_cores(self.cores)
+        job = packed.unpack()
+        tensorflow_patches.report_rendezvous(self.report)
+        if self.supervised:
+            tensorflow_patches.disable_coordination_heartbeat()
+            tensorflow_patches.disable_traceback_filtering()
+            tensorflow_patches.disable_device_dataset_autotune()
+        return run_job.run_job(job, context)
+
+    def _exit_barrier(self, config: TFConfig) -> None:
+        """Stays until all are done: one may still fetch the last all-reduce's sum from here."""
+        if self.attempt is None or config.is_asynchronous or config.task not in config.tasks:
+            return  # nobody waits for a step of this task
+        deadline = time.monotonic() + EXIT_BARRIER_TIMEOUT
+        with suppress(OSError):  # a full disk must not undo a result
+            (self.attempt / f"done-{config.task}").touch()
+            while len(list(self.attempt.glob("done-*"))) < len(config.tasks):
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(POLL_INTERVAL)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the job of a payload; returns the exit code of the process."""
+    args = _parse(argv)
+    orphans.become_subreaper()
+    isolated = enter_from_env()
+    set_language(os.environ.get(LANGUAGE, ENGLISH))
+    supervised = EVENT_FD in os.environ
+    report = _supervised() if supervised else _standalone(args.step_timeout)
+    threading.Thread(target=send_heartbeats, args=(report,), daemon=True).start()
+    attempt = Path(tempfile.gettempdir()) if supervised else None
+    host = socket.gethostname()
+    error = Worker(args.payload, report, args.cores, isolated, host, supervised, attempt).run()
+    orphans.kill_descendants()
+    if error is None:
+        return 0
+    return EXIT_RETRYABLE if error["retryable"] else 1
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m helpers.worker")
+    parser.add_argument("payload", type=Path, help="a file written by estimator_job(...).save")
+    parser.add_argument(
+        "--cores",
+        type=lambda text: [int(core) for core in text.split(",") if core],
+        default=[],
+        help="CPU cores to pin this process to, as 0,1; all by default",
+    )
+    parser.add_argument(
+        "--step-timeout",
+        type=float,
+        default=DEFAULT_STEP_TIMEOUT,
+        metavar="SECONDS",
+        help="without a supervisor: end with 138 when no step comes for so long (120)",
+    )
+    return parser.parse_args(argv)
+
+
+def _supervised() -> Report:
+    report = EventWriter.from_env()
+    die_with_parent()
+    return report
+
+
+def _standalone(step_timeout: float) -> Report:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Ctrl-C ends it even inside a collective that waits for ever; a KeyboardInterrupt would
+        # wait for the collective, and may be lost in a callback of TensorFlow.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    watch = StepWatchdog(EventLogger(), step_timeout)
+    threading.Thread(target=watch.watch, daemon=True).start()
+    return watch
+
+
+def _config() -> TFConfig:
+    """Who this process is. TensorFlow looks into `TF_CONFIG` too, so Slurm's answer goes there."""
+    if "TF_CONFIG" not in os.environ and (config := config_from_slurm(os.environ)):
+        set_tf_config_env(config)
+    return TFConfig.from_env()
+
+
+def drop_deprecation_records(record: logging.LogRecord) -> bool:
+    """Estimator's own calls of deprecated functions would fill the log; nobody can act on them."""
+    return "is deprecated and will be removed" not in record.getMessage()
+
+
+def send_heartbeats(report: Report) -> None:
+    """Says for ever, each second, that this process is alive."""
+    while True:
+        time.sleep(HEARTBEAT_INTERVAL)
+        report(EventType.HEARTBEAT)

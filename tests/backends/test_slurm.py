@@ -1,0 +1,129 @@
+"""Training under a real Slurm of two nodes: `make test-slurm`, as root."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from helpers import estimator_job
+from tests.support import ROOT
+from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
+from tests.support.processes import wait_until
+from tests.support.slurm import NODES, Slurm, why_not
+
+pytestmark = pytest.mark.slurm
+JOB_TIMEOUT = 240.0
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Slurm]:
+    if reason := why_not():
+        pytest.skip(reason)
+    # Not tmp_path: the path of a socket must be short.
+    folder = tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp")
+    with folder as path, Slurm(Path(path)) as running:
+        yield running
+
+
+def documented_script(payload: Path) -> str:
+    """The batch script in docs/CLUSTERS.md, with another payload."""
+    text = (ROOT / "docs" / "CLUSTERS.md").read_text("utf-8")
+    [block] = re.findall(r"\n((?:    .*\n)+)", text[text.index("## Slurm") :])[:1]
+    script = re.sub("^    ", "", block, flags=re.MULTILINE)
+    assert "srun --kill-on-bad-exit=1 python -m helpers.worker /shared/payload.pkl" in script
+    return script.replace("/shared/payload.pkl", str(payload))
+
+
+def write_job(folder: Path, steps: int) -> Path:
+    """A training to `steps`, as a batch script; all nodes see the folder."""
+    job = estimator_job(
+        tiny_model_fn,
+        tiny_input_fn,
+        model_dir=str(folder / "model"),
+        steps=steps,
+        params=PARAMS,
+        save_checkpoints_steps=100,
+        evaluate=None,
+    )
+    job.save(folder / "payload.pkl")
+    script = folder / "job.sh"
+    script.write_text(documented_script(folder / "payload.pkl"))
+    return script
+
+
+def submit(slurm: Slurm, script: Path, *options: str) -> str:
+    """Submits a script; returns the number of its job."""
+    environ = f"PATH={Path(sys.executable).parent}:{os.environ['PATH']},PYTHONPATH={ROOT}"
+    told = slurm.ask(
+        *["sbatch", "--parsable", f"--export=ALL,{environ}", f"--output={script.parent}/log"],
+        *["--cpus-per-task=1", *options, str(script)],
+    )
+    assert told.strip().isdecimal(), told
+    return told.strip()
+
+
+def state(slurm: Slurm, job: str) -> str:
+    return slurm.ask("scontrol", "show", "job", job).partition("JobState=")[2].partition(" ")[0]
+
+
+def wait_for(slurm: Slurm, job: str, script: Path) -> str:
+    """What a job printed, once it has come to a good end."""
+    ended = wait_until(lambda: state(slurm, job) not in ("PENDING", "RUNNING"), JOB_TIMEOUT)
+    log = (script.parent / "log").read_text()
+    assert ended and state(slurm, job) == "COMPLETED", log[-3000:]
+    return log
+
+
+def last_step(folder: Path) -> int:
+    """That of the newest checkpoint."""
+    steps = [int(path.stem.partition("-")[2]) for path in folder.glob("model/model.ckpt-*.index")]
+    return max(steps, default=0)
+
+
+def workers_on(slurm: Slurm, node: str) -> list[psutil.Process]:
+    processes = [psutil.Process(pid) for pid in slurm.pids(node)]
+    return [one for one in processes if one.cmdline()[1:3] == ["-m", "helpers.worker"]]
+
+
+def test_the_documented_script_trains_on_two_nodes_and_survives_the_loss_of_a_task(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    script = write_job(tmp_path, steps=3000)
+    job = submit(slurm, script, "--nodes=2")
+    assert wait_until(lambda: 300 <= last_step(tmp_path) < 2500, JOB_TIMEOUT)
+    [victim] = workers_on(slurm, NODES[1])
+    lost_at = last_step(tmp_path)
+    victim.send_signal(signal.SIGKILL)
+    log = wait_for(slurm, job, script)
+    assert last_step(tmp_path) == 3000
+    begun = [int(step) for step in re.findall(r"ready at step (\d+)", log)]
+    assert begun[:2] == [0, 0], log
+    assert len(begun) == 4 and min(begun[2:]) >= lost_at, log
+
+
+def test_several_tasks_share_a_node(slurm: Slurm, tmp_path: Path) -> None:
+    script = write_job(tmp_path, steps=200)
+    job = submit(slurm, script, "--nodes=2", "--ntasks=3", "--ntasks-per-node=2")
+    wait_for(slurm, job, script)
+    assert last_step(tmp_path) == 200
+
+
+def test_two_jobs_train_on_the_same_nodes_at_once(slurm: Slurm, tmp_path: Path) -> None:
+    scripts = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        scripts.append(write_job(tmp_path / name, steps=1500))
+    jobs = [submit(slurm, script, "--nodes=2", "--ntasks-per-node=1") for script in scripts]
+    both = wait_until(lambda: {state(slurm, job) for job in jobs} == {"RUNNING"}, JOB_TIMEOUT)
+    assert both
+    for job, script in zip(jobs, scripts, strict=True):
+        wait_for(slurm, job, script)
+        assert last_step(script.parent) == 1500

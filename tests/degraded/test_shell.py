@@ -1,0 +1,72 @@
+"""The set-up keeps to what macOS brings: its sh, BSD's tools, make 3.81."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from tests.support import ROOT
+
+ONLY_GNU = re.compile(
+    r"readlink -f|realpath|\bsed -i|sed .*-r |date (-d|--)|stat -c|\btac\b|\btimeout\b|\bnproc\b"
+    r"|xargs -r|grep -\w*P|cp --|ls --|sort -V|mktemp( -d)?\)|head -n -|\.ONESHELL|\$\(file "
+)
+ONLY_BASH_4 = re.compile(r"\bdeclare -A|\bmapfile\b|\breadarray\b|\$\{\w+(,,|\^\^)|\[\[|&>>|\|&")
+
+
+@pytest.mark.parametrize("name", ["environment.sh", "Makefile"])
+def test_no_tool_is_asked_for_what_only_gnu_can(name: str) -> None:
+    lines = (ROOT / name).read_text("utf-8").splitlines()
+    assert len(lines) > 100
+    found = [line for line in lines if ONLY_GNU.search(line) or ONLY_BASH_4.search(line)]
+    assert not found
+
+
+@pytest.mark.parametrize(("features", "option"), [("output-sync", "--output-sync"), ("jobs", "")])
+def test_jobs_take_turns_to_print_where_make_can_do_that(features: str, option: str) -> None:
+    told = make("--eval", 'tell: ; @echo "$(SYNC)"', "tell", f".FEATURES={features}")
+    assert told.strip() == option
+
+
+def make(*arguments: str, **environ: str) -> str:
+    """What make prints, were it not that a make runs these tests."""
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    alone.pop("MFLAGS", None)
+    return subprocess.check_output(
+        ["make", *arguments], cwd=ROOT, env={**alone, **environ}, text=True
+    )
+
+
+def test_a_lane_is_not_told_what_to_try_by_the_name_of_somebodys_browser() -> None:
+    """VS Code, for one, sets BROWSER in its terminal."""
+    assert "firefox" not in make("-n", "test-colab", BROWSER="/usr/bin/firefox")
+    assert '-m "browser and not slow" -k "voila"' in make("-n", "test-colab", "BROWSER_K=voila")
+
+
+def test_what_ci_tells_its_lanes_is_what_they_read() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    lanes = re.findall(r'^    "\d+ make (.+)"$', (ROOT / ".ci" / "run").read_text("utf-8"), re.M)
+    assert len(lanes) == 10
+    told = {name for lane in lanes for name in re.findall(r"\b([A-Z_]+)=", lane)}
+    assert {"BROWSER_K", "RAY_K"} <= told
+    assert not [name for name in told if f"$({name})" not in makefile]
+
+
+def test_no_lane_takes_the_environment_of_another() -> None:
+    """CI removes it when a lane has ended."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    recipes = re.findall(r"^test-[a-z]+:.*\n((?:\t.*\n)+)", makefile, re.M)
+    used = [set(re.findall(r"\.venv-[\w$()]+", recipe)) for recipe in recipes]
+    names = [name for one in used for name in one]
+    assert len(names) == len(set(names)) == 7
+
+
+@pytest.mark.parametrize("shell", [["dash"], ["bash", "--posix"]])
+def test_the_set_up_is_understood_by_plain_shells(shell: list[str]) -> None:
+    done = subprocess.run(
+        [*shell, "-n", "environment.sh"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,36 @@
+"""What a worker raised, and what the notebook raises for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.errors import ConfigError, DataError, HelpersError, PackageError, UserCodeError
+from helpers.protocol.failures import error_fields, to_exception
+
+
+def passed_on(error: Exception) -> HelpersError:
+    """What the notebook raises for an error of a worker."""
+    try:
+        raise error
+    except Exception as raised:
+        return to_exception("worker 1", error_fields(raised))
+
+
+@pytest.mark.parametrize("kind", [ConfigError, PackageError, DataError])
+def test_an_error_of_ours_is_raised_again_as_it_was(kind: type[HelpersError]) -> None:
+    error = passed_on(kind("What happened, and what to do."))
+    assert type(error) is kind
+    assert str(error) == "What happened, and what to do."
+
+
+def test_a_readers_error_of_the_same_name_keeps_its_traceback() -> None:
+    readers = type("DataError", (Exception,), {})
+    error = passed_on(readers("no such column"))
+    assert isinstance(error, UserCodeError)
+    assert error.exception_type == "DataError" and error.task == "worker 1"
+    assert "Traceback in the worker" in error.traceback
+
+
+def test_an_error_that_is_derived_from_ours_keeps_its_traceback() -> None:
+    derived = type("MyChoice", (ConfigError,), {})
+    assert isinstance(passed_on(derived("not this")), UserCodeError)

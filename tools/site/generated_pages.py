@@ -1,0 +1,132 @@
+"""The pages that the site writes itself: its start, and the lists of lessons and of documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tools.l10n import course_map, lesson_header
+from tools.l10n.markdown import PARSER
+from tools.l10n.structure import headings, slugs
+from tools.lessons import notebook
+from tools.lessons.project import EXERCISES as EXERCISES_FOLDER
+from tools.lessons.project import read_text
+from tools.site import pictures, strings
+from tools.site import tree as names
+from tools.site.strings import Translate
+from tools.site.tree import Tree
+
+CODE, COMMANDS = "what-a-lessons-code-looks-like", "two-commands"  # chapters of README
+CODE_BLOCKS, COMMAND_BLOCKS = 4, 5  # of each, the first blocks: no tables
+
+
+class Written(NamedTuple):
+    """A page: its name, its Markdown, and the ids of its headings."""
+
+    name: str
+    text: str
+    ids: list[list[str]]
+
+
+def pages(tree: Tree) -> Iterator[Written]:
+    """The written pages of a language. Links in them start at the root of the repository."""
+    _ = strings.translator(tree.project, tree.lang)
+    yield _start(tree, _)
+    yield _lessons(tree, _)
+    exercises = [name for name in tree.pages if name.startswith(f"{EXERCISES_FOLDER}/")]
+    about = [_(strings.ABOUT_EXERCISES), _toctree(exercises, hidden=False)]
+    yield _page(names.EXERCISES, _(strings.EXERCISES), about)
+    documents = [name for name in tree.pages if name.startswith("docs/")]
+    listed = [*documents, names.TRANSLATING, names.MEASUREMENTS]
+    yield _page(names.DOCUMENTS, _(strings.DOCUMENTS), [_toctree(listed, hidden=False)])
+    measured = [name for name in tree.pages if name.startswith("benchmarks/")]
+    yield _page(names.MEASUREMENTS, _(strings.MEASUREMENTS), [_toctree(measured, hidden=False)])
+
+
+def title(tree: Tree, name: str) -> str:
+    """The first heading of a page that is made of a file, as plain text."""
+    file = tree.pages[name].file
+    if file.suffix == ".md":
+        return headings(read_text(file))[0]
+    first = next(notebook.prose(notebook.read(file)))
+    return headings(notebook.source(first))[0]
+
+
+def _start(tree: Tree, _: Translate) -> Written:
+    """README's introduction, the lessons, and those of its chapters that a reader needs."""
+    readme = tree.pages["docs/README"]
+    chapters = _chapters(pictures.from_root(readme.file, tree.project.root))
+    # Found by their English headings; there are as many in each language.
+    keys = slugs([headings(chapter[0])[0] for chapter in _chapters(read_text(readme.english))])
+    found = dict(zip(keys, chapters, strict=True))
+    lessons = [f"1. {_link(tree, name)}" for name in lesson_header.course(tree.project)]
+    places = [names.LESSONS, names.EXERCISES, names.GLOSSARY, names.DOCUMENTS, names.REFERENCE]
+    parts = [
+        *chapters[0][1:],
+        f"## {_(strings.LESSONS)}",
+        "\n".join(lessons),
+        *found[CODE][:CODE_BLOCKS],
+        *found[COMMANDS][:COMMAND_BLOCKS],
+        _toctree(places),
+    ]
+    page = _page(names.START, title(tree, "docs/README"), parts)
+    return page._replace(ids=[*page.ids, ["lessons"], [CODE], [COMMANDS]])
+
+
+def _chapters(source: str) -> list[list[str]]:
+    """The blocks of a document, chapter by chapter; each begins with its heading."""
+    found: list[list[str]] = []
+    for kind, block in _blocks(source):
+        if kind in ("h1", "h2"):
+            found.append([])
+        found[-1].append(block)
+    return found
+
+
+def _blocks(source: str) -> Iterator[tuple[str, str]]:
+    """The outermost blocks of a Markdown text, each with its tag."""
+    lines = source.splitlines()
+    for token in PARSER.parse(source):
+        if token.level == 0 and token.nesting >= 0 and token.map:
+            yield token.tag, "\n".join(lines[slice(*token.map)]).rstrip()
+
+
+def _lessons(tree: Tree, _: Translate) -> Written:
+    """Every lesson with what its reader will do, as its first cell says."""
+    parts, ids = [_(strings.ABOUT_LESSONS), _map(tree)], []
+    course = lesson_header.course(tree.project)
+    for number, (name, lesson) in enumerate(course.items(), 1):
+        first = next(notebook.prose(notebook.read(tree.pages[name].file)))
+        exercise = _link(tree, f"{EXERCISES_FOLDER}/{name}")
+        minutes = math.ceil(lesson.seconds / 60)
+        parts += [
+            f"## {number}. {_link(tree, name)}",
+            *(block for tag, block in _blocks(notebook.source(first)) if tag == "ul"),
+            _(lesson_header.TIME).format(minutes=minutes),
+            _(lesson_header.EXERCISE).format(exercises=exercise),
+        ]
+        ids.append([name])
+    page = _page(names.LESSONS, _(strings.LESSONS), [*parts, _toctree(course)])
+    return page._replace(ids=[*page.ids, *ids])
+
+
+def _map(tree: Tree) -> str:
+    """README's picture of the course."""
+    text = pictures.from_root(tree.pages["docs/README"].file, tree.project.root)
+    return next(block for _tag, block in _blocks(text) if f"/{course_map.NAME})" in block)
+
+
+def _page(name: str, heading: str, parts: list[str]) -> Written:
+    return Written(name, "\n\n".join([f"# {heading}", *parts]) + "\n", [["title"]])
+
+
+def _link(tree: Tree, name: str) -> str:
+    page = tree.pages[name]
+    return f"[{title(tree, name)}](/{tree.project.short(page.file)})"
+
+
+def _toctree(pages: Iterable[str], *, hidden: bool = True) -> str:
+    """Gives pages their place in the navigation; unless hidden, it is a list of links as well."""
+    option = ":hidden:" if hidden else ":maxdepth: 1"
+    return "\n".join(["```{toctree}", option, "", *(f"/{name}" for name in pages), "```"])

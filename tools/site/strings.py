@@ -1,0 +1,75 @@
+"""What the site says of itself; the rest of its words are those of the course, or of its theme."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from helpers.i18n import gettext_noop
+from tools.l10n import catalog
+from tools.lessons.project import HELPERS, SOURCE, Project
+
+Translate = Callable[[str], str]
+
+# i18n: the name of the course, at the top of each page
+NAME = gettext_noop("Distributed training with TensorFlow")
+# i18n: a place in the site's navigation
+LESSONS = gettext_noop("Lessons")
+# i18n: a place in the site's navigation
+EXERCISES = gettext_noop("Exercises")
+# i18n: a place in the site's navigation: pages for those who own clusters, programs or a class
+DOCUMENTS = gettext_noop("Documents")
+# i18n: a place in the site's navigation: what the package offers, name by name
+REFERENCE = gettext_noop("Reference")
+# i18n: a place in the site's navigation: tables of what was measured
+MEASUREMENTS = gettext_noop("Measurements")
+# i18n: the name of the search page, and of its button
+SEARCH = gettext_noop("Search")
+# i18n: on the search page, where the browser runs no JavaScript
+NO_SCRIPT = gettext_noop("The search needs JavaScript.")
+# i18n: the name of the list of languages
+LANGUAGE = gettext_noop("Language")
+IN_ENGLISH = gettext_noop("This page is in English.")
+ABOUT_REFERENCE = gettext_noop(
+    "What lessons and exercises import, in the words of the program itself."
+)
+ABOUT_EXERCISES = gettext_noop(
+    "Each lesson has an exercise. Here you can read the tasks; to solve them, open the notebook "
+    "in Jupyter, where each answer is tried on real workers."
+)
+ABOUT_LESSONS = gettext_noop(
+    "Every lesson is a Jupyter notebook, shown here with what it printed and drew when it was run."
+)
+# The theme's own words: for a language that it has no translation of, such as Korean.
+THEME_STRINGS = (
+    gettext_noop("Back to top"),
+    gettext_noop("Breadcrumb"),
+    gettext_noop("Color mode"),
+    gettext_noop("Dark"),
+    gettext_noop("Home"),
+    gettext_noop("Light"),
+    gettext_noop("Navbar"),
+    gettext_noop("On this page"),
+    gettext_noop("Section Navigation"),
+    gettext_noop("Site navigation"),
+    gettext_noop("Skip to main content"),
+    gettext_noop("System Settings"),
+    gettext_noop("next"),
+    gettext_noop("next page"),
+    gettext_noop("previous"),
+    gettext_noop("previous page"),
+)
+
+
+def translator(project: Project, lang: str) -> Translate:
+    """Looks words up in the catalog of helpers; what it lacks stays English."""
+    if lang == SOURCE:
+        return str
+    messages = catalog.read(project.catalog(HELPERS, lang), lang)
+
+    def translate(text: str) -> str:
+        message = messages.get(text)
+        if message is None or not catalog.is_current(message):
+            return text
+        return catalog.strings(message)[0]
+
+    return translate
