@@ -14,8 +14,7 @@ import pytest
 
 from helpers.course.panel.widgets import WIDGET_MIME
 from helpers.course.quiz import html, quiz, view
-from helpers.course.quiz.course import COURSE
-from helpers.course.quiz.question import Choice, Question
+from helpers.course.quiz.question import Choice, Question, lessons, questions_of
 from helpers.course.quiz.view import ChoiceRow, QuestionBox, Questions
 from helpers.errors import ConfigError
 from tests.panel.test_view import open_widgets
@@ -24,13 +23,9 @@ from tools.l10n import extract
 from tools.lessons.project import HELPERS, Project
 
 EVIL = '<img src=x onerror="alert(1)">&'
+COURSE = {lesson: questions_of(lesson) for lesson in lessons()}
 ALL = [question for questions in COURSE.values() for question in questions]
 LESSON = "01_train_on_two_workers"
-
-
-def texts_of(question: Question) -> list[str]:
-    """All that is translated of a question."""
-    return [question.text, *[text for choice in question.choices() for text in choice]]
 
 
 @pytest.fixture
@@ -62,7 +57,7 @@ def test_every_question_has_three_or_four_choices_and_one_of_them_is_right() -> 
         assert len(choices) in (3, 4)
         assert choices.count(question.right) == 1
         assert len({choice.text for choice in choices}) == len(choices), question.text
-        assert all(text.strip() == text != "" for text in texts_of(question))
+        assert all(text.strip() == text != "" for text in question.texts())
 
 
 def test_every_lesson_has_a_question_with_a_few_lines_of_code() -> None:
@@ -80,12 +75,12 @@ def test_every_text_is_marked_for_translation() -> None:
         for message in extract.template(Project.load(ROOT), HELPERS)
         if any(file.startswith("helpers/course/quiz/") for file, _line in message.locations)
     }
-    missing = [text for question in ALL for text in texts_of(question) if text not in found]
+    missing = [text for question in ALL for text in question.texts() if text not in found]
     assert not missing
 
 
 def test_code_in_a_text_is_closed() -> None:
-    assert all(text.count("`") % 2 == 0 for question in ALL for text in texts_of(question))
+    assert all(text.count("`") % 2 == 0 for question in ALL for text in question.texts())
 
 
 def test_the_right_choice_is_not_found_by_its_place_or_its_length() -> None:

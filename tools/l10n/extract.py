@@ -10,6 +10,7 @@ from typing import NamedTuple
 from babel.messages.catalog import Message
 from babel.messages.extract import extract
 
+from helpers.course.quiz.question import read_questions
 from tools.l10n import catalog, documents, markdown
 from tools.lessons import exercises, notebook
 from tools.lessons.project import HELPERS, Project
@@ -83,8 +84,12 @@ def _in_code(project: Project) -> Iterator[Found]:
     written = ("badges.py", "lesson_header.py", "install.py")
     own = [project.root / "tools" / "l10n" / name for name in written]
     own.append(project.root / "tools" / "site" / "strings.py")
-    paths = [*sorted((project.root / "helpers").rglob("*.py")), *filter(Path.exists, own)]
-    for path in paths:
+    helpers = project.root / "helpers"
+    questions = sorted((helpers / "course" / "quiz").glob("*.toml"))
+    for path in questions:
+        for question in read_questions(path):
+            yield from (Found(text, project.short(path), []) for text in question.texts())
+    for path in [*sorted(helpers.rglob("*.py")), *filter(Path.exists, own)]:
         code = io.BytesIO(path.read_bytes())
         for _, text, comments, _ in extract("python", code, KEYWORDS, (COMMENT,)):
             notes = [comment.removeprefix(COMMENT).strip() for comment in comments]

@@ -1,16 +1,32 @@
-"""A question with its choices, of which one is right, and what a reader has chosen so far."""
+"""A question with its choices, of which one is right, and what a reader has chosen so far.
+
+The questions of a lesson are in the TOML file of its name, in this folder; `tools/l10n/extract.py`
+takes their texts into the catalogs.
+"""
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
+
+from helpers.errors import unknown_choice
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent
 
 
 class Choice(NamedTuple):
     """An answer to choose, and why it is right or wrong.
 
-    Both are English, marked with `gettext_noop`; code in them stands in backquotes.
+    Both are English, and translated when they are shown; code in them stands in backquotes.
     """
 
     text: str
@@ -25,6 +41,12 @@ class Question(NamedTuple):
     wrong: tuple[Choice, ...]
     code: str = ""
 
+    def texts(self) -> Iterator[str]:
+        """Everything that is translated, in the order of the file."""
+        yield self.text
+        for choice in (self.right, *self.wrong):
+            yield from choice
+
     def choices(self) -> list[Choice]:
         """All choices, in an order that looks like chance and is the same in every run, so that
         the outputs of a lesson are, and in every language, so that a class can talk of them."""
@@ -32,6 +54,38 @@ class Question(NamedTuple):
 
     def _place(self, choice: Choice) -> str:
         return hashlib.sha256(f"{choice.text}\n{self.text}".encode()).hexdigest()
+
+
+def lessons() -> list[str]:
+    """The lessons that have questions, as "01_train_on_two_workers", in their order."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def questions_of(lesson: str) -> tuple[Question, ...]:
+    """The questions of a lesson.
+
+    Raises:
+      ConfigError: there is no such lesson.
+    """
+    known = lessons()
+    if lesson not in known:  # a list compares, so that any value gets an answer
+        raise unknown_choice("lesson", lesson, known)
+    return read_questions(FOLDER / f"{lesson}.toml")
+
+
+@functools.cache
+def read_questions(path: Path) -> tuple[Question, ...]:
+    """The questions of a file."""
+    tables = tomllib.loads(path.read_text("utf-8"))["questions"]
+    return tuple(
+        Question(
+            table["text"],
+            Choice(**table["right"]),
+            tuple(Choice(**wrong) for wrong in table["wrong"]),
+            table.get("code", ""),
+        )
+        for table in tables
+    )
 
 
 class Answers:

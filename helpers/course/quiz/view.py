@@ -10,8 +10,7 @@ from IPython.display import display
 
 from helpers.course.panel.widgets import close_tree, mime_bundle
 from helpers.course.quiz import html
-from helpers.course.quiz.course import questions_of
-from helpers.course.quiz.question import Answers, Choice, Question
+from helpers.course.quiz.question import Answers, Choice, Question, questions_of
 from helpers.course.quiz.style import STYLE
 from helpers.i18n import _
 
