@@ -14,7 +14,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel .
 FROM ${BASE}
 # The headers, a sixth of the image, and clang are for those who compile operations of their own.
 RUN --mount=type=bind,from=wheel,source=/wheel,target=/wheel \
-    pip install --no-cache-dir /wheel/*.whl && \
+    pip install --no-cache-dir "$(echo /wheel/*.whl)[course]" && \
     cd "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \
     rm -rf tensorflow/include clang
 # helpers.backends.kubernetes runs its pods as this user, who owns the payload and the checkpoints.

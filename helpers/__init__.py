@@ -91,6 +91,23 @@ def __getattr__(name: str) -> Any:
     """Imports a public name at its first use: a process that only watches needs no TensorFlow."""
     if name not in _LAZY_IMPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY_IMPORTS[name]), name)
+    module = _LAZY_IMPORTS[name]
+    try:
+        value = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != "helpers.course":
+            raise
+        raise _no_course(name) from None
     globals()[name] = value
     return value
+
+
+def _no_course(name: str) -> ImportError:
+    from helpers.errors import PackageError
+    from helpers.i18n import _
+
+    message = _(
+        "helpers.{name} belongs to the course, and this installation has only the clusters. "
+        "Install the package with the extra `course`, or use your own function."
+    )
+    return PackageError(message.format(name=name))

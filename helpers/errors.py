@@ -71,6 +71,12 @@ def unknown_choice(name: str, value: object, allowed: Iterable[object]) -> Confi
     )
 
 
+def not_installed(package: str, requirement: str) -> PackageError:
+    """The error for an optional `package` that is missing; `requirement` is what pip takes."""
+    message = _("{package} is not installed. Install it: {command}")
+    return PackageError(message.format(package=package, command=f'pip install "{requirement}"'))
+
+
 def check_count(name: str, value: object, least: int = 1) -> None:
     """Raises ConfigError unless the `value` of parameter `name` is a whole number from `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from helpers.estimator import tf
 from helpers.system.ports import free_ports
 from helpers.tf_config import set_tf_config_env
 from helpers.worker.server import server_options
@@ -19,6 +18,8 @@ def in_process_cluster(workers: int, ps: int) -> Any:
 
     Returns: the `ClusterResolver` that `tf.distribute.ParameterServerStrategy` takes.
     """
+    import tensorflow as tf
+
     set_tf_config_env(None)  # it describes another cluster
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers + ps)]
     spec = tf.train.ClusterSpec({"worker": addresses[:workers], "ps": addresses[workers:]})

@@ -1,6 +1,6 @@
 """What a release consists of, made in .artefacts/release.
 
-    python -m tools.release build                   wheel, sdist, site, offline bundle, checksums
+    python -m tools.release build                   wheels, sdist, site, offline bundle, checksums
     python -m tools.release build --only packages   some of these
     python -m tools.release check v0.1.0 --repository OWNER/NAME
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -18,15 +19,26 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tools.lessons.project import HOST, Project, ToolError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTPUT = Path(".artefacts") / "release"
 SITE = Path(".artefacts") / "site"
 DISTRIBUTION = "multiworker_lessons"
+CORE = "multiworker-core"
+CORE_DESCRIPTION = "Supervised TensorFlow workers: local clusters, Ray, Slurm, Kubernetes, Keras 3"
+CORE_FIELDS = ("version", "license", "requires-python", "dependencies")
+CORE_EXTRAS = ("tensorflow", "estimator", "keras3", "kubernetes", "ray")
+CORE_DATA = ["py.typed", "locale/*/LC_MESSAGES/*.mo"]
 PARTS = ("packages", "site", "offline")
 HEAD = re.compile(r"^## (\S+) \((.+)\)$", re.MULTILINE)
 HOOK = "import sys; from setuptools import build_meta; build_meta.{}(sys.argv[1])"
@@ -101,6 +113,7 @@ def build(root: Path, parts: Sequence[str] = PARTS) -> list[Path]:
         _export(root, source)
         if "packages" in parts:
             _packages(root, source, folder)
+            _core_wheel(root, source, folder)
         if "site" in parts:
             _site(root, folder / f"{stem}-site.tar.gz")
         if "offline" in parts:
@@ -127,6 +140,58 @@ def _packages(root: Path, source: Path, folder: Path) -> None:
         shutil.copytree(source, clean)
         command = [sys.executable, "-c", HOOK.format(hook), str(folder)]
         _run(clean, *command, SOURCE_DATE_EPOCH=committed)
+
+
+def _core_wheel(root: Path, source: Path, folder: Path) -> None:
+    """The wheel for those who want the clusters and not the course: no lessons, no data sets."""
+    clean = source.with_name("core")
+    left_out = shutil.ignore_patterns("course", "datasets")
+    shutil.copytree(source / "helpers", clean / "helpers", ignore=left_out)
+    for name in ("LICENSE", "pyproject.toml"):
+        shutil.copy(source / name, clean)
+    build_core_wheel(clean, folder, _run(root, "git", "log", "-1", "--format=%ct").strip())
+
+
+def build_core_wheel(source: Path, folder: Path, epoch: str) -> None:
+    """Builds the core's wheel into `folder`.
+
+    Args:
+      source: LICENSE, the course's pyproject.toml, which is rewritten, and of `helpers` the core.
+      epoch: seconds since 1970, the time of the files in the wheel.
+    """
+    path = source / "pyproject.toml"
+    path.write_text(core_pyproject(tomllib.loads(path.read_text("utf-8"))), "utf-8")
+    command = [sys.executable, "-c", HOOK.format("build_wheel"), str(folder)]
+    _run(source, *command, SOURCE_DATE_EPOCH=epoch)
+
+
+def core_pyproject(pyproject: Mapping[str, Any]) -> str:
+    """The `pyproject.toml` of the core, from that of the course.
+
+    Both distributions have a package `helpers`, so an environment has one of them.
+    """
+    project = pyproject["project"]
+    name, extras = project["name"], project["optional-dependencies"]
+    kept = {key: project[key] for key in CORE_FIELDS}
+    kept |= {"name": CORE, "description": CORE_DESCRIPTION}
+    lines = ["[build-system]", *_toml(pyproject["build-system"]), "", "[project]", *_toml(kept)]
+    lines += ["", "[project.optional-dependencies]"]
+    lines += _toml(
+        {extra: [line.replace(name, CORE) for line in extras[extra]] for extra in CORE_EXTRAS}
+    )
+    lines += ["", "[tool.setuptools.packages.find]", 'include = ["helpers*"]']
+    lines += ["", "[tool.setuptools.package-data]", f"helpers = {json.dumps(CORE_DATA)}", ""]
+    return "\n".join(lines)
+
+
+def _toml(table: Mapping[str, Any]) -> list[str]:
+    """Strings, and lists and tables of strings, which TOML and JSON write alike."""
+    return [
+        f"{key} = {{ text = {json.dumps(value['text'])} }}"
+        if isinstance(value, dict)
+        else f"{key} = {json.dumps(value)}"
+        for key, value in table.items()
+    ]
 
 
 def _site(root: Path, path: Path) -> None:

@@ -15,6 +15,7 @@ its token, and the namespaces it enters. When the server has imported TensorFlow
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import select
@@ -33,6 +34,7 @@ from helpers.system.parent_death import continue_on_parent_death, die_with_paren
 
 MESSAGE_BYTES = 1 << 16
 MAX_FDS = 8
+PRELOAD = "helpers.course.preload"
 READY_BYTE = b"r"  # what the server says when TensorFlow is imported
 
 
@@ -212,17 +214,12 @@ def preload() -> None:
     keras = keras_version.version_from_env(os.environ)
     with gc_pause.gc_disabled(), suppress(Exception):
         keras_version.select_keras(keras)
-        import tensorflow_datasets
-
-        import helpers.course.data
         import helpers.worker.main
         import helpers.worker.run_job
 
         if keras == 2:
-            import helpers.course.model
             import helpers.worker.training  # noqa: F401
-
-        tensorflow_datasets.builder_cls("mnist")  # which imports the definitions of all data sets
+        importlib.import_module(PRELOAD)  # last: the core is installed without it, too
     gc.collect()
     gc.freeze()  # a collection would write to every page, and so unshare it
 

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from helpers.course.charts.picture import SvgFigure
 from helpers.errors import ConfigError, check_count
 from helpers.i18n import _, number
+from helpers.results.svg_figure import SvgFigure
 
 MAX_WORKERS = 4096
 

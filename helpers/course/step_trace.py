@@ -9,9 +9,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from helpers.course.charts.picture import SvgFigure
 from helpers.estimator import tf
 from helpers.i18n import _, gettext_noop, number
+from helpers.results.svg_figure import SvgFigure
 from helpers.worker.devices import make_strategy
 
 # A span is (category, name, start, end): which kind of work, the operation's type, microseconds

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from helpers.course.charts import SvgFigure
 from helpers.i18n import _, number
 from helpers.results.history import Evaluation, StepReport
+from helpers.results.svg_figure import SvgFigure
 
 
 def training_chart(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from helpers import labels
+from helpers.errors import not_installed
 from helpers.i18n import _, join_phrases, ngettext, number
 from helpers.protocol.events import Event, EventType
 from helpers.results.fault_log import FaultLog
@@ -16,7 +17,7 @@ from helpers.results.history import Evaluation, Staleness, StepReport, split_by_
 from helpers.strategies import MULTI_WORKER, communication_label, training_tasks
 
 if TYPE_CHECKING:
-    from helpers.course.charts import SvgFigure
+    from helpers.results.svg_figure import SvgFigure
 
 RESULT_MIME = "application/vnd.multiworker-lessons.result+json"
 WARM_UP_SECONDS = 1.0  # left out of the throughput: graph warm-up and the first decoding
@@ -168,7 +169,10 @@ class TrainingResult:
 
     def plot(self) -> SvgFigure:
         """Loss and throughput over the steps, with restarts and evaluations marked."""
-        from helpers.results.chart import training_chart
+        try:
+            from helpers.results.chart import training_chart
+        except ModuleNotFoundError:
+            raise not_installed("matplotlib", "matplotlib>=3.8,<4") from None
 
         last_step = self.total_steps or self.steps
         return training_chart(self.history, self.evaluations, last_step, repr(self))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 from typing import Any
 
-from helpers.course.data import find_damaged_file
 from helpers.errors import ConfigError, DataError
 from helpers.estimator import tf
 from helpers.i18n import _
@@ -53,7 +53,9 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
     try:
         _Task(job, context).run()
     except tf.errors.DataLossError as error:
-        found = find_damaged_file(job.params)
+        # Its input function read with the course's `data`, which can tell the file, if it is here.
+        course_data = sys.modules.get("helpers.course.data")
+        found = course_data and course_data.find_damaged_file(job.params)
         said, _frames = split_graph_error(error.message)
         message = _("A data file is damaged: {reason}").format(reason=said)
         raise DataError(found or message) from None

@@ -52,7 +52,7 @@ def lint(folder: Path, contract: str) -> subprocess.CompletedProcess[str]:
         ("cycles", "i18n.py", "import helpers.errors"),
         (
             "cycles",
-            "course/charts/picture.py",
+            "course/charts/svg.py",
             "def late():\n    import helpers.course.charts.roles",
         ),
         ("sides", "worker/hooks.py", "import helpers.cluster.timeouts"),

@@ -22,6 +22,7 @@ from packaging.utils import canonicalize_name
 from helpers.backends.ray.cluster import REQUIREMENT
 from helpers.system.keras_version import ESTIMATOR_VERSION, LAST_TESTED
 from tests.support import ROOT
+from tools import release
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,6 +30,21 @@ else:
     import tomli as tomllib
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def asked_by(extra: str) -> list[str]:
+    """The requirements of an extra and of those that it includes, and the base's."""
+    lines, including = list(PROJECT["dependencies"]), [extra]
+    while including:
+        for line in EXTRAS[including.pop()]:
+            if Requirement(line).name == PROJECT["name"]:
+                including += Requirement(line).extras
+            else:
+                lines.append(line)
+    return list(dict.fromkeys(lines))
 
 
 def requirements(lines: list[str], python: str) -> dict[str, Requirement]:
@@ -46,10 +62,10 @@ def pinned(lines: list[str], python: str) -> dict[str, str]:
 def test_environment_yml_gives_the_pins_of_pyproject() -> None:
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     python, *conda, by_pip = environment["dependencies"]
-    installed = [*conda, *(line for line in by_pip["pip"] if line != "-e .")]
-    extras = PROJECT["optional-dependencies"]
-    nbval = [line for line in extras["test"] if line.startswith("nbval")]
-    ours = PROJECT["dependencies"] + extras["notebooks"] + nbval
+    assert "-e .[course]" in by_pip["pip"]
+    installed = [*conda, *(line for line in by_pip["pip"] if not line.startswith("-e "))]
+    nbval = [line for line in EXTRAS["test"] if line.startswith("nbval")]
+    ours = asked_by("notebooks") + nbval
     assert pinned(installed, "3.12") == pinned(ours, "3.12")
     assert python == "python=3.12"
 
@@ -70,7 +86,7 @@ def test_nobody_is_told_to_install_the_package_by_its_name_alone() -> None:
 
 
 def test_the_installed_packages_meet_every_range() -> None:
-    lines = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["notebooks"]
+    lines = asked_by("notebooks")
     here = ".".join(map(str, sys.version_info[:2]))
     for name, requirement in requirements(lines, here).items():
         assert metadata.version(name) in requirement.specifier, requirement
@@ -78,7 +94,7 @@ def test_the_installed_packages_meet_every_range() -> None:
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
 def test_each_python_gets_a_tensorflow_that_was_tested(python: str) -> None:
-    wanted = requirements(PROJECT["dependencies"], python)
+    wanted = requirements(asked_by("tensorflow"), python)
     accepted, refused = ["2.15.1", "2.16.2", "2.19.0", "2.21.0"], ["2.15.0", "2.22.0"]
     assert all(version in wanted["tensorflow"].specifier for version in accepted)
     assert not [version for version in refused if version in wanted["tensorflow"].specifier]
@@ -90,7 +106,7 @@ def test_each_python_gets_a_tensorflow_that_was_tested(python: str) -> None:
 
 
 def test_the_ranges_end_with_the_newest_tensorflow_that_helpers_estimator_knows() -> None:
-    wanted = requirements(PROJECT["dependencies"], "3.13")
+    wanted = requirements(asked_by("estimator"), "3.13")
     major, minor = LAST_TESTED
     for name in ("tensorflow", "tf-keras"):
         assert f"{major}.{minor}.5" in wanted[name].specifier
@@ -198,10 +214,7 @@ def test_the_lock_of_each_python_is_what_pyproject_asks_for(python: str) -> None
         if (requirement := Requirement(entry.partition(" \\")[0])).marker is None
         or requirement.marker.evaluate({"python_version": python, "python_full_version": python})
     }
-    extras = PROJECT["optional-dependencies"]
-    asked = [*PROJECT["dependencies"], *extras["notebooks"], *extras["teacher"], *extras["test"]]
-    others = [line for line in asked if not line.startswith(PROJECT["name"])]
-    for name, wanted in requirements(others, python).items():
+    for name, wanted in requirements(asked_by("test"), python).items():
         assert locked[canonicalize_name(name)] in wanted.specifier, "make update-lock"
 
 
@@ -308,3 +321,73 @@ def test_a_lesson_that_does_not_exist_is_named(arguments: list[str], message: st
     assert done.returncode == 1
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def core_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel without the course, built as a release builds it."""
+    folder = tmp_path_factory.mktemp("core")
+    source = folder / "source"
+    ignored = shutil.ignore_patterns("__pycache__", "course", "datasets")
+    shutil.copytree(ROOT / "helpers", source / "helpers", ignore=ignored)
+    for name in ("LICENSE", "pyproject.toml"):
+        shutil.copy(ROOT / name, source)
+    release.build_core_wheel(source, folder, "315532800")
+    [wheel] = folder.glob("*.whl")
+    return wheel
+
+
+def test_the_core_is_a_small_wheel_without_the_course(core_wheel: Path) -> None:
+    assert core_wheel.name.startswith("multiworker_core-")
+    assert core_wheel.stat().st_size < 1_000_000
+    with zipfile.ZipFile(core_wheel) as archive:
+        names = archive.namelist()
+        [about] = [name for name in names if name.endswith("/METADATA")]
+        text = archive.read(about).decode()
+    assert {"helpers/cluster/local.py", "helpers/locale/ko/LC_MESSAGES/helpers.mo"} <= set(names)
+    assert not [name for name in names if name.startswith(("helpers/course", "helpers/datasets"))]
+    base = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*$", text, re.MULTILINE)
+    assert sorted(base) == ["cloudpickle", "tqdm"]
+    assert 'Requires-Dist: multiworker-core[tensorflow]; extra == "estimator"' in text
+
+
+WITHOUT_TENSORFLOW = """
+import sys
+import helpers
+from helpers import TFConfig, TFJob, tfjob
+
+cluster, task = '{"worker": ["a:1", "b:1"]}', '{"type": "worker", "index": 1}'
+config = TFConfig.parse(f'{{"cluster": {cluster}, "task": {task}}}')
+assert config.task.index == 1
+job = tfjob("lessons", "/shared/payload.pkl", image="registry.example/lessons:1", pvc="shared")
+assert TFJob.parse(job.to_yaml()).manifest["kind"] == "TFJob"
+try:
+    from helpers import input_fn
+except ImportError as error:
+    assert "belongs to the course" in str(error), error
+else:
+    raise AssertionError("input_fn without the course")
+absent = {"tensorflow", "tf_keras", "tensorflow_datasets", "matplotlib", "ipywidgets"}
+assert not absent & set(sys.modules)
+print("done")
+"""
+
+
+def test_the_core_reads_tf_config_and_manifests_without_tensorflow(
+    core_wheel: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "installed"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target)]
+    subprocess.run([*install, str(core_wheel)], check=True)
+    for name in ("cloudpickle", "tqdm", "yaml", "_yaml"):
+        shutil.copytree(Path(sysconfig.get_path("purelib")) / name, target / name)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", WITHOUT_TENSORFLOW],  # -S: none of our packages
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(target)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout == "done\n"

@@ -11,11 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from helpers.backends.kubernetes.validation import API_VERSION, CONTAINER, check_manifest
-from helpers.errors import ConfigError, check_count
+from helpers.errors import ConfigError, check_count, not_installed
 from helpers.i18n import _, join_items
+
+REQUIREMENT = "pyyaml>=6,<7"  # of the extra `kubernetes` in pyproject.toml
+
+try:
+    import yaml
+except ModuleNotFoundError:
+    raise not_installed("PyYAML", REQUIREMENT) from None
 
 GPU = "nvidia.com/gpu"
 KIND = "TFJob"

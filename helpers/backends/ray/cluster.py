@@ -23,7 +23,7 @@ from helpers.cluster.base import (
     check_writable,
 )
 from helpers.cluster.timeouts import Timeouts, default_start_timeout
-from helpers.errors import ConfigError, PackageError, check_count, unknown_choice
+from helpers.errors import ConfigError, check_count, not_installed, unknown_choice
 from helpers.i18n import _, language
 from helpers.protocol.events import Event
 from helpers.protocol.job import EstimatorJob, FunctionJob
@@ -221,9 +221,7 @@ class RayCluster(Cluster):
 
 def _check_installed() -> None:
     if importlib.util.find_spec("ray") is None:
-        message = _("Ray is not installed. Install it: {command}")
-        command = f'pip install "{REQUIREMENT}"'
-        raise PackageError(message.format(command=command))
+        raise not_installed("Ray", REQUIREMENT)
 
 
 def _check_reachable(address: str) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from helpers.course.charts.boxes import Point, arrow, box, canvas
-from helpers.course.charts.picture import SvgFigure
 from helpers.i18n import _, join_clauses, join_items
+from helpers.results.svg_figure import SvgFigure
 
 WIDTH, HEIGHT, GAP = 1.9, 0.95, 1.2  # of a device's box, and between two boxes, in inches
 REPLICA, VARIABLE, ARROW = "#4c78a8", "#e08214", "#666666"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from helpers.course.charts.boxes import Point, arrow, box, canvas
-from helpers.course.charts.picture import SvgFigure
+from helpers.results.svg_figure import SvgFigure
 from helpers.tf_config import EVALUATOR, PS, TFConfig
 
 WIDTH, HEIGHT, GAP = 1.9, 0.7, 0.5  # of a box, in inches, and the space beside it

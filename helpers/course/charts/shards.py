@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from helpers.course.charts.picture import SvgFigure
 from helpers.i18n import _, join_clauses
+from helpers.results.svg_figure import SvgFigure
 
 COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2")
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from helpers.course.charts.picture import image
 from helpers.i18n import number
+from helpers.results.svg_figure import image
 
 CHART = 430, 210
 MAX_CHAR_WIDTH = 7.0  # a letter's width, at most

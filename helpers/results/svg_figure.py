@@ -7,9 +7,10 @@ import io
 import re
 import warnings
 from html import escape
+from typing import TYPE_CHECKING
 
-import matplotlib
-from matplotlib.figure import Figure
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # As an image, a drawing cannot take the colors of the page: it follows those of the system.
 DARK_MODE_STYLE = (
@@ -54,6 +55,8 @@ class SvgFigure:
 
     def svg(self) -> str:
         """The drawing, the same for the same figure."""
+        import matplotlib
+
         buffer = io.StringIO()
         with (
             warnings.catch_warnings(),
