@@ -52,8 +52,8 @@ def lint(folder: Path, contract: str) -> subprocess.CompletedProcess[str]:
         ("cycles", "i18n.py", "import helpers.errors"),
         (
             "cycles",
-            "course/charts/svg.py",
-            "def late():\n    import helpers.course.charts.roles",
+            "results/svg_figure.py",
+            "def late():\n    import helpers.results.chart",
         ),
         ("sides", "worker/hooks.py", "import helpers.cluster.timeouts"),
         ("sides", "course/data.py", "import matplotlib"),
