@@ -141,7 +141,7 @@ def of_optimizers() -> dict[str, Case]:
         ),
         "loss scaling": Case(group, optimizer=scaled(), tolerance=1e-5),
         "loss scaling, an infinite example": Case(
-            group, optimizer=scaled(), columns=models.infinite
+            group, optimizer=scaled(), columns=models.infinite, not_numbers=True
         ),
         "mixed precision, to 2 %": Case(
             group, optimizer=scaled(initial_scale=256.0), policy="mixed_float16", tolerance=2e-2
@@ -196,7 +196,10 @@ def of_callbacks() -> dict[str, Case]:
             fit=watched(lambda _f: callbacks.ReduceLROnPlateau("loss", patience=1, min_delta=10)),
         ),
         "TerminateOnNaN": Case(
-            group, columns=models.infinite, fit=watched(lambda _folder: callbacks.TerminateOnNaN())
+            group,
+            columns=models.infinite,
+            not_numbers=True,
+            fit=watched(lambda _folder: callbacks.TerminateOnNaN()),
         ),
         "ModelCheckpoint": Case(
             group,

@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 import helpers.keras_3  # noqa: F401
-from benchmarks.keras_3.cases import cases
+from benchmarks.keras_3 import cases, kinds
 from benchmarks.keras_3.trial import Case, Trial
 from helpers.tf_config import TFConfig
 
@@ -25,7 +25,7 @@ from helpers.tf_config import TFConfig
 def answer(case: Case, trial: Trial) -> dict[str, Any]:
     """As `verdict.Answers` has it."""
     about = {"group": case.group, "claim": case.claim, "tolerance": case.tolerance}
-    about["refused"] = case.refused
+    about |= {"refused": case.refused, "not_numbers": case.not_numbers}
     try:
         return about | {"given": trial.run()}
     except Exception as error:
@@ -39,7 +39,7 @@ def main() -> None:
     index, workers = config.task.index, len(config.tasks)
     path, wanted = Path(sys.argv[1]), sys.argv[2:]
     answers = {}
-    for name, case in cases().items():
+    for name, case in (cases.cases() | kinds.cases()).items():
         if wanted and name not in wanted:
             continue
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:

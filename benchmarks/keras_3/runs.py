@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.keras_3.processes import run
-from benchmarks.keras_3.verdict import Answers, Verdict, judge
+from benchmarks.keras_3.verdict import Answers, Verdict, badness, judge
 
 WORKERS = 2
 DECIDING = (  # at least one for each replaced function
@@ -44,13 +44,18 @@ def answers(workers: int, folder: Path, python: str | Path, names: Sequence[str]
 
 
 def verdicts(
-    python: str | Path = sys.executable, names: Sequence[str] = ()
+    python: str | Path = sys.executable,
+    names: Sequence[str] = (),
+    workers: Sequence[int] = (WORKERS,),
 ) -> tuple[Answers, dict[str, Verdict]]:
-    """What the first of two workers found, and the verdict on each case."""
+    """What the first worker of several found, and the worst verdict on each case."""
     with tempfile.TemporaryDirectory(prefix="keras-3-") as folder:
         [alone] = answers(1, Path(folder) / "alone", python, names)
-        together = answers(WORKERS, Path(folder) / "together", python, names)
-    return together[0], judge(alone, together)
+        found = [answers(count, Path(folder) / str(count), python, names) for count in workers]
+    judged = [judge(alone, together) for together in found]
+    return found[0][0], {
+        name: max((one[name] for one in judged), key=badness) for name in judged[0]
+    }
 
 
 def versions(python: str | Path) -> tuple[str, str, str]:

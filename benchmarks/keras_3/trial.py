@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,18 @@ def train_once(trial: Trial) -> tuple[Any, Any]:
     return model, trial.fit(model).history
 
 
+class Logs(keras.callbacks.Callback):
+    """Keeps what a progress bar would show after each batch."""
+
+    def __init__(self, kept: list[Any]) -> None:
+        super().__init__()
+        self.kept = kept
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Copies the logs."""
+        self.kept.append({name: np.asarray(value) for name, value in (logs or {}).items()})
+
+
 def nothing(_model: Any, _trial: Trial) -> None:
     """Asks nothing more of the trained model."""
 
@@ -37,6 +49,7 @@ class Case:
       optimizer, compile: for `compile`, made in the scope too.
       fit: options of `fit`; it is given the worker's own folder.
       columns: the data, 512 examples, of which `examples` are taken.
+      batch, epochs: examples in a global batch, and how often all are seen.
       policy: the type policy.
       arrays: whether `fit` is given NumPy arrays; else a dataset.
       distributed: whether the dataset is distributed by the program.
@@ -44,6 +57,7 @@ class Case:
       after: what is asked of the trained model; raises AssertionError if the answer is wrong.
       claim: what must hold between two workers and one.
       tolerance: up to which numbers are equal.
+      not_numbers: whether one worker computes NaN too.
       judged: whether the trained model is also evaluated, and predicts.
       refused: a part of the sentence that two workers must get instead.
     """
@@ -55,6 +69,8 @@ class Case:
     fit: Callable[[Path], Options] = lambda _folder: {}
     columns: Callable[[], Any] = models.pairs
     examples: int = models.EXAMPLES
+    batch: int = BATCH
+    epochs: int = EPOCHS
     policy: str = "float32"
     arrays: bool = False
     distributed: bool = False
@@ -62,6 +78,7 @@ class Case:
     after: Callable[[Any, Trial], Any] = nothing
     claim: str = AS_ONE
     tolerance: float = 1e-6
+    not_numbers: bool = False
     judged: bool = False
     refused: str = ""
 
@@ -73,6 +90,7 @@ class Trial:
     Attributes:
       index, workers: which of how many.
       folder: this worker's own.
+      logs: those of each batch of `fit`, once it has trained.
     """
 
     case: Case
@@ -80,6 +98,7 @@ class Trial:
     index: int
     workers: int
     folder: Path
+    logs: list[Any] = field(default_factory=list)
 
     @property
     def is_chief(self) -> bool:
@@ -96,7 +115,7 @@ class Trial:
     def data(self) -> Any:
         """Batches, of which each worker takes its share."""
         cut = keras.tree.map_structure(lambda a: a[: self.case.examples], self.case.columns())
-        return models.as_shared(cut, BATCH)
+        return models.as_shared(cut, self.case.batch)
 
     def inputs(self) -> Any:
         """The same without targets."""
@@ -106,15 +125,17 @@ class Trial:
         """`fit` as the case has it, and these options."""
         options = {**self.case.fit(self.folder), **options}
         if self.case.arrays:
-            given = dict(zip("xy", self.case.columns(), strict=True))
-            given |= {"batch_size": BATCH, "shuffle": False}
+            columns = [column[: self.case.examples] for column in self.case.columns()]
+            given = dict(zip("xy", columns, strict=True))
+            given |= {"batch_size": self.case.batch, "shuffle": False}
         else:
             given = {"x": self.data()}
         if "steps_per_epoch" in options:
             given["x"] = given["x"].repeat()
         if self.case.distributed:
             given["x"] = self.strategy.experimental_distribute_dataset(given["x"])
-        return model.fit(**given, **{"epochs": EPOCHS, "verbose": 0} | options)
+        options["callbacks"] = [*options.get("callbacks", ()), Logs(self.logs)]
+        return model.fit(**given, **{"epochs": self.case.epochs, "verbose": 0} | options)
 
     def run(self) -> Options:
         """History, weights, evaluation, predictions, and what the case asks for afterwards."""
@@ -122,7 +143,7 @@ class Trial:
         keras.utils.set_random_seed(1)
         keras.config.set_dtype_policy(self.case.policy)
         model, history = self.case.train(self)
-        answer = {"history": history, "weights": model.get_weights()}
+        answer = {"history": history, "weights": model.get_weights(), "logs": self.logs}
         if self.case.judged:
             answer["evaluate"] = model.evaluate(self.data(), verbose=0, return_dict=True)
             answer["predict"] = model.predict(self.inputs(), verbose=0)

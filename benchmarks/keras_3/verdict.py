@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 AS_ONE = "as one worker"
 AGREE = "workers agree"  # where one worker draws or counts otherwise: as dropout does
 
 Answers = Mapping[str, Mapping[str, Any]]
-"""Of each case: claim, tolerance, refused, and either "given" or "error"."""
+"""Of each case: claim, tolerance, refused, not_numbers, and either "given" or "error"."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,11 @@ class Verdict:
     works: bool
     difference: float | None = None
     reason: str = ""
+
+
+def badness(verdict: Verdict) -> tuple[bool, bool, float]:
+    """Orders verdicts, the worst last."""
+    return not verdict.holds, not verdict.works, verdict.difference or 0.0
 
 
 def judge(alone: Answers, together: Sequence[Answers]) -> dict[str, Verdict]:
@@ -52,20 +58,21 @@ def _judge(alone: Mapping[str, Any], together: Sequence[Mapping[str, Any]]) -> V
     others = [answer["given"] for answer in together[1:]]
     if first["claim"] == AS_ONE:
         others.append(alone["given"])
-    difference = max(_difference(first["given"][p], other[p]) for p in parts for other in others)
+    apart = partial(_difference, also_nan=first["not_numbers"])
+    difference = max(apart(first["given"][p], other[p]) for p in parts for other in others)
     holds = difference <= first["tolerance"]
     return Verdict(holds, holds, difference, "" if holds else f"differs by {difference:.0e}")
 
 
-def _difference(one: Any, other: Any) -> float:
+def _difference(one: Any, other: Any, also_nan: bool) -> float:
     mine, theirs = list(_leaves(one)), list(_leaves(other))
     if len(mine) != len(theirs):
         return math.inf
-    return max(map(_apart, mine, theirs), default=0.0)
+    return max((_apart(a, b, also_nan) for a, b in zip(mine, theirs, strict=True)), default=0.0)
 
 
-def _apart(one: float, other: float) -> float:
-    if one == other or (math.isnan(one) and math.isnan(other)):
+def _apart(one: float, other: float, also_nan: bool) -> float:
+    if one == other or (also_nan and math.isnan(one) and math.isnan(other)):
         return 0.0
     apart = abs(one - other) / max(1.0, abs(other))
     return math.inf if math.isnan(apart) else apart

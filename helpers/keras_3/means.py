@@ -1,0 +1,254 @@
+"""Losses of the global batch, with masks and weights, and statistics of BatchNormalization.
+
+Keras divides each worker's loss by the size of this worker's part and by the number of workers.
+That is the loss of the global batch only where all parts are alike. Inside a step (step.py) a loss
+is instead a mean over the worker's part that gives the global mean once the workers are weighted
+by the sizes of their parts.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from helpers.keras_3.step import Step, current, is_multi_worker, running
+
+MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
+
+
+class RankZeroError(Exception):
+    """A loss function or a metric has returned one number for the whole part."""
+
+
+def install() -> None:
+    """Replaces functions of Keras's losses, trainers and BatchNormalization."""
+    losses: Any = importlib.import_module("keras.src.losses.loss")
+    layers: Any = importlib.import_module("keras.src.layers")
+    losses.Loss.__call__ = _of_all_workers(losses.Loss.__call__)
+    losses.reduce_weighted_values = _by_global_size(losses.reduce_weighted_values, losses)
+    for name in ("scale_loss_for_distribution", "unscale_loss_for_distribution"):
+        setattr(losses, name, _outside_steps(getattr(losses, name)))
+    normalization = layers.BatchNormalization
+    normalization.add_weight = averaged(normalization.add_weight)
+    normalization._moments = _of_examples(normalization._moments)
+    if "activity_regularizer(output)" in inspect.getsource(layers.Layer.__call__) and (
+        "batch_size" not in inspect.getsource(layers.Layer.__call__)
+    ):
+        layers.Layer.__call__ = _with_sums_of_activities(layers.Layer.__call__)
+
+
+def _outside_steps(scale: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """In place of `scale_loss_for_distribution` and its inverse: a step weights workers itself."""
+
+    @functools.wraps(scale)
+    def scale_for_distribution(value: Any) -> Any:
+        return scale(value) if running() is None else value
+
+    return scale_for_distribution
+
+
+def _of_all_workers(call: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of `Loss.__call__`: a loss that is one number is computed from the global batch.
+
+    Nothing can be said about how such a number depends on the examples: it may be a mean, a sum,
+    or a ratio of sums, as Dice is. So the workers exchange targets and predictions.
+    """
+
+    @functools.wraps(call)
+    def loss(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        step = current()
+        if step is None:
+            return call(self, y_true, y_pred, sample_weight)
+        outer, step.keeps_rows = step.keeps_rows, keeps_rows(self, y_true, step)
+        try:
+            return call(self, y_true, y_pred, sample_weight)
+        except RankZeroError:
+            pass
+        finally:
+            step.keeps_rows = outer
+        gathered = gather(step, (y_true, y_pred, sample_weight))
+        return step.globally(call, self, *gathered)
+
+    return loss
+
+
+def keeps_rows(loss: Any, y_true: Any, step: Step) -> bool:
+    """Whether `loss` has an entry for each example, as Keras's own losses of the data have.
+
+    If so, the number of its entries is proportional to the size of the part, on all workers, and
+    needs no collective.
+    """
+    tree: Any = importlib.import_module("keras.src.tree")
+    function = getattr(loss, "fn", None) or type(loss).call
+    own = getattr(function, "__module__", "") or ""
+    return own.startswith("keras.") and all(step.has(leaf) for leaf in tree.flatten(y_true))
+
+
+def gather(step: Step, values: Any) -> Any:
+    """Nested tensors of all workers, with Keras's masks; other values as they are."""
+    tree: Any = importlib.import_module("keras.src.tree")
+    backend: Any = importlib.import_module("keras.src.backend")
+    leaves = tree.flatten(values)
+    tensors = {place: leaf for place, leaf in enumerate(leaves) if _has_rows(leaf)}
+    masks = {place: backend.get_keras_mask(leaf) for place, leaf in tensors.items()}
+    masks = {place: mask for place, mask in masks.items() if mask is not None}
+    found = step.gather([*tensors.values(), *masks.values()])
+    for place, whole in zip(tensors, found, strict=False):
+        leaves[place] = whole
+    for place, mask in zip(masks, found[len(tensors) :], strict=True):
+        backend.set_keras_mask(leaves[place], as_mask(mask))
+    return tree.pack_sequence_as(values, leaves)
+
+
+def as_mask(mask: Any) -> Any:
+    """A mask that was summed as numbers."""
+    import tensorflow as tf
+
+    return tf.cast(mask, tf.bool)
+
+
+def _has_rows(value: Any) -> bool:
+    import numpy as np
+    import tensorflow as tf
+
+    if isinstance(value, np.ndarray):
+        return bool(value.ndim)
+    return bool(isinstance(value, tf.Tensor) and value.shape.rank)
+
+
+def _by_global_size(reduce: Callable[..., Any], losses: Any) -> Callable[..., Any]:
+    """In place of `reduce_weighted_values`: the divisor is that of the global batch."""
+
+    @functools.wraps(reduce)
+    def reduce_weighted_values(
+        values: Any,
+        sample_weight: Any = None,
+        mask: Any = None,
+        reduction: Any = "sum_over_batch_size",
+        dtype: Any = None,
+    ) -> Any:
+        import tensorflow as tf
+
+        step = current()
+        if step is None:
+            return reduce(values, sample_weight, mask, reduction, dtype)
+        values = tf.convert_to_tensor(values) if dtype is None else tf.cast(values, dtype)
+        if values.shape.rank == 0:
+            raise RankZeroError
+        each = reduce(values, sample_weight, mask, None, dtype)
+        if reduction in (None, "none"):
+            return each
+        if reduction == "mean_with_sample_weight" and sample_weight is None and mask is None:
+            reduction = "mean"
+        total = tf.reduce_sum(each)
+        if reduction in ("mean", "sum_over_batch_size") and mask is None and _even(step, values):
+            return tf.math.divide_no_nan(total, tf.cast(tf.size(each), each.dtype))
+        parts = _divisor(losses, each, sample_weight, mask, reduction)
+        return _scaled(step, total, [tf.cast(part, tf.float32) for part in parts])
+
+    return reduce_weighted_values
+
+
+def _even(step: Step, values: Any) -> bool:
+    """Whether each example has the same number of entries in `values`, on all workers."""
+    return step.keeps_rows and bool(values.shape[1:].is_fully_defined())
+
+
+def _divisor(
+    losses: Any, each: Any, sample_weight: Any, mask: Any, reduction: Any
+) -> Sequence[Any]:
+    """What Keras divides by, in parts that are summed over the workers: a, or a * b / c."""
+    import tensorflow as tf
+
+    if reduction == "sum":
+        return []
+    if reduction == "mean_with_sample_weight":
+        weights = losses.apply_mask(
+            None if sample_weight is None else tf.cast(sample_weight, each.dtype),
+            None if mask is None else tf.cast(mask, each.dtype),
+            dtype=each.dtype,
+            reduction=reduction,
+        )
+        return [tf.reduce_sum(weights)]
+    if mask is None:
+        return [tf.size(each)]
+    return [tf.size(each), tf.reduce_sum(tf.cast(mask, tf.float32)), tf.size(mask)]
+
+
+def _scaled(step: Step, total: Any, parts: Sequence[Any]) -> Any:
+    """This part's sum, divided so that workers may be weighted by the sizes of their parts."""
+    import tensorflow as tf
+
+    *parts, size = step.sum([*parts, step.size])
+    step.remember(size)
+    factor = tf.math.divide_no_nan(size, step.size)
+    if parts:
+        factor = tf.math.divide_no_nan(factor, parts[0])
+    if len(parts) > 1:
+        factor = factor * tf.math.divide_no_nan(parts[2], parts[1])
+    return total * tf.cast(factor, total.dtype)
+
+
+def _with_sums_of_activities(call: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of `Layer.__call__` where an activity regularizer is a sum, not yet a mean.
+
+    Earlier releases of Keras do not divide it by the number of examples.
+    """
+    regularizers: Any = importlib.import_module("keras.src.regularizers.regularizers")
+
+    @functools.wraps(call)
+    def layer_call(self: Any, *args: Any, **options: Any) -> Any:
+        step, own = current(), getattr(self, "activity_regularizer", None)
+        if step is None or not isinstance(own, regularizers.Regularizer):
+            return call(self, *args, **options)
+        self.__dict__["activity_regularizer"] = lambda output: _scaled(step, own(output), [])
+        try:
+            return call(self, *args, **options)
+        finally:
+            self.__dict__["activity_regularizer"] = own
+
+    return layer_call
+
+
+def averaged(add: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of `add_weight` of BatchNormalization: its moving statistics are those of all.
+
+    In Keras each worker keeps its own, so that what `evaluate` finds, and what is saved, depends on
+    the worker. Keras 2 takes their mean.
+    """
+
+    @functools.wraps(add)
+    def add_weight(self: Any, *args: Any, **options: Any) -> Any:
+        import tensorflow as tf
+
+        learns = options.get("trainable", True)
+        if not learns and is_multi_worker(tf.distribute.get_strategy()):
+            options["aggregation"] = "mean"
+        return add(self, *args, **options)
+
+    return add_weight
+
+
+def _of_examples(moments: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of `BatchNormalization._moments`: an empty part leaves its statistics as they are.
+
+    The mean of no example is not a number, and would be one in no worker from then on.
+    """
+
+    @functools.wraps(moments)
+    def moments_of_examples(self: Any, inputs: Any, mask: Any) -> Any:
+        import tensorflow as tf
+
+        found, step = moments(self, inputs, mask), current()
+        if step is None or self.synchronized:
+            return found
+        kept = (self.moving_mean, self.moving_variance)
+        return tuple(
+            tf.where(tf.size(inputs) > 0, new, tf.cast(tf.convert_to_tensor(old), new.dtype))
+            for new, old in zip(found, kept, strict=True)
+        )
+
+    return moments_of_examples

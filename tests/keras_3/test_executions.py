@@ -1,0 +1,19 @@
+"""Several steps an execution, with one that the data cuts short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from benchmarks.keras_3.verdict import Verdict
+from tests.keras_3.conftest import EXECUTIONS
+from tests.support.faults import needs_keras_3
+
+pytestmark = needs_keras_3
+
+
+@pytest.mark.parametrize("name", EXECUTIONS)
+def test_executions_keep_their_results(name: str, verdict: Callable[[str], Verdict]) -> None:
+    found = verdict(name)
+    assert found.holds, found

@@ -1,0 +1,21 @@
+"""Metrics of the global batch, also of a single one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from benchmarks.keras_3.verdict import Verdict
+from tests.keras_3.conftest import METRICS
+from tests.support.faults import needs_keras_3
+
+pytestmark = needs_keras_3
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_three_workers_report_the_metrics_of_one(
+    name: str, verdict: Callable[[str], Verdict]
+) -> None:
+    found = verdict(name)
+    assert found.holds, found
