@@ -103,7 +103,7 @@ def measure(batch_size: int, rounds: int) -> dict[str, Cost]:
     for _ in range(rounds):
         for name, layer in LAYERS.items():
             with LocalCluster(workers=2, max_restarts=0) as cluster:
-                first, _second = cluster.run(partial(layer, params))
+                first, _second = cluster.run(partial(layer, params), keras=2)
             found[name].append(tuple(first))
             print(f"{name}: {first[0]:.2f} ms, {first[1]:.2f} ms of the processor", flush=True)
     return {name: min(costs) for name, costs in found.items()}
@@ -113,7 +113,9 @@ def trace(batch_size: int) -> dict[str, float]:
     """Milliseconds of one step of two workers by kind of operation, of the first worker."""
     params = {**PARAMS, "batch_size": batch_size}
     with LocalCluster(workers=2, collective="RING", max_restarts=0) as cluster:
-        spans, _second = cluster.run(partial(trace_step, model_fn, input_fn, params, step=200))
+        spans, _second = cluster.run(
+            partial(trace_step, model_fn, input_fn, params, step=200), keras=2
+        )
     return exclusive_times([tuple(span) for span in spans])
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from helpers.backends.ray.cluster import RayCluster as RayCluster
     from helpers.cluster.local import LocalCluster as LocalCluster
     from helpers.cluster.prewarm import init as init
+    from helpers.compare import compare as compare
     from helpers.course.lazy_defaults import input_fn as input_fn
     from helpers.course.lazy_defaults import model_fn as model_fn
     from helpers.course.messages import print_tr as print_tr
@@ -51,6 +52,7 @@ _LAZY_IMPORTS = {  # where each name of this module itself is defined
     "use_cores": "helpers.worker.devices",
 }
 __all__ = list(_LAZY_IMPORTS)
+_NOT_IN_LESSONS = {"compare": "helpers.compare"}
 
 PUBLIC_API: Mapping[str, tuple[str, ...]] = {
     "helpers": tuple(_LAZY_IMPORTS),
@@ -89,11 +91,11 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
 
 def __getattr__(name: str) -> Any:
     """Imports a public name at its first use: a process that only watches needs no TensorFlow."""
-    if name not in _LAZY_IMPORTS:
+    homes = {**_LAZY_IMPORTS, **_NOT_IN_LESSONS}
+    if name not in homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _LAZY_IMPORTS[name]
     try:
-        value = getattr(importlib.import_module(module), name)
+        value = getattr(importlib.import_module(homes[name]), name)
     except ModuleNotFoundError as error:
         if error.name != "helpers.course":
             raise

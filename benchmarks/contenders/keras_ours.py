@@ -11,14 +11,11 @@ from benchmarks.contenders.report import Arguments, Report
 from helpers import LocalCluster, input_fn
 from helpers.estimator import tf
 from helpers.keras_callbacks import StepReportCallback
-from helpers.system.keras_version import is_keras_3_chosen
 from helpers.worker.context import WorkerContext
 
 
 def train(args: Arguments, context: WorkerContext) -> float | None:
     """Trains in every worker, with the Keras it has; the chief returns the accuracy."""
-    if is_keras_3_chosen():
-        import helpers.keras_3  # noqa: F401
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     params = {"batch_size": args.batch_size}
     dataset = strategy.distribute_datasets_from_function(
@@ -37,7 +34,7 @@ def main() -> None:
     args = Arguments.parse()
     with LocalCluster(workers=args.workers, max_restarts=0) as cluster:
         watch = Watch(cluster)
-        accuracy, *_others = cluster.run(partial(train, args), on_event=watch)
+        accuracy, *_others = cluster.run(partial(train, args), keras=2, on_event=watch)
     report = Report(args.global_batch, watch.marks, watch.peaks, accuracy, evaluated=time.time())
     report.save(args.folder, args.rank)
 

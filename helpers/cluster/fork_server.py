@@ -218,7 +218,9 @@ def preload() -> None:
         import helpers.worker.run_job
 
         if keras == 2:
-            import helpers.worker.training  # noqa: F401
+            import helpers.worker.training
+        if "keras" in sys.modules and keras_version.wants_fix():  # TensorFlow has imported Keras 3
+            import helpers.keras_3  # noqa: F401
         importlib.import_module(PRELOAD)  # last: the core is installed without it, too
     gc.collect()
     gc.freeze()  # a collection would write to every page, and so unshare it

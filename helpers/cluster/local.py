@@ -27,7 +27,7 @@ from helpers.strategies import (
     check_collective,
     check_strategy,
 )
-from helpers.system.keras_version import check_keras_3
+from helpers.system import keras_version
 from helpers.system.netns import Network, check_bandwidth
 from helpers.system.virtual_hosts import VirtualHosts, check_hosts
 from helpers.tf_config import CHIEF, EVALUATOR, PS, WORKER
@@ -120,7 +120,7 @@ class LocalCluster(Cluster):
         function: Callable[..., Any],
         *,
         evaluator_fn: Callable[..., Any] | None = None,
-        keras: int = 2,
+        keras: int | None = None,
         timeout: float = 300.0,
         on_event: Callable[[Event], None] | None = None,
     ) -> list[Any]:
@@ -138,9 +138,10 @@ class LocalCluster(Cluster):
           function: what to call; it travels as the functions of `train` do.
           evaluator_fn: what one more process, the evaluator of `TF_CONFIG`, calls meanwhile. The
             run ends when both have returned.
-          keras: which Keras `tf.keras` is in the workers, whatever it is here: 2, or 3, for which
-            TensorFlow must be 2.16 or later. Keras 3 trains on several workers once the function
-            has imported `helpers.keras_3`.
+          keras: which Keras `tf.keras` is in the workers: 2, or 3, which needs TensorFlow 2.16 or
+            later. By default, what it is or would be here: 2 after `import helpers.estimator` or
+            with `TF_USE_LEGACY_KERAS=1`, else 3. In the workers, `helpers.keras_3` is applied as
+            soon as Keras 3 is imported.
           timeout: seconds for the function, from the start or, if it reports steps
             (`helpers.keras_callbacks.StepReportCallback`), from the last one.
           on_event: called with every event, in this thread; see `helpers.protocol.events`.
@@ -152,8 +153,9 @@ class LocalCluster(Cluster):
 
         Raises: as `train`.
         """
+        keras = keras_version.default() if keras is None else keras
         if keras == 3:
-            check_keras_3()
+            keras_version.check_keras_3()
         result_tasks = ["chief 0"] if self.ps else [f"worker {k}" for k in range(self.workers)]
         job = FunctionJob(function, evaluator_fn, keras, self.collective)
         return self._run_function(

@@ -7,10 +7,12 @@ begin it early, on another core, while the notebook still has imports of its own
 from __future__ import annotations
 
 import os
+import sys
 
 from helpers.cluster.fork_client import ForkServer, can_fork
 from helpers.cluster.processes import base_env
 from helpers.i18n import set_language
+from helpers.system import keras_version
 from helpers.system.machine import nvidia_gpus
 from helpers.system.onednn import enable_onednn
 
@@ -31,16 +33,24 @@ def init(lang: str = "en") -> None:
     enable_onednn(os.environ)
     if nvidia_gpus():
         os.environ.setdefault(ALLOW_GROWTH, "true")
-    prewarm()
+    prewarm(keras=2)  # the next line of most lessons imports helpers.estimator
 
 
-def prewarm() -> None:
+def prewarm(keras: int | None = None) -> None:
     """Has TensorFlow imported in the process that workers are forked from; returns at once.
 
     Does nothing where workers are not forked, or where that process is there already.
+
+    Args:
+      keras: the Keras of these workers; by default the one that they probably need.
     """
     if can_fork():
-        ForkServer.get(base_env())
+        ForkServer.get(base_env(_likely_keras() if keras is None else keras))
+
+
+def _likely_keras() -> int:
+    """That of this process; but `helpers.model_fn` is Estimator's, which needs Keras 2."""
+    return 2 if "helpers.course.lazy_defaults" in sys.modules else keras_version.default()
 
 
 def is_prewarming() -> bool:

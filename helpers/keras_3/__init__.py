@@ -16,14 +16,12 @@ Importing it raises PackageError if the installed packages do not fit together.
 from __future__ import annotations
 
 import os
-from importlib import metadata
+import warnings
 
 from helpers.errors import PackageError
 from helpers.i18n import _
-from helpers.keras_3 import executions, gradients, means, metrics, optimizers
+from helpers.keras_3 import executions, gradients, means, metrics, optimizers, versions
 from helpers.system.keras_version import check_one_tensorflow
-
-MIN_KERAS, MAX_KERAS = (3, 10), (3, 15)  # releases of Keras that were tested
 
 BACKEND = "KERAS_BACKEND"
 
@@ -44,20 +42,9 @@ def _check_packages() -> None:
         )
         raise PackageError(message.format(variable=BACKEND, backend=backend))
     check_one_tensorflow()
-    try:
-        found = metadata.version("keras")
-    except metadata.PackageNotFoundError:
-        found = None
-    release = tuple(int(part) for part in found.split(".")[:2]) if found else None
-    if release is None or not MIN_KERAS <= release <= MAX_KERAS:
-        message = _(
-            "helpers.keras_3 was tested with Keras {oldest} to {newest}; found: {found}. Install "
-            'one of them: pip install "keras>={oldest},<{after}"'
-        )
-        oldest, newest = (".".join(map(str, numbers)) for numbers in (MIN_KERAS, MAX_KERAS))
-        after = f"{MAX_KERAS[0]}.{MAX_KERAS[1] + 1}"
-        found = found or _("none")
-        raise PackageError(message.format(oldest=oldest, newest=newest, after=after, found=found))
+    note = versions.check_release()
+    if note:
+        warnings.warn(note, stacklevel=2)
 
 
 _install()

@@ -13,6 +13,7 @@ from helpers import errors
 from helpers.errors import ConfigError, DataError, HelpersError, UserCodeError
 from helpers.i18n import _
 from helpers.protocol.events import Event
+from helpers.system import keras_version
 
 # Errors of TensorFlow that come from the other processes or from the network: the same work,
 # begun again, may well succeed. Everything else would only fail again.
@@ -31,6 +32,7 @@ USER_FACING_ERRORS = (ConfigError, DataError)
 PREEMPTION = "tensorflow.python.distribute.failure_handling.failure_handling"
 
 MESSAGE_CHARACTERS = 50_000
+_PER_REPLICA = re.compile(r"\(PerReplica:\{.*?\n\}\)", re.DOTALL)
 _PACKAGE_DIR = str(Path(errors.__file__).parent)
 _STDLIB_DIR = sysconfig.get_path("stdlib")
 
@@ -42,7 +44,7 @@ def error_fields(error: BaseException) -> dict[str, Any]:
     """The fields of an "error" event."""
     name = type(error).__name__
     frames = [(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
-    message, made = split_graph_error(_text(error))
+    message, made = split_graph_error(explain_per_replica(_text(error)))
     frames += made
     if rewritten := getattr(error, "ag_error_metadata", None):
         # AutoGraph ran a rewritten copy of the function and put a whole traceback into the
@@ -88,6 +90,22 @@ def _text(error: BaseException) -> str:
         cut = _("(… {count} more characters)").format(count=len(text) - MESSAGE_CHARACTERS)
         return f"{text[:MESSAGE_CHARACTERS]} {cut}"
     return text
+
+
+def explain_per_replica(message: str) -> str:
+    """Keras's message on a PerReplica value without the numbers in it: a row for each worker.
+
+    If the fix could not be applied, with the reason.
+    """
+    shown = _PER_REPLICA.sub("(PerReplica)", message)
+    reason = keras_version.why_unfixed()
+    if shown == message or reason is None:
+        return shown
+    explained = _(
+        "Keras 3 does not train on several workers without helpers.keras_3, which was not "
+        "applied: {reason}"
+    )
+    return explained.format(reason=reason)
 
 
 def error_summary(task: str, step: int, error: Event) -> str:

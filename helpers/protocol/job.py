@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from helpers.i18n import _
 from helpers.params import with_defaults
 from helpers.protocol import payload
 from helpers.strategies import MULTI_WORKER
+from helpers.system import keras_version
 from helpers.tf_config import PS, TFConfig
 
 EVALUATE_CHOICES = ("after", "sidecar", None)
@@ -132,6 +133,7 @@ class FunctionJob(Job):
     Attributes:
       function: what workers, or the chief, call.
       evaluator_fn: what an evaluator calls; None where there is none.
+      keras: by default, the Keras that `tf.keras` is or would be in this process.
       collective: what the cluster was asked for; the context of the function has it.
 
     Raises:
@@ -140,7 +142,7 @@ class FunctionJob(Job):
 
     function: Callable[..., Any]
     evaluator_fn: Callable[..., Any] | None = None
-    keras: int = 2
+    keras: int = field(default_factory=keras_version.default)
     collective: str = "AUTO"
 
     def __post_init__(self) -> None:

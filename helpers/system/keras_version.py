@@ -20,6 +20,7 @@ LAST_TESTED = (2, 21)
 ESTIMATOR_VERSION = "2.15.0"
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 USE_KERAS_3 = "0"
+FIX = "HELPERS_KERAS_3"  # "0": workers leave Keras 3 as it is, to see what it does by itself
 TF_DISTRIBUTIONS = (  # distributions that write into one folder, tensorflow/
     "tensorflow",
     "tensorflow-cpu",
@@ -33,6 +34,18 @@ TRUE_VALUES = ("1", "true", "True")  # how TensorFlow reads it
 Minor = tuple[int, int]
 
 _chosen: set[int] = set()
+_unfixed: list[str] = []  # why helpers.keras_3 was not applied in this process
+
+
+def default() -> int:
+    """The Keras, 2 or 3, that `tf.keras` is in this process, or will be once it is imported.
+
+    `helpers.estimator` chooses Keras 2, and so does `TF_USE_LEGACY_KERAS=1`.
+    """
+    version = _version("tensorflow")
+    if version is not None and _minor(version) <= LAST_TF_WITH_ESTIMATOR:
+        return 2
+    return 2 if os.environ.get(LEGACY_KERAS) in TRUE_VALUES else 3
 
 
 def keras_env(version: int) -> dict[str, str]:
@@ -60,6 +73,21 @@ def select_keras(keras: int) -> None:
 def is_keras_3_chosen() -> bool:
     """Whether `select_keras` has chosen Keras 3: then there is no Estimator in this process."""
     return 3 in _chosen
+
+
+def wants_fix() -> bool:
+    """Whether workers apply `helpers.keras_3`; `HELPERS_KERAS_3=0` says no."""
+    return os.environ.get(FIX) != "0"
+
+
+def leave_unfixed(reason: str) -> None:
+    """Records why `helpers.keras_3` cannot be applied in this process."""
+    _unfixed.append(reason)
+
+
+def why_unfixed() -> str | None:
+    """Why `helpers.keras_3` was not applied in this process; None if it was, or was not tried."""
+    return _unfixed[-1] if _unfixed else None
 
 
 def check_one_tensorflow() -> None:

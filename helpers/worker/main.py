@@ -124,6 +124,7 @@ class Worker:
         from helpers.worker import devices, run_job, tensorflow_patches
 
         devices.use_cores(self.cores)
+        tensorflow_patches.fix_keras_3_when_imported(self.report)
         job = packed.unpack()
         tensorflow_patches.report_rendezvous(self.report)
         if self.supervised:

@@ -36,6 +36,11 @@ def _call(job: FunctionJob, context: WorkerContext) -> Any:
     evaluates = context.config.task.type == EVALUATOR
     function = job.evaluator_fn if evaluates and job.evaluator_fn else job.function
     context = replace(context, collective=job.collective)
+    return call(function, context)
+
+
+def call(function: Callable[..., Any], context: WorkerContext) -> Any:
+    """Calls a function of the reader's, with the context if it requires an argument."""
     return function(context) if _takes_argument(function) else function()
 
 

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from helpers.errors import PackageError
 from helpers.estimator import tf
+from helpers.i18n import _
 from helpers.protocol.events import EventType
+from helpers.system import keras_version
+from helpers.system.import_hooks import call_after_import
 from helpers.worker.checkpoints import latest_step
 from helpers.worker.context import Report
 
@@ -31,6 +36,35 @@ def disable_coordination_heartbeat() -> None:
     context.configure_coordination_service = functools.partial(
         context.configure_coordination_service, heartbeat_timeout_in_ms=HEARTBEAT_MILLISECONDS
     )
+
+
+def fix_keras_3_when_imported(report: Report) -> None:
+    """Applies `helpers.keras_3` as soon as the reader's function, or `tf.keras`, imports Keras 3.
+
+    A function without Keras does not wait for it. Where the fix cannot be applied, Keras remains
+    as it is, since a loop of the reader's own, or one worker, may need no fix.
+
+    Args:
+      report: sends a "notice" of what the reader should know.
+    """
+
+    def fix() -> None:
+        if not keras_version.wants_fix():
+            keras_version.leave_unfixed(f"{keras_version.FIX}=0")
+            return
+        if not sys.modules["keras"].__version__.startswith("3."):
+            return
+        try:
+            importlib.import_module("helpers.keras_3")
+            note = importlib.import_module("helpers.keras_3.versions").check_release()
+        except PackageError as error:
+            keras_version.leave_unfixed(str(error))
+            message = _("Keras 3 runs without helpers.keras_3 in the workers: {reason}")
+            note = message.format(reason=error)
+        if note:
+            report(EventType.WARNING, message=note)
+
+    call_after_import("keras", fix)
 
 
 def report_rendezvous(report: Report) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from helpers.system.keras_version import is_keras_3_chosen
 from helpers.worker.context import WorkerContext
 
 
@@ -51,8 +50,6 @@ def keras_fit(
     """
     from helpers.keras_callbacks import BackupAndRestore, StepReportCallback
 
-    if is_keras_3_chosen():
-        import helpers.keras_3  # noqa: F401
     layers = tf.keras.layers
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():

@@ -54,3 +54,15 @@ def test_a_keras_2_that_was_imported_stays(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "tensorflow", object())
     with pytest.raises(PackageError, match="was imported with Keras 2"):
         keras_version.select_keras_3()
+
+
+def test_the_default_is_the_keras_that_tf_keras_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(keras_version.LEGACY_KERAS, raising=False)
+    install(monkeypatch, tensorflow="2.15.1")
+    assert keras_version.default() == 2
+    install(monkeypatch, tensorflow="2.16.2")
+    assert keras_version.default() == 3
+    monkeypatch.setenv(keras_version.LEGACY_KERAS, "1")  # as `import helpers.estimator` does
+    assert keras_version.default() == 2
+    monkeypatch.setenv(keras_version.LEGACY_KERAS, keras_version.USE_KERAS_3)
+    assert keras_version.default() == 3

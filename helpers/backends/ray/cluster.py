@@ -28,6 +28,7 @@ from helpers.i18n import _, language
 from helpers.protocol.events import Event
 from helpers.protocol.job import EstimatorJob, FunctionJob
 from helpers.strategies import COLLECTIVES, check_collective
+from helpers.system import keras_version
 from helpers.system.machine import cores
 
 REQUIREMENT = "ray[train]==2.60.0"  # of the extra `ray` in pyproject.toml
@@ -99,7 +100,7 @@ class RayCluster(Cluster):
         self,
         function: Callable[..., Any],
         *,
-        keras: int = 2,
+        keras: int | None = None,
         timeout: float = 300.0,
         on_event: Callable[[Event], None] | None = None,
     ) -> list[Any]:
@@ -110,7 +111,7 @@ class RayCluster(Cluster):
         Args:
           function: what to call; it makes its own strategy, and `TF_CONFIG` is set.
           keras: which Keras `tf.keras` is in the workers: 2, or 3, for which their TensorFlow must
-            be 2.16 or later.
+            be 2.16 or later; by default, what it is or would be here.
           timeout: seconds for the function, from the start or, if it reports steps
             (`helpers.keras_callbacks.StepReportCallback`), from the last one.
           on_event: called with every event, in this thread; see `helpers.protocol.events`.
@@ -123,6 +124,7 @@ class RayCluster(Cluster):
         Raises: as `train`.
         """
         result_tasks = [f"worker {k}" for k in range(self.workers)]
+        keras = keras_version.default() if keras is None else keras
         job = FunctionJob(function, keras=keras, collective=self.collective)
         return self._run_function(job, result_tasks, timeout, on_event)
 

@@ -18,6 +18,7 @@ from helpers.i18n import _, ngettext, number
 from helpers.params import DEFAULT_PARAMS
 from helpers.protocol.job import KERAS_VERSIONS
 from helpers.strategies import COLLECTIVES, MULTI_WORKER, ONE_DEVICE, STRATEGIES
+from helpers.system import keras_version
 from helpers.system.machine import cores, free_memory, needed_memory, nvidia_gpus
 
 CHOICES = (
@@ -48,7 +49,7 @@ class Choices(HasTraits):
     Args:
       model_fn, input_fn: what is to be trained.
       function: what is to be called in every worker instead, as `LocalCluster.run` takes it.
-      keras: which Keras `tf.keras` is for that function: 2 or 3.
+      keras: which Keras `tf.keras` is for that function, 2 or 3; by default as `LocalCluster.run`.
       fault_injection: whether processes can be harmed.
 
     Raises:
@@ -70,10 +71,11 @@ class Choices(HasTraits):
         model_fn: Callable[..., Any],
         input_fn: Callable[..., Any],
         function: Callable[..., Any] | None = None,
-        keras: int = 2,
+        keras: int | None = None,
         fault_injection: bool = False,
     ) -> None:
         super().__init__()
+        keras = keras_version.default() if keras is None else keras
         if keras not in KERAS_VERSIONS:
             raise unknown_choice("keras", keras, KERAS_VERSIONS)
         self.model_fn = model_fn

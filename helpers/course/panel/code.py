@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from helpers.course import lazy_defaults
+from helpers.system import keras_version
 
 
 def training_code(
@@ -45,7 +46,7 @@ def calling_code(group: Mapping[str, Any], function: Callable[..., Any], keras: 
     """
     cluster = ", ".join(f"{name}={_literal(value)}" for name, value in group.items())
     name = _name(function) or "function"
-    version = ", keras=3" if keras == 3 else ""
+    version = "" if keras == 2 == keras_version.default() else f", keras={keras}"
     return (
         f"{_imports(function)}\n"
         f"with LocalCluster({cluster}) as cluster:\n"

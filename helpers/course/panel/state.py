@@ -60,7 +60,7 @@ class PanelState(Choices):
         input_fn: Callable[..., Any] = lazy_defaults.input_fn,
         *,
         function: Callable[..., Any] | None = None,
-        keras: int = 2,
+        keras: int | None = None,
         fault_injection: bool = False,
         **choices: Any,
     ) -> None:

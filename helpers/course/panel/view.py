@@ -49,7 +49,7 @@ class Panel(widgets.VBox):
       model_fn, input_fn: what to train; by default the package's.
       function: what to call in every worker instead, as `LocalCluster.run` takes it; what it
         reports (`helpers.keras_callbacks.StepReportCallback`) is shown.
-      keras: which Keras that function has: 2 or 3.
+      keras: which Keras that function has, 2 or 3; by default as `LocalCluster.run`.
       charts: what is drawn, of `helpers.course.panel.curves.CHARTS`: "loss", "speed", "accuracy"
         (of each evaluation), "staleness" (of asynchronous steps), "speed-up" (of finished runs).
       controls: which choices are shown, by their names; all by default. The others stay as given.
@@ -70,7 +70,7 @@ class Panel(widgets.VBox):
         input_fn: Callable[..., Any] = lazy_defaults.input_fn,
         *,
         function: Callable[..., Any] | None = None,
-        keras: int = 2,
+        keras: int | None = None,
         charts: Sequence[str] = curves.DEFAULT_CHARTS,
         controls: Sequence[str] | None = None,
         fault_injection: bool = False,
@@ -79,7 +79,7 @@ class Panel(widgets.VBox):
         self.charts = curves.validate_charts(charts)
         choices |= {"function": function, "keras": keras, "fault_injection": fault_injection}
         self.state = PanelState(model_fn, input_fn, **choices)
-        prewarm()
+        prewarm(keras=self.state.keras if function else 2)
         self._lock = threading.RLock()
         self._painter: threading.Thread | None = None
         self._handle: Any = None

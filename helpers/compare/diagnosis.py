@@ -1,0 +1,174 @@
+"""Why a program computes something else on several workers: a decision procedure, in this order.
+
+1. An error: by its class and its words.
+2. A model outside the strategy's scope.
+3. Workers that made different numbers of steps.
+4. A history that lacks epochs.
+5. The examples: overwritten, lost, repeated, or in another order, than with one worker.
+6. Weights that start from different values.
+7. The first step at which anything differs: NaN, an empty part, variables that differ by worker,
+   gradients that were scaled, changed or averaged, or metrics alone.
+
+`diagnose` stops at the first that applies. Each rule compares what was recorded, so the evidence is
+a sentence with the numbers that decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from helpers.compare.causes import Cause, Diagnosis
+from helpers.compare.examples import compare_examples
+from helpers.compare.runs import Record, Run, largest
+from helpers.compare.steps import compare_steps, first_different_step
+from helpers.i18n import _, join_items
+
+ERRORS = (  # a part of the message or the class, in lower case
+    (
+        Cause.SCOPE,
+        ("mixing different", "strategy scope", "outside of the scope", "outside of strategy"),
+    ),
+    (Cause.METRICS, ("cannot convert `input_tensor`", "to a `perreplica` object")),
+    (Cause.STEPS_PER_EXECUTION, ("unboundlocalerror", "steps_per_execution")),
+    (Cause.DATASET_LENGTH, ("expected type", "end of sequence", "outofrange", "cardinality")),
+    (Cause.STATE, ("different weights", "weights differ", "state differ")),
+    (
+        Cause.CONTROL_FLOW,
+        (
+            *("diverged", "made no step", "silent", "no sign of life", "ended before"),
+            *("internalerror", "unavailableerror", "collective ops is aborted"),
+        ),
+    ),
+)
+
+
+def diagnose(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
+    """The likely fault of `many`, beside the reference `one`; None if they agree.
+
+    Args:
+      tolerance: the distance up to which numbers are equal.
+    """
+    if one.error or many.error:
+        return None if one.error else _by_error(many)
+    rules: Sequence[Callable[[Run, Run, float], Diagnosis | None]]
+    rules = (_scope, _steps, _history, compare_examples, _start, compare_steps, _results)
+    for rule in rules:
+        if found := rule(one, many, tolerance):
+            return found
+    return None
+
+
+def _by_error(many: Run) -> Diagnosis:
+    text = f"{many.raised} {many.error}".lower()
+    for cause, words in ERRORS:
+        if any(word in text for word in words):
+            return Diagnosis(cause, many.error)
+    return Diagnosis(Cause.UNKNOWN, many.error)
+
+
+def _scope(one: Run, many: Run, _tolerance: float) -> Diagnosis | None:
+    for fit in many.fits():
+        if fit["scope"] < many.workers:
+            message = _(
+                "The model's strategy has {replicas} replica in a group of {workers} workers: it "
+                "was built outside the scope of a MultiWorkerMirroredStrategy."
+            )
+            values = {"replicas": fit["scope"], "workers": many.workers}
+            return Diagnosis(Cause.SCOPE, message.format(**values))
+    return None
+
+
+def _steps(one: Run, many: Run, _tolerance: float) -> Diagnosis | None:
+    fits = [many.fits(worker) for worker in range(many.workers)]
+    epochs = [[len(fit["epochs"]) for fit in own] for own in fits]
+    steps = [[fit["epochs"] for fit in own] for own in fits]
+    if any(own != epochs[0] for own in epochs):
+        message = _("The workers did not make the same calls and epochs of fit: {epochs}.")
+        return Diagnosis(Cause.CONTROL_FLOW, message.format(epochs=epochs))
+    if any(own != steps[0] for own in steps):
+        message = _("The workers made different numbers of steps: {steps}.")
+        counts = [len(many.all_steps(worker)) for worker in range(many.workers)]
+        return Diagnosis(Cause.DATASET_LENGTH, message.format(steps=join_items(map(str, counts))))
+    return None
+
+
+def _history(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
+    for alone, together in zip(one.fits(), many.fits(), strict=False):
+        epochs = len(together["epochs"])
+        if epochs < len(alone["epochs"]) and _agree_before(one, many, tolerance):
+            message = _(
+                "The workers agree in all of their {steps} steps, and fit ended after {epochs} of "
+                "{wanted} epochs: something stopped a worker."
+            )
+            values = {"steps": len(many.all_steps()), "wanted": len(alone["epochs"])}
+            return Diagnosis(Cause.CONTROL_FLOW, message.format(epochs=epochs, **values))
+        for name, values in alone["history"].items():
+            if len(together["history"].get(name, ())) < len(values):
+                message = _(
+                    "The history of {name} has {found} of {wanted} values (steps_per_execution="
+                    "{steps})."
+                )
+                found = len(together["history"].get(name, ()))
+                steps = together["steps_per_execution"]
+                text = message.format(name=name, found=found, wanted=len(values), steps=steps)
+                several = steps > 1
+                return Diagnosis(
+                    Cause.STEPS_PER_EXECUTION if several else Cause.DATASET_LENGTH, text
+                )
+    return None
+
+
+def _agree_before(one: Run, many: Run, tolerance: float) -> bool:
+    """Whether all steps that the group made agree with those of one worker."""
+    first = first_different_step(one, many, tolerance)
+    return first is not None and first >= len(many.all_steps())
+
+
+def _start(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
+    for index, alone in enumerate(one.fits()):
+        starts = [many.fits(worker)[index]["initial"] for worker in range(many.workers)]
+        if any(start != starts[0] for start in starts):
+            message = _("The workers begin fit {number} with different weights: {names}.")
+            names = _different_names(starts[0], next(s for s in starts if s != starts[0]))
+            return Diagnosis(Cause.STATE, message.format(number=index + 1, names=names), 0)
+        if index == 0 and _far(alone["initial"], starts[0]) > tolerance:
+            message = _(
+                "The weights start from other values than with one worker. Seed them: "
+                "keras.utils.set_random_seed(1)."
+            )
+            return Diagnosis(Cause.START, message, 0)
+    return None
+
+
+def _results(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
+    """All steps agree; what `evaluate`, `train_on_batch` or the program returned may not."""
+    wanted = one.quantities()
+    for worker in range(many.workers):
+        found = many.quantities(worker)
+        wrong = [k for k, v in wanted.items() if largest(v, found.get(k, [])) > tolerance]
+        if not wrong:
+            continue
+        weights = _("weights")
+        if any(name.startswith(weights) for name in wrong):
+            message = _("The weights differ, and no step of fit was recorded.")
+            return Diagnosis(Cause.UNKNOWN, message)
+        other = _("other variables")
+        if any(name.startswith(other) for name in wrong):
+            message = _("Worker {worker} has different values of {names} after the last step.")
+            return Diagnosis(Cause.STATE, message.format(worker=worker, names=join_items(wrong)))
+        message = _("The steps and the weights agree, but not {names}.")
+        return Diagnosis(Cause.METRICS, message.format(names=join_items(wrong)))
+    return None
+
+
+def _far(one: Record, other: Record) -> float:
+    part = "numbers" if "numbers" in one and "numbers" in other else "norms"
+    return max(map(largest, one[part], other[part]))
+
+
+def _different_names(one: Record, other: Record) -> str:
+    found = []
+    for part, names in enumerate(one["names"]):
+        pairs = zip(names, one["norms"][part], other["norms"][part], strict=False)
+        found += [name for name, a, b in pairs if a != b]
+    return join_items(found[:3]) or _("some")

@@ -1,0 +1,91 @@
+"""Which examples each step trained on, beside those of one worker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from helpers.compare.causes import Cause, Diagnosis
+from helpers.compare.runs import Record, Run
+from helpers.i18n import _
+
+
+def compare_examples(one: Run, many: Run, _tolerance: float) -> Diagnosis | None:
+    """A rule of `diagnose`: whether the group trains on the examples that one worker does."""
+    alone, together = _steps_of_group(one), _steps_of_group(many)
+    wanted, found = _epoch(one, alone), _epoch(many, together)
+    if not wanted or not found:
+        return None
+    pairs = {row for step in alone for row in step}
+    known = {x for x, _y in pairs}
+    changed = {row for step in together for row in step if row[0] in known and row not in pairs}
+    if changed:
+        message = _("{count} examples have another label than with one worker.")
+        return Diagnosis(Cause.OVERWRITTEN_ARRAYS, message.format(count=len(changed)))
+    return _first_epoch(alone, wanted, found) or _other_steps(alone, together)
+
+
+def _first_epoch(
+    alone: Sequence[Any], wanted: Counter[Any], found: Counter[Any]
+) -> Diagnosis | None:
+    missing, extra = wanted - found, found - wanted
+    counts = {
+        "missing": sum(missing.values()),
+        "extra": sum(extra.values()),
+        "all": sum(wanted.values()),
+    }
+    if missing and not extra:
+        first = Counter(alone[0])
+        if first and not first & found:
+            message = _("The first {missing} of {all} examples of the data were not trained on.")
+            return Diagnosis(Cause.READ_ONCE, message.format(**counts), 1)
+        message = _("{missing} of {all} examples of the first epoch were not trained on.")
+        return Diagnosis(Cause.DATASET_LENGTH, message.format(**counts))
+    if missing:
+        message = _(
+            "In the first epoch, {missing} of {all} examples are missing and {extra} others are "
+            "repeated or new: the workers do not shard one order of the examples."
+        )
+        return Diagnosis(Cause.ORDER, message.format(**counts))
+    if extra:
+        message = _("In the first epoch, {extra} examples more than the {all} were trained on.")
+        return Diagnosis(Cause.DATASET_LENGTH, message.format(**counts))
+    return None
+
+
+def _other_steps(alone: Sequence[Any], together: Sequence[Any]) -> Diagnosis | None:
+    for index, (wanted, found) in enumerate(zip(alone, together, strict=False), 1):
+        if len(wanted) != len(found):
+            message = _(
+                "Step {step} has {found} examples on all workers and {wanted} on one: the global "
+                "batch depends on the number of workers."
+            )
+            values = {"step": index, "found": len(found), "wanted": len(wanted)}
+            return Diagnosis(Cause.DATASET_LENGTH, message.format(**values), index)
+        if Counter(wanted) != Counter(found):
+            message = _(
+                "Each example occurs once an epoch, but step {step} has others than with one "
+                "worker. Give the shuffle a seed."
+            )
+            return Diagnosis(Cause.ORDER, message.format(step=index), index)
+    return None
+
+
+def _steps_of_group(run: Run) -> list[list[tuple[int, int]]]:
+    """The examples of each step, of all workers together."""
+    of_workers = [run.all_steps(worker) for worker in range(run.workers)]
+    steps = list(zip(*of_workers, strict=False))
+    return [[row for step in together for row in _pairs(step)] for together in steps]
+
+
+def _pairs(step: Record) -> list[tuple[int, int]]:
+    labels = step["y"] or [0] * len(step["x"])
+    return list(zip(step["x"], labels, strict=False))
+
+
+def _epoch(run: Run, steps: Sequence[Sequence[tuple[int, int]]]) -> Counter[tuple[int, int]]:
+    """How often each example occurs in the first epoch."""
+    fits = run.fits()
+    end = fits[0]["epochs"][0] if fits and fits[0]["epochs"] else 0
+    return Counter(row for step in steps[:end] for row in step)

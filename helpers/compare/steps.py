@@ -1,0 +1,157 @@
+"""What differs in the first step that differs: variables, gradients, or what was logged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from helpers.compare.causes import Cause, Diagnosis
+from helpers.compare.runs import Record, Run, distance, largest
+from helpers.i18n import _, join_items
+
+
+def first_different_step(one: Run, many: Run, tolerance: float) -> int | None:
+    """The index of the first step whose weights or logs differ, from 0; None without one."""
+    for index, alone in enumerate(one.all_steps()):
+        for worker in range(len(many.records)):
+            steps = many.all_steps(worker)
+            if index >= len(steps) or _step_distance(alone, steps[index]) > tolerance:
+                return index
+    return None
+
+
+def _step_distance(one: Record, other: Record) -> float:
+    logs = [distance(v, other["logs"].get(k, math.nan)) for k, v in one["logs"].items()]
+    return max([*logs, *(largest(one[part], other[part]) for part in ("trained", "state"))])
+
+
+def compare_steps(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
+    """A rule of `diagnose`: what differs in the first step that differs."""
+    index = first_different_step(one, many, tolerance)
+    if index is None or index >= len(many.all_steps()):
+        return None
+    alone = one.all_steps()[index]
+    steps = [many.all_steps(worker)[index] for worker in range(many.workers)]
+    layers = one.fits()[0]["layers"]
+    found = _empty(alone, steps) or _not_finite(alone, steps) or _by_worker(many, steps)
+    found = found or _by_gradients(alone, steps, layers, tolerance)
+    found = found or _by_logs(alone, steps, layers, tolerance)
+    return Diagnosis(found.cause, found.evidence, index + 1)
+
+
+def _empty(alone: Record, steps: Sequence[Record]) -> Diagnosis | None:
+    parts = [sum(step["parts"]) for step in steps]
+    if 0 in parts and any(parts):
+        message = _("A worker had no examples in this step: {parts}.")
+        return Diagnosis(Cause.EMPTY_PART, message.format(parts=join_items(map(str, parts))))
+    return None
+
+
+def _not_finite(alone: Record, steps: Sequence[Record]) -> Diagnosis | None:
+    def is_finite(step: Record) -> bool:
+        return all(map(math.isfinite, [*step["logs"].values(), *step["trained"], *step["state"]]))
+
+    if is_finite(alone) and not all(map(is_finite, steps)):
+        message = _(
+            "A loss, a metric or a weight is not finite, though no worker's part is empty: look "
+            "for a division by a count of the worker's own examples."
+        )
+        return Diagnosis(Cause.UNKNOWN, message)
+    return None
+
+
+def _by_worker(many: Run, steps: Sequence[Record]) -> Diagnosis | None:
+    for part, name in enumerate(("trained", "state")):
+        hashes = [step["hashes"][part] for step in steps]
+        if any(found != hashes[0] for found in hashes):
+            other = next(k for k, found in enumerate(hashes) if found != hashes[0])
+            initial = many.fits()[0]["initial"]["names"][part]
+            pairs = zip(initial, steps[0][name], steps[other][name], strict=False)
+            names = [variable for variable, a, b in pairs if a != b] or initial
+            message = _("Workers 0 and {other} have different values of {names}.")
+            return Diagnosis(Cause.STATE, message.format(other=other, names=join_items(names[:3])))
+    return None
+
+
+def _by_gradients(
+    alone: Record, steps: Sequence[Record], layers: Sequence[str], tolerance: float
+) -> Diagnosis | None:
+    if largest(alone["trained"], steps[0]["trained"]) <= tolerance:
+        return None  # the update was the same
+    workers = len(steps)
+    scale = {place: _scale(alone, steps, place) for place in ("tape", "apply")}
+    tape, apply = scale["tape"], scale["apply"]
+    known = tape if tape is not None else apply
+    if known is None or math.isnan(known):
+        return _partial(alone, steps, layers)
+    if known and abs(known - 1) < 1e-3:
+        message = _(
+            "The sum of the workers' gradients is that of one worker, but the update is not: they "
+            "were changed before they were summed."
+        )
+        return Diagnosis(Cause.LOCAL_GRADIENTS, message)
+    for factor in (workers, 1 / workers):
+        if abs(known / factor - 1) < 1e-3:
+            message = _("The gradient is {factor:.4g} times that of one worker.")
+            return Diagnosis(Cause.LOSS_SCALE, message.format(factor=known))
+    return _partial(alone, steps, layers)
+
+
+def _scale(alone: Record, steps: Sequence[Record], place: str) -> float | None:
+    """How many times one worker's gradient the group's is; NaN if it is no multiple of it."""
+    import numpy as np
+
+    if any(place not in step["gradients"] for step in (alone, *steps)):
+        return None
+    wanted, *parts = (np.asarray(step["gradients"][place]) for step in (alone, *steps))
+    if any(part.shape != wanted.shape for part in parts):
+        return None
+    together = all(np.array_equal(part, parts[0]) for part in parts)  # summed before
+    alike = steps[0]["x"] == steps[1]["x"] if len(steps) > 1 else False
+    found = parts[0] if together and not alike else np.sum(parts, axis=0)
+    square = float(wanted @ wanted)
+    if not square or not np.all(np.isfinite(found)):
+        return math.nan
+    scale = float(found @ wanted) / square
+    rest = float(np.linalg.norm(found - scale * wanted)) / math.sqrt(square)
+    return scale if rest < 1e-3 * max(1.0, abs(scale)) else math.nan
+
+
+def _partial(alone: Record, steps: Sequence[Record], layers: Sequence[str]) -> Diagnosis:
+    if layers:
+        message = _("These layers compute with each worker's own examples or numbers: {layers}.")
+        return Diagnosis(Cause.RANDOM_LAYERS, message.format(layers=join_items(layers)))
+    message = _(
+        "The gradient is no multiple of that of one worker, on the same examples: a mean was taken "
+        "over each worker's part. The parts have {parts} examples{weights}."
+    )
+    parts = join_items(str(sum(step["parts"])) for step in steps)
+    weights = [step["sample_weight"] for step in steps]
+    text = _(" with sample weights of {weights}").format(
+        weights=join_items(f"{weight:.4g}" for weight in weights)
+    )
+    return Diagnosis(
+        Cause.PARTIAL_MEANS,
+        message.format(parts=parts, weights=text if any(weights) else ""),
+    )
+
+
+def _by_logs(
+    alone: Record, steps: Sequence[Record], layers: Sequence[str], tolerance: float
+) -> Diagnosis:
+    """The update was the same; what was logged was not."""
+    logs = steps[0]["logs"]
+    pairs = {name: (value, logs.get(name, math.nan)) for name, value in alone["logs"].items()}
+    wrong = {name: pair[0] for name, pair in pairs.items() if distance(*pair) > tolerance}
+    if "loss" in wrong and logs.get("loss") and wrong["loss"]:
+        factor = logs["loss"] / wrong["loss"]
+        if any(abs(factor / times - 1) < 1e-3 for times in (len(steps), 1 / len(steps))):
+            message = _("The loss that is reported is {factor:.4g} times that of one worker.")
+            return Diagnosis(Cause.LOSS_SCALE, message.format(factor=factor))
+    if "loss" not in wrong and wrong:
+        message = _("Loss and weights agree, but not the metrics {names}.")
+        return Diagnosis(Cause.METRICS, message.format(names=join_items(wrong)))
+    if wrong:
+        return _partial(alone, steps, layers)
+    message = _("Other variables than the trained weights differ from one worker.")
+    return Diagnosis(Cause.RANDOM_LAYERS if layers else Cause.STATE, message)
