@@ -20,7 +20,16 @@ import warnings
 
 from helpers.errors import PackageError
 from helpers.i18n import _
-from helpers.keras_3 import executions, gradients, means, metrics, optimizers, versions
+from helpers.keras_3 import (
+    data,
+    divergence,
+    executions,
+    gradients,
+    means,
+    metrics,
+    optimizers,
+    versions,
+)
 from helpers.system.keras_version import check_one_tensorflow
 
 BACKEND = "KERAS_BACKEND"
@@ -29,7 +38,7 @@ BACKEND = "KERAS_BACKEND"
 def _install() -> None:
     """Replaces what fails, and what computes something else than one worker would."""
     _check_packages()
-    for module in (executions, gradients, optimizers, means, metrics):
+    for module in (executions, gradients, optimizers, means, metrics, divergence, data):
         module.install()
 
 

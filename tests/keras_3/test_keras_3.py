@@ -64,6 +64,7 @@ def in_keras_3(code: str) -> str:
 
 
 MENDED = """
+import inspect
 import json
 import keras
 from keras.src.backend.tensorflow import trainer
@@ -73,7 +74,7 @@ def reduce_per_replica(values, strategy, reduction): "the same"
 trainer.reduce_per_replica = reduce_per_replica
 import helpers.keras_3
 print(json.dumps([
-    trainer.TensorFlowTrainer._maybe_symbolic_build is _maybe_symbolic_build,
+    inspect.unwrap(trainer.TensorFlowTrainer._maybe_symbolic_build) is _maybe_symbolic_build,
     trainer.reduce_per_replica is reduce_per_replica,
 ]))
 """

@@ -1,0 +1,345 @@
+"""What the workers of a MultiWorkerMirroredStrategy tell each other besides their tensors.
+
+TensorFlow's coordination service, which every such strategy starts, keeps texts under keys and lets
+a worker wait for one: a round trip of half a millisecond, outside of the order of collectives. Each
+worker counts its agreements and publishes, at each of them, where its program is. So a worker that
+went another way is found by name, and not by a collective that never ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import json
+import logging
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from helpers.errors import ConfigError
+from helpers.i18n import _
+
+logger = logging.getLogger(__name__)
+
+SLICE_MILLISECONDS = 1000  # of a wait, so that an interrupt is heard
+WAIT_REPORT_SECONDS = 10.0  # after which a wait is logged
+STALLED_SECONDS = 2.0  # without a step, before the peers' programs are looked at
+LEAVE_SECONDS = 2.0  # for a worker's last word
+LAST_WORD_SECONDS = 1.0  # for the peers to hear it
+INTERNAL = 13  # the code of TensorFlow's InternalError
+OUTSIDE = ("keras", "tensorflow", "helpers.keras_3", "contextlib", "functools")
+
+FAILED, ENDED, STEPS = "failed", "ended", "steps"
+
+Position = dict[str, Any]
+"""What a worker publishes: `stage`, `text`, and the facts that it wants agreed."""
+
+
+class DivergedError(ConfigError):
+    """The workers' programs, data or weights have parted."""
+
+
+@dataclass
+class Call:
+    """A `fit`, `evaluate` or `predict` under way.
+
+    Attributes:
+      name: the method.
+      text: what a message calls it.
+      facts: options that all workers must give alike.
+      model: the model.
+      datasets: how many it has opened.
+      begun: steps that were begun in the loop under way; None outside of one.
+    """
+
+    name: str
+    text: str
+    facts: dict[str, Any]
+    model: Any
+    datasets: int = 0
+    begun: int | None = None
+
+
+@dataclass
+class Group:
+    """The workers, seen from one of them.
+
+    Attributes:
+      index: this worker's place among them.
+      size: how many there are.
+      names: of all, as messages call them.
+      calls: those under way in this worker, the innermost last.
+      meetings: agreements so far.
+    """
+
+    index: int
+    size: int
+    names: Sequence[str]
+    calls: list[Call] = field(default_factory=list)
+    meetings: int = 0
+    _aborted: str = ""
+    _diverged: bool = False
+    _watched: bool = False
+    _tasks: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    _progress: float = field(default_factory=time.monotonic)
+    _heard: dict[int, Position] = field(default_factory=dict)
+
+    def agree(self, stage: str, text: str, **facts: Any) -> list[Position]:
+        """Meets the other workers and returns what each published here, in their order.
+
+        Raises:
+          DivergedError: another worker is elsewhere in its program, failed, or has ended.
+        """
+        number, self.meetings = self.meetings, self.meetings + 1
+        mine = {"stage": stage, "text": text, **facts}
+        self._publish(number, mine)
+        positions = [
+            mine if peer == self.index else self._wait(number, peer, text)
+            for peer in range(self.size)
+        ]
+        if number >= 2:  # all have read it, since all have met once more
+            with contextlib.suppress(Exception):
+                _context().delete_config_key_value(_key(number - 2, self.index))
+        if any(position["stage"] != stage for position in positions):
+            messages = [p["message"] for p in positions if "message" in p]
+            raise DivergedError(messages[0] if messages else self.parted(positions))
+        self._progress = time.monotonic()
+        return positions
+
+    def leave(self, stage: str, text: str, **facts: Any) -> None:
+        """Publishes, without waiting, that this worker will not come to the next agreement."""
+        number, self.meetings = self.meetings, self.meetings + 1
+        done = threading.Event()
+        self._tasks.put((number, {"stage": stage, "text": text, **facts}, done))
+        done.wait(LEAVE_SECONDS)
+        if stage == ENDED and self.index == 0:  # the service ends with this process
+            self._wait_for_the_ends(number)
+
+    def _wait_for_the_ends(self, number: int) -> None:
+        """Gives the peers a moment to end as well, or to hear that this worker has ended."""
+        end, missing = time.monotonic() + LAST_WORD_SECONDS, set(range(1, self.size))
+        while missing and time.monotonic() < end:
+            missing = {peer for peer in missing if not self._has_ended(number, peer)}
+        if missing and self._diverged:
+            time.sleep(LAST_WORD_SECONDS)
+
+    def _has_ended(self, number: int, peer: int) -> bool:
+        try:
+            position = self._peek(number, peer, 50)
+        except Exception:  # it is gone
+            return True
+        return position is not None and position["stage"] == ENDED
+
+    @contextlib.contextmanager
+    def calling(self, call: Call) -> Iterator[Call]:
+        """While `call` is under way; an error that leaves the outermost is published."""
+        self.calls.append(call)
+        self._progress = time.monotonic()
+        _start_watching(self)
+        try:
+            yield call
+        except DivergedError:
+            self._diverged = True
+            raise
+        except Exception as error:
+            if self._aborted:
+                self._diverged = True
+                self.leave(FAILED, call.text, message=self._aborted)
+                raise DivergedError(self._aborted) from None
+            if len(self.calls) == 1 and not _is_of_the_network(error):
+                first = (str(error).splitlines() or [""])[0][:300]
+                template = _("failed in {call} with {error}")
+                error_text = f"{type(error).__name__}: {first}"
+                self.leave(FAILED, template.format(call=call.text, error=error_text))
+            raise
+        finally:
+            self.calls.pop()
+
+    def step(self, begun: int) -> None:
+        """Notes that a step begins, the so-manieth of its loop."""
+        if self.calls:
+            self.calls[-1].begun = begun
+        self._progress = time.monotonic()
+
+    def leave_loop(self) -> None:
+        """Notes that the loop of steps has ended."""
+        if self.calls:
+            self.calls[-1].begun = None
+
+    def seed(self) -> int:
+        """A number that the first worker draws once, the same on all."""
+        return _seed(self)
+
+    def look_for_a_parted_peer(self) -> str:
+        """A sentence on a peer for which this worker's step would wait forever; else "".
+
+        Only a worker inside a step can tell: it has begun one that the peer will not take part in.
+        """
+        begun = self.calls[-1].begun if self.calls else None
+        if begun is None or time.monotonic() - self._progress < STALLED_SECONDS:
+            return ""
+        for peer in range(self.size):
+            position = None if peer == self.index else self._peek(self.meetings, peer)
+            if position is not None and position.get("steps", -1) < begun:
+                mine = {"text": _("in step {step} of {call}")}
+                mine["text"] = mine["text"].format(step=begun, call=self.calls[-1].text)
+                positions = {self.index: mine, peer: position}
+                return self.parted([positions.get(i, {}) for i in range(self.size)])
+        return ""
+
+    def parted(self, positions: Sequence[Position]) -> str:
+        """The sentence that says where each worker is; an empty position is left out."""
+        message = _(
+            "The workers' programs have parted: {positions}. All workers must call fit, evaluate "
+            "and predict in the same order, and end them at the same step: do not put them under a "
+            "condition that holds on some workers only."
+        )
+        if any(position.get("stage") == FAILED for position in positions):
+            message = _("A worker has failed, so that the others cannot train on: {positions}.")
+        texts = [
+            f"{name}: {position['text']}"
+            for name, position in zip(self.names, positions, strict=True)
+            if position
+        ]
+        return message.format(positions="; ".join(texts))
+
+    def _publish(self, number: int, position: Position) -> None:
+        _context().set_config_key_value(_key(number, self.index), json.dumps(position))
+
+    def _wait(self, number: int, peer: int, text: str) -> Position:
+        start, reported = time.monotonic(), False
+        while True:
+            position = self._peek(number, peer, SLICE_MILLISECONDS)
+            if position is not None:
+                return position
+            if not reported and time.monotonic() - start > WAIT_REPORT_SECONDS:
+                reported = True
+                logger.warning(
+                    _("%s (%s) has been waiting for %s for %d s; heard of it last: %s"),
+                    self.names[self.index],
+                    text,
+                    self.names[peer],
+                    WAIT_REPORT_SECONDS,
+                    self._heard.get(peer, {}).get("text", _("nothing")),
+                )
+
+    def _peek(self, number: int, peer: int, milliseconds: int = 20) -> Position | None:
+        import tensorflow as tf
+
+        try:
+            value = _context().get_config_key_value(_key(number, peer), milliseconds)
+        except (tf.errors.DeadlineExceededError, tf.errors.NotFoundError):
+            return None
+        position: Position = json.loads(value)
+        self._heard[peer] = position
+        return position
+
+
+_groups: dict[int, Group] = {}  # by the strategy's number of workers: a process has one cluster
+_seeds: dict[int, int] = {}
+
+
+def group_of(strategy: Any) -> Group:
+    """The workers of a MultiWorkerMirroredStrategy."""
+    extended = strategy.extended
+    size = extended._num_workers
+    if size not in _groups:
+        resolver = extended._cluster_resolver
+        spec = resolver.cluster_spec().as_dict() if resolver is not None else {}
+        names = [
+            f"{job} {task}" for job in ("chief", "worker") for task in range(len(spec.get(job, ())))
+        ]
+        if len(names) != size:
+            names = [f"worker {task}" for task in range(size)]
+        _groups[size] = Group(extended._id_in_cluster, size, names)
+        atexit.register(leave, _("its program has ended"))
+    return _groups[size]
+
+
+def leave(text: str) -> None:
+    """Publishes that this worker takes part in nothing more. Call it when its function returns."""
+    for group in _groups.values():
+        if group._watched:
+            group.leave(ENDED, text)
+    _groups.clear()
+
+
+def readers_line() -> str:
+    """Where the reader's program is, as `file.py:12`."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not any(name == package or name.startswith(f"{package}.") for package in OUTSIDE):
+            file = frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2]
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return "?"
+
+
+def _seed(group: Group) -> int:
+    key = f"helpers.keras_3/seed/{group.size}"
+    if group.size not in _seeds:
+        if group.index == 0:
+            drawn = time.time_ns() % (1 << 31)
+            _context().set_config_key_value(key, str(drawn))
+            _seeds[group.size] = drawn
+        else:
+            _seeds[group.size] = int(_context().get_config_key_value(key, 0))
+    return _seeds[group.size]
+
+
+def _start_watching(group: Group) -> None:
+    """Starts, once for a group, a thread that looks for a peer that parted."""
+    if not group._watched:
+        group._watched = True
+        name = "keras-3-peers"
+        threading.Thread(target=_watch, args=(group,), daemon=True, name=name).start()
+
+
+def _watch(group: Group) -> None:
+    """Publishes what another thread wants published, also when the program ends; and looks."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            number, position, done = group._tasks.get(timeout=0.5)
+            with contextlib.suppress(Exception):
+                group._publish(number, position)
+            done.set()
+            continue
+        try:
+            message = "" if group._aborted else group.look_for_a_parted_peer()
+        except Exception:
+            logger.debug("The peers' positions could not be read", exc_info=True)
+            continue
+        if message:
+            group._aborted = message
+            _context().abort_collective_ops(INTERNAL, message)
+
+
+def _is_of_the_network(error: Exception) -> bool:
+    """Whether a lost worker may be the reason, which a supervisor answers by a restart."""
+    import tensorflow as tf
+
+    errors = tf.errors
+    return isinstance(
+        error,
+        errors.UnavailableError
+        | errors.AbortedError
+        | errors.CancelledError
+        | errors.DeadlineExceededError
+        | errors.FailedPreconditionError
+        | errors.InternalError
+        | errors.UnknownError,
+    )
+
+
+def _key(number: int, index: int) -> str:
+    return f"helpers.keras_3/{number}/{index}"
+
+
+def _context() -> Any:
+    return importlib.import_module("tensorflow.python.eager.context").context()

@@ -1,0 +1,420 @@
+"""The data of `fit`, `evaluate` and `predict` on several workers.
+
+All workers do the same number of steps, see each example once, and lose none to the building of
+the model; and the arrays that a program yields stay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from helpers.errors import ConfigError
+from helpers.i18n import _
+from helpers.keras_3 import shuffles
+from helpers.keras_3.agreement import (
+    STEPS,
+    DivergedError,
+    Group,
+    Position,
+    group_of,
+    readers_line,
+)
+from helpers.keras_3.divergence import CHECK_STEPS, check_weights
+from helpers.keras_3.step import is_collective, is_multi_worker
+
+ALIGNMENT = 64  # bytes; TensorFlow shares memory with an array at a multiple of it
+SAMPLES = 1024  # elements of an array, by which workers tell whether they have the same
+
+
+def install() -> None:
+    """Replaces what Keras and TensorFlow do with data."""
+    trainers: Any = importlib.import_module("keras.src.backend.tensorflow.trainer")
+    functions: Any = importlib.import_module("tensorflow.python.ops.script_ops")
+    iterator, trainer = trainers.TFEpochIterator, trainers.TensorFlowTrainer
+    iterator.__init__ = _agreeing(iterator.__init__)
+    iterator.reset = _keeping_agreed_steps(iterator.reset)
+    iterator._enumerate_iterator = _counting(iterator._enumerate_iterator)
+    iterator._get_iterator = _counting_iterators(iterator._get_iterator)
+    iterator._interrupted_warning = _unless_expected(iterator._interrupted_warning)
+    iterator.catch_stop_iteration = _meeting_at_the_end(iterator.catch_stop_iteration)
+    trainer._maybe_symbolic_build = _built_from_the_spec(trainer._maybe_symbolic_build)
+    trainer._make_function = _after_data(trainer._make_function)
+    registry = functions.FuncRegistry
+    registry._convert = staticmethod(_copied(registry._convert))
+    shuffles.install()
+
+
+def _agreeing(init: Callable[..., None]) -> Callable[..., None]:
+    """In place of `TFEpochIterator.__init__`: the group agrees on the number of steps.
+
+    Keras takes the number of batches of this worker's dataset.
+    """
+    module: Any = importlib.import_module("keras.src.trainers.epoch_iterator")
+
+    @functools.wraps(init)
+    def agreeing(self: Any, distribute_strategy: Any = None, *args: Any, **options: Any) -> None:
+        if not is_multi_worker(distribute_strategy):
+            init(self, distribute_strategy, *args, **options)
+            return
+        group = group_of(distribute_strategy)
+        create, found = module.data_adapters.get_data_adapter, {}
+
+        def get_data_adapter(*args: Any, **options: Any) -> Any:
+            adapter = create(*args, **options)
+            found["shuffles"] = shuffles.give_order(adapter, group)
+            return adapter
+
+        with _replaced(module.data_adapters, "get_data_adapter", get_data_adapter):
+            init(self, distribute_strategy, *args, **options)
+        self._group = group
+        _agree(self, group, found.get("shuffles", False))
+
+    return agreeing
+
+
+def _agree(iterator: Any, group: Group, shuffled: bool) -> None:
+    call = group.calls[-1] if group.calls else None
+    adapter, dataset = iterator.data_adapter, iterator._distributed_dataset
+    batches, infinite = _length(adapter, dataset)
+    number = call.datasets if call else 0
+    if call:
+        call.datasets += 1
+    name = call.name if call else _("data")
+    positions = group.agree(
+        f"{name} {number}",
+        call.text if call else readers_line(),
+        options=call.facts if call else {},
+        batches=batches,
+        infinite=infinite,
+        steps_per_epoch=iterator.steps_per_epoch,
+        batch_size=getattr(adapter, "_batch_size", None),
+        arrays=_sample(adapter),
+        seed=shuffles.global_seed() if shuffled else None,
+    )
+    _check_alike(group, positions)
+    lengths = [position["batches"] for position in positions]
+    iterator._batches = None if None in lengths else max(lengths)
+    iterator._num_batches = iterator._batches
+    iterator._open_ended = infinite
+    if iterator.steps_per_epoch is not None:
+        iterator.steps_per_epoch = _smallest(group, positions)
+    elif len(set(lengths)) > 1 and None not in lengths:
+        _report_lengths(group, lengths)
+    if _is_whole_on_each_worker(dataset):
+        message = _(
+            "auto_shard_policy is OFF and the dataset has no shard(): each worker trains on all of "
+            "it, so that an epoch sees each example {workers} times, unless the workers' datasets "
+            "differ. Call dataset.shard(num_workers, index), or leave the policy as it is."
+        )
+        warnings.warn(message.format(workers=group.size), stacklevel=2)
+
+
+def _length(adapter: Any, dataset: Any) -> tuple[int | None, bool]:
+    """Batches that this worker will take, if that is known, and whether they never end."""
+    original = getattr(dataset, "_original_dataset", None)
+    if original is not None and type(adapter).__name__ == "TFDatasetAdapter":
+        count = int(original.cardinality())
+        if count >= 0 and shuffles.is_unsharded(original):
+            return None, False  # it is cut into smaller batches, of which each worker takes all
+        return (count if count >= 0 else None), count == -1
+    if original is None:
+        count = int(dataset.cardinality)
+        return (count if count >= 0 else None), count == -1
+    return adapter.num_batches, False
+
+
+def _check_alike(group: Group, positions: Sequence[Position]) -> None:
+    """Raises ConfigError if the workers' calls cannot train together."""
+    for option in positions[0]["options"]:
+        values = [position["options"].get(option) for position in positions]
+        if any(value != values[0] for value in values):
+            message = _(
+                "{option} differs between workers, at {where}: {values}. Pass all the same."
+            )
+            raise ConfigError(_filled(message, group, positions, values, option=option))
+    sizes = [position["batch_size"] for position in positions]
+    if len(set(sizes)) > 1:
+        message = _(
+            "batch_size differs between workers, at {where}: {values}. It is the size of the "
+            "global batch, of which each worker takes its share: pass all the same."
+        )
+        raise ConfigError(_filled(message, group, positions, sizes))
+    endless = [position["infinite"] for position in positions]
+    if len(set(endless)) > 1:
+        message = _(
+            "The data of some workers never ends and that of others does, at {where} (endless: "
+            "{values}). Call repeat() on the datasets of all workers, or of none."
+        )
+        raise ConfigError(_filled(message, group, positions, endless))
+    seeds = [position["seed"] for position in positions]
+    if len(set(seeds)) > 1:
+        message = _(
+            "The workers shuffle the data with different seeds, at {where}: {values}. Each takes "
+            "its share of each batch, so all need one order: set the same seed on all, or none."
+        )
+        raise ConfigError(_filled(message, group, positions, seeds))
+    arrays = [position["arrays"] for position in positions]
+    if any(array != arrays[0] for array in arrays):
+        message = _(
+            "The workers were given different arrays, at {where} ({values} examples). Each worker "
+            "takes its share of each batch and leaves out the rest, so pass all arrays to all "
+            "workers; of data that is sharded already, or random, make a dataset with "
+            "auto_shard_policy OFF."
+        )
+        examples = [array and array[0] for array in arrays]
+        warnings.warn(_filled(message, group, positions, examples), stacklevel=2)
+
+
+def _filled(
+    message: str,
+    group: Group,
+    positions: Sequence[Position],
+    values: Sequence[Any],
+    **more: Any,
+) -> str:
+    pairs = (f"{name}: {value}" for name, value in zip(group.names, values, strict=True))
+    return message.format(where=positions[group.index]["text"], values=", ".join(pairs), **more)
+
+
+def _smallest(group: Group, positions: Sequence[Position]) -> int | None:
+    """The smallest `steps_per_epoch` (or `steps`) of the workers, since each has that much data."""
+    steps = [position["steps_per_epoch"] for position in positions]
+    if len(set(steps)) == 1:
+        first: int | None = steps[0]
+        return first
+    if None in steps:
+        message = _(
+            "steps_per_epoch differs between workers, at {where}: {values}. Pass all the same."
+        )
+        raise ConfigError(_filled(message, group, positions, steps))
+    message = _(
+        "steps_per_epoch differs between workers, at {where}: {values}. All do {least} steps, and "
+        "{left} batches are left out of each epoch."
+    )
+    least = min(steps)
+    left = sum(steps) - least * len(steps)
+    warnings.warn(_filled(message, group, positions, steps, least=least, left=left), stacklevel=2)
+    return int(least)
+
+
+def _report_lengths(group: Group, lengths: Sequence[int]) -> None:
+    message = _(
+        "The workers have different numbers of batches: {values}. The epoch has {steps} steps, "
+        "and no example is left out; a worker whose data has ended takes part without examples."
+    )
+    pairs = (f"{name}: {length}" for name, length in zip(group.names, lengths, strict=True))
+    warnings.warn(message.format(values=", ".join(pairs), steps=max(lengths)), stacklevel=2)
+
+
+def _is_whole_on_each_worker(dataset: Any) -> bool:
+    original = getattr(dataset, "_original_dataset", None)
+    if original is None or not shuffles.is_unsharded(original):
+        return False
+    return all(type(part).__name__ != "_ShardDataset" for part in shuffles.walk(original))
+
+
+def _sample(adapter: Any) -> list[int] | None:
+    """The number of examples and a checksum of some, of arrays given to `fit`."""
+    import numpy as np
+
+    tree: Any = importlib.import_module("keras.src.tree")
+    if type(adapter).__name__ != "ArrayDataAdapter":
+        return None
+    checksum = 0
+    for array in tree.flatten(adapter._inputs):
+        if isinstance(array, np.ndarray) and array.dtype != object and array.size:
+            flat = array.reshape(-1) if array.flags.c_contiguous else array[:SAMPLES].reshape(-1)
+            some = np.ascontiguousarray(flat[:: max(1, flat.size // SAMPLES)])
+            checksum = zlib.crc32(some.tobytes(), checksum)
+    return [adapter._num_samples, checksum]
+
+
+def _keeping_agreed_steps(reset: Callable[..., None]) -> Callable[..., None]:
+    """In place of `reset`, which takes the number of this worker's batches again."""
+
+    @functools.wraps(reset)
+    def keeping(self: Any) -> None:
+        reset(self)
+        if hasattr(self, "_group"):
+            self._num_batches = self._batches
+
+    return keeping
+
+
+def _counting(enumerate_iterator: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of `_enumerate_iterator`: notes each step, and compares weights now and then."""
+
+    @functools.wraps(enumerate_iterator)
+    def counting(self: Any) -> Iterator[Any]:
+        group = getattr(self, "_group", None)
+        if group is None:
+            yield from enumerate_iterator(self)
+            return
+        self._begun, checked = 0, 0
+        training = bool(group.calls) and group.calls[-1].name == "fit"
+        for item in enumerate_iterator(self):
+            if training and item[0] - checked >= CHECK_STEPS:
+                checked = item[0]
+                group.step(self._begun)
+                check_weights(group)
+            self._begun = item[0] + 1
+            group.step(self._begun)
+            yield item
+
+    return counting
+
+
+def _counting_iterators(get_iterator: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of `_get_iterator`: each iterator has its place in the order of shuffles."""
+
+    @functools.wraps(get_iterator)
+    def counting(self: Any) -> Any:
+        shuffles.next_iteration(self.data_adapter)
+        return get_iterator(self)
+
+    return counting
+
+
+def _unless_expected(warn: Callable[..., None]) -> Callable[..., None]:
+    """In place of `_interrupted_warning`: not where the group alone knows when data ends."""
+
+    @functools.wraps(warn)
+    def interrupted_warning(self: Any) -> None:
+        agreed = hasattr(self, "_group") and self._batches is None
+        if not agreed or self.steps_per_epoch or self.data_adapter.num_batches is None:
+            warn(self)
+
+    return interrupted_warning
+
+
+def _meeting_at_the_end(catch: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of `catch_stop_iteration`, in which the loop over steps runs: the workers meet when
+    they have left it."""
+
+    @functools.wraps(catch)
+    @contextlib.contextmanager
+    def catch_stop_iteration(self: Any) -> Iterator[None]:
+        with catch(self):
+            yield
+        group = getattr(self, "_group", None)
+        if group is None or not group.calls:
+            return
+        call, steps = group.calls[-1], getattr(self, "_begun", 0)
+        group.leave_loop()
+        text = _("after step {step} of {call}").format(step=steps, call=call.text)
+        positions = group.agree(STEPS, text, steps=steps)
+        if len({position["steps"] for position in positions}) > 1:
+            raise DivergedError(group.parted(positions))
+
+    return catch_stop_iteration
+
+
+def _built_from_the_spec(build: Callable[..., None]) -> Callable[..., None]:
+    """In place of `_maybe_symbolic_build`, which takes a batch to learn shapes.
+
+    Data that can be read once is then missing that batch, and those read ahead.
+    """
+
+    @functools.wraps(build)
+    def maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
+        if iterator is not None and is_collective(self.distribute_strategy):
+            data_batch = _shapes(iterator)
+            iterator = iterator if data_batch is None else None
+        build(self, iterator=iterator, data_batch=data_batch)
+
+    return maybe_symbolic_build
+
+
+def _after_data(make: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of `_make_function`: nothing of a step runs before there is data for it.
+
+    In Keras, an iterator that turns out to be at its end still lets the optimizer count a step.
+    """
+
+    @functools.wraps(make)
+    def make_function(self: Any, step_function: Callable[..., Any]) -> Any:
+        if not is_collective(self.distribute_strategy):
+            return make(self, step_function)
+
+        @functools.wraps(step_function)
+        def after_data(data: Any) -> Any:
+            import tensorflow as tf
+
+            if tf.executing_eagerly():
+                return step_function(data)
+            flat = tf.nest.flatten(data, expand_composites=True)
+            with tf.control_dependencies([part for part in flat if tf.is_tensor(part)]):
+                return step_function(data)
+
+        return make(self, after_data)
+
+    return make_function
+
+
+class _Shape:
+    """The shape and type of an array."""
+
+    def __init__(self, shape: Sequence[int | None], dtype: str) -> None:
+        self.shape, self.dtype = tuple(shape), dtype
+
+
+def _shapes(iterator: Any) -> Any:
+    """Of a batch, its parts' shapes and types; None where the dataset does not know them."""
+    import tensorflow as tf
+
+    first = getattr(iterator.data_adapter, "_first_batches", None)
+    if first:  # of a generator, which Keras has looked at
+        return first[0]
+    unknown = []
+
+    def shape(spec: Any) -> Any:
+        spec = getattr(spec, "_value_specs", (spec,))[0]
+        if not isinstance(spec, tf.TensorSpec) or None in (spec.shape[1:].as_list() or ()):
+            unknown.append(spec)
+            return None
+        return _Shape(spec.shape.as_list(), spec.dtype.name)
+
+    def is_known(spec: Any) -> bool:
+        return spec.shape.rank is not None
+
+    specs = iterator._distributed_dataset.element_spec
+    flat = tf.nest.flatten(specs)
+    values = [getattr(spec, "_value_specs", (spec,))[0] for spec in flat]
+    if not all(isinstance(value, tf.TensorSpec) and is_known(value) for value in values):
+        return None
+    shapes = [shape(spec) for spec in flat]
+    return None if unknown else tf.nest.pack_sequence_as(specs, shapes)
+
+
+def _copied(convert: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of `FuncRegistry._convert`, through which arrays of the reader's functions and
+    generators become tensors: a copy of those with which TensorFlow would share memory.
+
+    TensorFlow takes such a tensor for its own, and what splits batches for several replicas
+    writes into it.
+    """
+
+    @functools.wraps(convert)
+    def converted(value: Any, dtype: Any = None) -> Any:
+        result = convert(value, dtype)
+        if dtype is None and result is value and result.ctypes.data % ALIGNMENT == 0:
+            return result.copy()
+        return result
+
+    return converted
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)

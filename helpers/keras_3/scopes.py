@@ -1,0 +1,94 @@
+"""Models and optimizers that were created outside of the strategy's scope."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from helpers.errors import ConfigError
+from helpers.i18n import _
+from helpers.keras_3.agreement import readers_line
+
+
+def install() -> None:
+    """Lets models remember the lines at which they were created and compiled."""
+    trainers: Any = importlib.import_module("keras.src.backend.tensorflow.trainer")
+    base: Any = importlib.import_module("keras.src.trainers.trainer")
+    trainer = trainers.TensorFlowTrainer
+    trainer.__init__ = _remembering(trainer.__init__, "_created_at")
+    base.Trainer.compile = _remembering(base.Trainer.compile, "_compiled_at")
+
+
+def check_alone(model: Any, name: str) -> None:
+    """Raises ConfigError if `fit` would train on this worker alone, by mistake.
+
+    A model that is to be each worker's own is created in the scope of another strategy.
+    """
+    if name != "fit" or model._distribute_strategy is not None or not _has_peers():
+        return
+    message = _(
+        "fit of {model!r} would train on each worker alone, on all of the data: the model was "
+        "created at {line}, outside of strategy.scope(). Create and compile it inside, with the "
+        "strategy that this process created. (If each worker is to train a model of its own, "
+        'create it in the scope of tf.distribute.OneDeviceStrategy("/cpu:0").)'
+    )
+    raise ConfigError(message.format(model=model.name, line=_line(model, "_created_at")))
+
+
+def check_strategies(model: Any, strategy: Any, name: str) -> None:
+    """Raises ConfigError if variables of the model or of its optimizer belong elsewhere."""
+    for variable, part in _variables(model):
+        owner = getattr(variable._value, "_distribute_strategy", None)
+        if owner is strategy:
+            continue
+        if part == "optimizer":
+            what = _("its optimizer, compiled at {line},").format(line=_line(model, "_compiled_at"))
+        else:
+            what = _("its variable {variable}").format(variable=variable.path)
+        where = (
+            _("was created outside of strategy.scope()")
+            if owner is None
+            else _("belongs to another strategy than the model: the program has created two")
+        )
+        message = _(
+            "{method} of {model!r}, created at {line}, cannot train on several workers: {what} "
+            "{where}. Create one strategy, and create and compile the model inside its scope()."
+        )
+        line = _line(model, "_created_at")
+        raise ConfigError(
+            message.format(method=name, model=model.name, line=line, what=what, where=where)
+        )
+
+
+def _variables(model: Any) -> Iterator[tuple[Any, str]]:
+    for variable in model.trainable_weights:
+        if getattr(variable, "_value", None) is not None:
+            yield variable, "model"
+    for variable in getattr(getattr(model, "optimizer", None), "variables", ()):
+        if getattr(variable, "_value", None) is not None:
+            yield variable, "optimizer"
+
+
+def _has_peers() -> bool:
+    """Whether this process has created a strategy of several workers."""
+    context: Any = importlib.import_module("tensorflow.python.eager.context").context()
+    server = getattr(context, "_collective_ops_server_def", None)
+    if server is None:
+        return False
+    return sum(len(job.tasks) for job in server.cluster.job if job.name != "evaluator") > 1
+
+
+def _remembering(method: Callable[..., Any], attribute: str) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def remembering(self: Any, *args: Any, **options: Any) -> Any:
+        result = method(self, *args, **options)
+        object.__setattr__(self, attribute, readers_line())
+        return result
+
+    return remembering
+
+
+def _line(model: Any, attribute: str) -> str:
+    return str(getattr(model, attribute, "?"))
