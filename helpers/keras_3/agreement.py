@@ -32,7 +32,7 @@ STALLED_SECONDS = 2.0  # without a step, before the peers' programs are looked a
 LEAVE_SECONDS = 2.0  # for a worker's last word
 LAST_WORD_SECONDS = 1.0  # for the peers to hear it
 INTERNAL = 13  # the code of TensorFlow's InternalError
-OUTSIDE = ("keras", "tensorflow", "helpers.keras_3", "contextlib", "functools")
+OUTSIDE = ("keras", "tensorflow", "helpers", "contextlib", "functools")
 
 FAILED, ENDED, STEPS = "failed", "ended", "steps"
 
