@@ -10,8 +10,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PY := $(VENV)/bin/python
 DIST ?= worksteal
 JOBS ?= 2
-QUICK := not browser and not slow and not colab and not ray and not slurm and not docker and not jupyterhub and not soak and not release and not degraded and not site
-.PHONY: run test quick pictures catalogs units test-browser test-slow test-colab test-tf215 test-python test-ray test-slurm test-soak test-degraded test-docker test-jupyterhub test-release test-site site serve jupyterlab app lint environment \
+QUICK := not browser and not slow and not colab and not ray and not slurm and not docker and not jupyterhub and not soak and not release and not degraded and not site and not programs
+.PHONY: run test quick pictures catalogs units test-browser test-slow test-colab test-tf215 test-python test-ray test-slurm test-programs test-soak test-degraded test-docker test-jupyterhub test-release test-site site serve jupyterlab app lint environment \
 	update-lock offline extract update build check
 
 run: environment  ## execute a lesson: make run LESSON_LANG=ko LESSON=01 WORKERS=4
@@ -80,6 +80,9 @@ test-python:  ## another Python, make test-python PYTHON_VERSION=3.13: lesson 1 
 test-ray:  ## Ray: one machine, and two hosts of which one is lost (as root)
 	@EXTRAS=test,ray VENV=.venv-ray ./environment.sh
 	@.venv-ray/bin/python -m pytest -m ray $(if $(RAY_K),-k "$(RAY_K)")
+
+test-programs: environment  ## programs as people write them, on real clusters (ten minutes)
+	@$(PY) -m pytest -m programs
 
 test-soak: environment  ## five minutes of trainings, faults and stops: does anything stay?
 	@$(PY) -m pytest -m soak

@@ -10,6 +10,11 @@ def workers(count: int) -> str:
     return ngettext("{count} worker", "{count} workers", count).format(count=count)
 
 
+def batches(count: int) -> str:
+    """How many batches."""
+    return ngettext("{count} batch", "{count} batches", count).format(count=count)
+
+
 def step_label(step: int, total: int) -> str:
     """How far a training is."""
     return _("step {step} of {total}").format(step=step, total=total)

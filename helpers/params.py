@@ -1,8 +1,9 @@
-"""The hyper-parameters of a training, where nobody gives others."""
+"""The hyper-parameters of the package's own functions, if the caller gives no others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 DEFAULT_PARAMS: Mapping[str, Any] = {
@@ -14,10 +15,17 @@ DEFAULT_PARAMS: Mapping[str, Any] = {
 
 
 def param(params: Mapping[str, Any], name: str) -> Any:
-    """One of `params`, or the default where it is not among them."""
+    """One of `params`, or the default if it is not among them."""
     return params.get(name, DEFAULT_PARAMS[name])
 
 
 def with_defaults(params: Mapping[str, Any] | None) -> dict[str, Any]:
     """`params`, and `DEFAULT_PARAMS` for what they leave out."""
     return {**DEFAULT_PARAMS, **(params or {})}
+
+
+def uses_defaults(function: Callable[..., Any]) -> bool:
+    """Whether a function is one of this package, which falls back on `DEFAULT_PARAMS`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__module__", "")).partition(".")[0] == __name__.partition(".")[0]

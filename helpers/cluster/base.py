@@ -21,6 +21,7 @@ from helpers.errors import ClusterError, ConfigError, check_count, check_seconds
 from helpers.i18n import _
 from helpers.protocol.events import Event, EventType
 from helpers.protocol.job import EstimatorJob, FunctionJob, estimator_job
+from helpers.protocol.portable import describe_large
 from helpers.protocol.serialization import from_json
 from helpers.results.progress import consume
 from helpers.results.training_result import TrainingResult
@@ -78,6 +79,7 @@ class Cluster(ABC):
         model_dir: str | Path | None = None,
         save_checkpoints_steps: int = 200,
         evaluate: str | None = "after",
+        eval_steps: int | None = None,
         on_event: Callable[[Event], None] | None = None,
         progress: bool = True,
         result: TrainingResult | None = None,
@@ -96,14 +98,16 @@ class Cluster(ABC):
             a restart begins with the first ones again.
           epochs: passes over the data; or
           steps: the global step to train to. One of the two, else one epoch.
-          params: hyper-parameters for both functions, over
-            `helpers.params.DEFAULT_PARAMS`.
+          params: hyper-parameters for both functions, which get these and no others. The functions
+            of this package take `helpers.params.DEFAULT_PARAMS` for what is missing.
           model_dir: where checkpoints go, without their graphs (no .meta files); one that is
             there is gone on from. By default a temporary folder, deleted with the cluster. All
             machines of the group must reach it.
           save_checkpoints_steps: how many steps a fault may cost.
           evaluate: "after" the training, by the chief; "sidecar", by one more process that
             evaluates each checkpoint, on this machine only; or None.
+          eval_steps: batches of one evaluation, as the `steps` of `tf.estimator.EvalSpec`; by
+            default all that `input_fn` returns.
           on_event: called with every event, in this thread; see `helpers.protocol.events`.
           progress: whether to show a progress bar.
           result: what to fill and return, made by `TrainingResult.for_run`: another thread may read
@@ -134,7 +138,10 @@ class Cluster(ABC):
                 save_checkpoints_steps=save_checkpoints_steps,
                 evaluate=evaluate,
                 replicas=self.workers if self.strategy == MIRRORED else 1,
+                eval_steps=eval_steps,
             )
+            if notice := describe_large((model_fn, input_fn)):
+                result.warnings.append(notice)
             check_writable(result.model_dir)
             with closing(self._run_job(job, run_folder, self.timeouts)) as events:
                 consume(events, result, on_event=on_event, progress=progress)

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from helpers.cluster.equal_steps import EqualSteps
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
-from helpers.errors import StoppedError
+from helpers.errors import ConfigError, StoppedError
 from helpers.i18n import _, join_items
 from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
 from helpers.protocol.failures import error_summary
@@ -20,6 +21,8 @@ from helpers.tf_config import EVALUATOR, Task, TFConfig
 POLL_INTERVAL = 0.1
 LARGE_GROUP = 63  # processes; with more, timeouts are checked less often, and events read together
 BATCH_READ_SECONDS = 0.05
+BUSY_SHARE = 0.1  # of a core, below which a task does not compute
+MAX_BUILDING = 10  # times the deadline of a start
 PROGRESS_EVENTS = (
     EventType.READY,
     EventType.STEP,
@@ -94,12 +97,15 @@ class WorkerGroup:
         self._checked = 0.0  # when timeouts were looked at last
         self._last_heartbeat: dict[Task, float] = {}  # a start has a deadline of its own
         self._last_progress = 0.0
+        self._building = 0.0  # when a task computed, before all were ready
+        self._cpu: dict[Task, tuple[float, float]] = {}  # seconds used, and when
         self._step = 0
         self._oom_kills = machine.oom_kill_count()
         self._not_ready = {p.task for p in processes if p.task.type != EVALUATOR}
         self._connecting: set[Task] = set()  # those that wait for the others, and cannot speak
         self._slowdown: dict[str, float] = {}  # by which factor, on purpose
         self._errors: dict[str, Event] = {}
+        self._equal_steps = EqualSteps()
 
     @property
     def processes(self) -> list[TaskProcess]:
@@ -178,6 +184,8 @@ class WorkerGroup:
             if kind in PROGRESS_EVENTS:
                 self._last_progress = self._clock.now
                 self._not_ready.discard(process.task)
+            if kind == EventType.HEARTBEAT:
+                self._note_work(process.task, event.get("cpu"))
             if kind == EventType.CONNECTING:
                 self._connecting.add(process.task)
             if kind == EventType.CONNECTED:
@@ -187,12 +195,27 @@ class WorkerGroup:
             if kind == EventType.ERROR:
                 self._errors[str(process.task)] = event
             yield event | {"task": str(process.task)}
+            if reason := self._equal_steps.note(process.config, event):
+                raise _final(process, reason)
+
+    def _note_work(self, task: Task, cpu: object) -> None:
+        """Counts graph building as progress: a task that computes is no task that hangs."""
+        if not isinstance(cpu, float) or task in self._connecting:
+            return
+        before, then = self._cpu.get(task, (cpu, self._clock.now))
+        if cpu - before >= BUSY_SHARE * (self._clock.now - then) and cpu > before:
+            self._building = self._clock.now
+        self._cpu[task] = cpu, self._clock.now
 
     def _reap(self, process: TaskProcess) -> Event:
         code = process.wait()
         self._not_ready.discard(process.task)
-        if code != 0:
+        if code == 0:
+            self._equal_steps.end(process.config)
+        else:
             error = self._errors.get(str(process.task))
+            if error and error["retryable"]:
+                self._check_peers(process)
             raise TaskFailure(process, self._describe_failure(process, code), error)
         return supervisor_event(EventType.EXIT, process.task, code=code)
 
@@ -226,10 +249,17 @@ class WorkerGroup:
             if now - self._last_heartbeat.get(process.task, now) > timeout:
                 raise self._heartbeat_lost(process, timeout)
         waiting = [process for process in running if process.task in self._not_ready]
-        if waiting and now > limits.start:
+        longest = MAX_BUILDING * limits.start
+        if waiting and (now - self._building > limits.start or now > longest):
             raise self._start_timed_out(waiting)
         if running and not waiting and now - self._last_progress > limits.progress:
+            self._check_peers((free or running)[0])
             raise self._no_progress((free or running)[0])
+
+    def _check_peers(self, process: TaskProcess) -> None:
+        """Raises a fault that no restart answers if a task waits for one that has ended."""
+        if reason := self._equal_steps.explain(process.config):
+            raise _final(process, reason)
 
     def _heartbeat_lost(self, process: TaskProcess, seconds: float) -> TaskFailure:
         message = _(
@@ -264,6 +294,18 @@ class WorkerGroup:
         return TaskFailure(
             process, message.format(task=process.task, seconds=seconds, step=self._step)
         )
+
+
+def _final(process: TaskProcess, reason: str) -> TaskFailure:
+    """A fault that a restart would only repeat."""
+    error = {
+        "retryable": False,
+        "type": ConfigError.__name__,
+        "message": reason,
+        "frames": [],
+        "error_class": ConfigError.__name__,
+    }
+    return TaskFailure(process, reason, error)
 
 
 def _signal_name(number: int) -> str:

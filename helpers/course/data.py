@@ -33,7 +33,7 @@ def input_fn(
         and drops the last, incomplete batch; ``"eval"`` and ``"infer"`` read the test split.
       params: ``batch_size`` (examples per replica, 64), ``dataset`` (a TFDS name,
         "mnist"), ``data_dir`` (the bundled folder), ``image_size`` ((height, width) to
-        resize to, for data sets whose images differ), ``seed`` of the shuffle.
+        resize to, for data sets whose images differ), ``seed`` of the shuffle (1).
       input_context: given by Estimator in distributed training; of the train split this
         worker reads part `input_pipeline_id` of `num_input_pipelines`.
 
@@ -48,7 +48,7 @@ def input_fn(
     training = mode == "train"
     if training:
         dataset = load("train", params, input_context).cache()  # decoded once, in the first epoch
-        dataset = dataset.shuffle(SHUFFLE_BUFFER, seed=params.get("seed"))
+        dataset = dataset.shuffle(SHUFFLE_BUFFER, seed=param(params, "seed"))
     else:
         dataset = load("test", params)
     dataset = dataset.batch(param(params, "batch_size"), drop_remainder=training)

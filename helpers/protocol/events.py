@@ -23,7 +23,8 @@ class EventType(str, Enum):
     |---------------------|-------------------------------------|----------------------------------|
     | launched            | it was asked for (by its watcher)   |                                  |
     | started             | the process runs                    | pid, cores, isolated, host       |
-    | heartbeat           | each second, by a thread of its own |                                  |
+    | heartbeat           | each second, by its own thread,     |                                  |
+    |                     | with the CPU time used so far       |                                  |
     | connecting          | collectives wait for the peers, and |                                  |
     |                     | hold Python's lock: no thread runs  |                                  |
     | connected           | the peers are there                 |                                  |
@@ -33,6 +34,8 @@ class EventType(str, Enum):
     | step                | some ten times a second             | step, loss, examples_per_second  |
     | staleness           | with a step, if asynchronous: how   | step, updates                    |
     |                     | many updates others made during one |                                  |
+    | waiting             | a step has lasted a second          | batches (of the step, from 1)    |
+    | trained             | its training has ended              | step, batches                    |
     | checkpoint          | the chief saved one                 | step                             |
     | evaluation_progress | a batch was evaluated               |                                  |
     | evaluation          | an evaluation is complete           | step, metrics                    |
@@ -58,6 +61,8 @@ class EventType(str, Enum):
     VARIABLE_PLACEMENT = "variable_placement"
     STEP = "step"
     STALENESS = "staleness"
+    WAITING = "waiting"
+    TRAINED = "trained"
     CHECKPOINT = "checkpoint"
     EVALUATION_PROGRESS = "evaluation_progress"
     EVALUATION = "evaluation"
@@ -157,8 +162,8 @@ def _maybe_number(value: object) -> bool:
     return value is None or _number(value)
 
 
-def _numbers_by_name(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_number, value.values()))
+def _by_name(value: object) -> bool:
+    return isinstance(value, dict)
 
 
 def _integers_by_name(value: object) -> bool:
@@ -197,9 +202,11 @@ WORKER_EVENT_FIELDS: Mapping[EventType, Fields] = {
     EventType.VARIABLE_PLACEMENT: {"bytes": _integers_by_name},
     EventType.STEP: {"step": _integer, "loss": _number, "examples_per_second": _maybe_number},
     EventType.STALENESS: {"step": _integer, "updates": _number},
+    EventType.WAITING: {"batches": _integer},
+    EventType.TRAINED: {"step": _integer, "batches": _integer},
     EventType.CHECKPOINT: {"step": _integer},
     EventType.EVALUATION_PROGRESS: {},
-    EventType.EVALUATION: {"step": _integer, "metrics": _numbers_by_name},
+    EventType.EVALUATION: {"step": _integer, "metrics": _by_name},
     EventType.WARNING: {"message": _text},
     EventType.RESULT: {"value": lambda value: True},
     EventType.ERROR: {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import sysconfig
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -31,6 +33,7 @@ USER_FACING_ERRORS = (ConfigError, DataError)
 
 PREEMPTION = "tensorflow.python.distribute.failure_handling.failure_handling"
 
+UNKNOWN_LINE = "model_fn"  # in a sentence, until AutoGraph tells it
 MESSAGE_CHARACTERS = 50_000
 _PER_REPLICA = re.compile(r"\(PerReplica:\{.*?\n\}\)", re.DOTALL)
 _PACKAGE_DIR = str(Path(errors.__file__).parent)
@@ -50,9 +53,14 @@ def error_fields(error: BaseException) -> dict[str, Any]:
         # AutoGraph ran a rewritten copy of the function and put a whole traceback into the
         # message; what it keeps beside is where in the original the error was.
         message = rewritten.cause_message
-        frames += [
+        readers = [
             (f.filename, f.lineno, f.function_name) for f in reversed(rewritten.translated_stack)
         ]
+        frames += readers
+        if sentence := _sentence_behind(error):
+            error = sentence
+            name, line = type(error).__name__, readers_line(readers)
+            message = str(error).replace(f"({UNKNOWN_LINE})", f"({line})") if line else str(error)
     checkpoint = checkpoint_in(error.__traceback__)
     if checkpoint and checkpoint not in message:
         read = _("{reason} (in the checkpoint {path})")
@@ -66,6 +74,14 @@ def error_fields(error: BaseException) -> dict[str, Any]:
         "frames": frames,
         "error_class": name if isinstance(error, USER_FACING_ERRORS) else None,
     }
+
+
+def _sentence_behind(error: BaseException) -> BaseException | None:
+    """The error of ours that AutoGraph has turned into one of its own."""
+    behind = error.__context__
+    while behind is not None and not isinstance(behind, USER_FACING_ERRORS):
+        behind = behind.__context__
+    return behind
 
 
 def is_preempted(error: BaseException) -> bool:
@@ -168,6 +184,16 @@ def user_traceback(error: Event) -> str:
     summary = traceback.StackSummary.from_list([(*frame, None) for frame in shown])
     heading = _("Traceback in the worker (most recent call last):")
     return f"{heading}\n{''.join(summary.format())}{error['type']}: {error['message']}"
+
+
+def readers_line(frames: Sequence[Frame]) -> str | None:
+    """The innermost line of the reader among some frames, with its text if that is known."""
+    for filename, number, _function in reversed(frames):
+        if _is_user_frame(filename):
+            place = _("{file}, line {number}").format(file=filename, number=number)
+            text = linecache.getline(filename, number).strip()
+            return f"{place}: {text}" if text else place
+    return None
 
 
 def _is_user_frame(filename: str) -> bool:

@@ -13,9 +13,9 @@ from typing import Any
 
 from helpers.errors import ConfigError, check_count, unknown_choice
 from helpers.i18n import _
-from helpers.params import with_defaults
 from helpers.protocol import payload
-from helpers.strategies import MULTI_WORKER
+from helpers.protocol.portable import check_functions
+from helpers.strategies import MIRRORED, MULTI_WORKER
 from helpers.system import keras_version
 from helpers.tf_config import PS, TFConfig
 
@@ -67,6 +67,7 @@ class EstimatorJob(Job):
     save_checkpoints_steps: int
     evaluate: str | None
     replicas: int = 1
+    eval_steps: int | None = None
     keras = 2  # Estimator takes no other
 
     def is_server(self, config: TFConfig) -> bool:
@@ -92,6 +93,7 @@ def estimator_job(
     save_checkpoints_steps: int = 200,
     evaluate: str | None = "after",
     replicas: int = 1,
+    eval_steps: int | None = None,
 ) -> EstimatorJob:
     """Checks what is asked for, and makes the job of it.
 
@@ -104,16 +106,19 @@ def estimator_job(
     if evaluate not in EVALUATE_CHOICES:
         raise unknown_choice("evaluate", evaluate, EVALUATE_CHOICES)
     counts = {"epochs": epochs, "steps": steps, "save_checkpoints_steps": save_checkpoints_steps}
+    counts |= {"eval_steps": eval_steps}
     for name, value in counts.items():
         if value is not None:
             check_count(name, value)
     if epochs is not None and steps is not None:
         message = _("epochs={epochs} and steps={steps} exclude each other: give one.")
         raise ConfigError(message.format(epochs=epochs, steps=steps))
+    check_functions((model_fn, input_fn), tensors=strategy in (MULTI_WORKER, MIRRORED))
     return EstimatorJob(
         model_fn=model_fn,
         input_fn=input_fn,
-        params=with_defaults(params),
+        params=dict(params or {}),
+        eval_steps=eval_steps,
         model_dir=model_dir,
         strategy=strategy,
         collective=collective,

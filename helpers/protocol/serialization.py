@@ -19,6 +19,7 @@ MAX_RESULT_BYTES = 400_000_000  # in transit; the notebook needs some times as m
 JSON_NUMBER_BYTES = 20  # written out
 MIN_PACKED_SIZE = 1000  # numbers in an array
 NUMPY_KINDS = "biuf"  # of NumPy: Booleans, integers, floating point
+BYTES = "helpers.bytes"  # the key of bytes in transit
 ARRAY = "helpers.array"  # the key of an array in transit: its type, its shape, its bytes
 
 
@@ -44,6 +45,13 @@ def to_json(value: Any) -> Any:
         raise ConfigError(message.format(value=repr(value))) from None
 
 
+def plain_metric(value: Any) -> Any:
+    """A metric of an evaluation as JSON can carry it: a number, an array, text or bytes."""
+    if isinstance(value, bytes):
+        return {BYTES: base64.b64encode(value).decode()}
+    return float(value) if getattr(value, "shape", ()) == () else to_json(value)
+
+
 def from_json(value: Any) -> Any:
     """The value with its arrays as lists; what only looks like an array stays as it is."""
     if isinstance(value, list):
@@ -55,6 +63,8 @@ def from_json(value: Any) -> Any:
             return decode_array(value[ARRAY]).tolist()
         except (TypeError, ValueError):  # whatever a worker may have sent
             return value
+    if value.keys() == {BYTES} and isinstance(value[BYTES], str):
+        return base64.b64decode(value[BYTES])
     return {name: from_json(one) for name, one in value.items()}
 
 

@@ -50,11 +50,13 @@ def _mark_evaluations(losses: Axes, evaluations: Sequence[Evaluation], last_step
     """A dotted line at each evaluation; the accuracy at the last ones, as far as there is room."""
     room = math.inf
     width = last_step / 8  # of a label, in steps
-    for step, metrics, _seconds in reversed(evaluations):
-        if "accuracy" in metrics:
-            losses.axvline(step, color="gray", linestyle=":")
-        if "accuracy" in metrics and room - step > width:
+    for evaluation in reversed(evaluations):
+        step = evaluation.step
+        if evaluation.accuracy is None:
+            continue
+        losses.axvline(step, color="gray", linestyle=":")
+        if room - step > width:
             room = step
             place = step, losses.get_ylim()[1]
-            label = number(metrics["accuracy"], ".1%")
+            label = number(evaluation.accuracy, ".1%")
             losses.annotate(label, place, ha="right", va="top", color="gray")

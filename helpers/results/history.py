@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class StepReport(NamedTuple):
@@ -55,5 +55,11 @@ class Evaluation(NamedTuple):
     """The metrics of one checkpoint on the test split; `seconds` are since the call of `train`."""
 
     step: int
-    metrics: dict[str, float]
+    metrics: dict[str, Any]
     seconds: float = 0.0
+
+    @property
+    def accuracy(self) -> float | None:
+        """The metric of this name, from 0 to 1; None if it is no number."""
+        accuracy = self.metrics.get("accuracy")
+        return accuracy if isinstance(accuracy, (int, float)) else None

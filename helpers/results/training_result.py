@@ -12,9 +12,11 @@ from helpers import labels
 from helpers.errors import not_installed
 from helpers.i18n import _, join_phrases, ngettext, number
 from helpers.protocol.events import Event, EventType
+from helpers.protocol.serialization import from_json
 from helpers.results.fault_log import FaultLog
 from helpers.results.history import Evaluation, Staleness, StepReport, split_by_attempt
-from helpers.strategies import MULTI_WORKER, communication_label, training_tasks
+from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER, communication_label, training_tasks
+from helpers.tf_config import CHIEF
 
 if TYPE_CHECKING:
     from helpers.results.svg_figure import SvgFigure
@@ -45,6 +47,7 @@ class TrainingResult:
       fault_log: what was done to the processes or befell them, how it was noticed, how it went on.
       variables: how many bytes of variables lie on each task, by its name.
       staleness: of asynchronous training, what each task that trains reported of it.
+      saved_by_chief: whether, in asynchronous training, the chief has saved and ended.
     """
 
     workers: int
@@ -64,8 +67,10 @@ class TrainingResult:
     fault_log: FaultLog = field(default_factory=FaultLog)
     variables: dict[str, int] = field(default_factory=dict)
     staleness: dict[str, list[Staleness]] = field(default_factory=dict)
+    saved_by_chief: bool = False
 
     def __post_init__(self) -> None:
+        self._ended_early = False
         if not self.history:  # in their order, whoever reports first
             self.history = {f"worker {worker}": [] for worker in range(self.workers)}
 
@@ -105,16 +110,36 @@ class TrainingResult:
             case EventType.STALENESS:
                 lag = Staleness(event["step"], event["updates"], event["attempt"])
                 self.staleness.setdefault(event["task"], []).append(lag)
+            case EventType.TRAINED | EventType.RESULT if self._is_only_saved_by(event["task"]):
+                self._end_of_chief(event)
             case EventType.CHECKPOINT:
                 self.checkpoints.append(event["step"])
             case EventType.EVALUATION:
-                evaluation = Evaluation(event["step"], event["metrics"], self.seconds)
+                evaluation = Evaluation(event["step"], from_json(event["metrics"]), self.seconds)
                 self.evaluations.append(evaluation)
             case EventType.RESPAWNED:
                 message = _("{reason}; it was started again, and the others went on.")
                 self._add_warning(message.format(reason=event["reason"]))
             case EventType.GROUP_RESTART:
                 self.restarts.append(event["reason"])
+
+    def _is_only_saved_by(self, task: str) -> bool:
+        """Whether a task is the chief of workers that train on by themselves."""
+        return self.strategy == PARAMETER_SERVER and task.partition(" ")[0] == CHIEF
+
+    def _end_of_chief(self, event: Event) -> None:
+        if event["event"] == EventType.TRAINED:
+            self.saved_by_chief = True
+            self._ended_early = event["step"] < (self.total_steps or 0)
+            return
+        if not self._ended_early:
+            return
+        message = _(
+            "The chief ended its training before step {total}, by a hook or the end of its data. "
+            "Only the chief saves, so what is saved and evaluated is step {step}; what the workers "
+            "trained after that is lost. Have a hook stop all tasks, as a training_hook."
+        )
+        self._add_warning(message.format(total=self.total_steps, step=self.steps))
 
     def _add_warning(self, message: str) -> None:
         if message not in self.warnings:
@@ -127,19 +152,26 @@ class TrainingResult:
 
     @property
     def steps(self) -> int:
-        """The last global step reported or saved."""
+        """The last global step reported or saved; with parameter servers, once the chief has ended,
+        the last one saved.
+        """
+        if self.saved_by_chief and self.checkpoints:
+            return max(*self.checkpoints, *(one.step for one in self.evaluations), 0)
         reported = [points[-1].step for points in self.history.values() if points]
         return max([*reported, *self.checkpoints, *(e.step for e in self.evaluations)], default=0)
 
     @property
-    def evaluation(self) -> dict[str, float]:
-        """The metrics of the last evaluation; empty when nothing was evaluated."""
+    def evaluation(self) -> dict[str, Any]:
+        """The metrics of the last evaluation; empty when nothing was evaluated.
+
+        Numbers; lists of them for arrays, as a confusion matrix; bytes.
+        """
         return self.evaluations[-1].metrics if self.evaluations else {}
 
     @property
     def accuracy(self) -> float | None:
         """The accuracy of the last evaluation, from 0 to 1."""
-        return self.evaluation.get("accuracy")
+        return self.evaluations[-1].accuracy if self.evaluations else None
 
     @property
     def examples_per_second(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from helpers.estimator import tf
@@ -18,10 +19,19 @@ class CheckpointMonitor:
     """Lets the chief tell of each new checkpoint in a model_dir.
 
     TensorFlow allows no CheckpointSaverListener under MultiWorkerMirroredStrategy.
+
+    Args:
+      on_new: called in the other tasks with the step of a new checkpoint.
     """
 
-    def __init__(self, model_dir: str, context: WorkerContext) -> None:
+    def __init__(
+        self,
+        model_dir: str,
+        context: WorkerContext,
+        on_new: Callable[[int], None] | None = None,
+    ) -> None:
         self._model_dir = model_dir
+        self._on_new = on_new
         self._context = context
         self._state_file = os.path.join(model_dir, "checkpoint")
         self._seen = self._changed()
@@ -32,8 +42,12 @@ class CheckpointMonitor:
             return
         self._seen = changed
         step = latest_step(self._model_dir)
-        if step is not None and self._context.config.task == self._context.config.chief:
+        if step is None:
+            return
+        if self._context.config.task == self._context.config.chief:
             self._context.report(EventType.CHECKPOINT, step=step)
+        elif self._on_new:
+            self._on_new(step)
 
     def _changed(self) -> int:
         try:

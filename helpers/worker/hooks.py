@@ -10,9 +10,14 @@ from helpers.estimator import tf
 from helpers.i18n import _
 from helpers.protocol.events import EventType
 from helpers.protocol.failures import split_graph_error
+from helpers.protocol.serialization import plain_metric
 from helpers.worker.checkpoints import CheckpointMonitor
 from helpers.worker.context import PeerLostError, WorkerContext
-from helpers.worker.step_reporter import StalenessReporter, StepReporter
+from helpers.worker.data_position import EndOfTraining
+from helpers.worker.evaluation_input import EvaluationLimit
+from helpers.worker.global_step import MAX_BATCHES, check_moves, count_updates
+from helpers.worker.progress import TrainingProgress
+from helpers.worker.step_reporter import SlowStepReporter, StalenessReporter, StepReporter
 from helpers.worker.variable_placement import bytes_by_task
 
 DUPLICATE_REQUEST_MESSAGE = "The same RunGraph (Worker) request was received twice"
@@ -20,57 +25,101 @@ DUPLICATE_REQUEST_MESSAGE = "The same RunGraph (Worker) request was received twi
 
 class ProgressHook(tf.estimator.SessionRunHook):
     """Reports steps, loss and speed, where the variables are, and how stale asynchronous steps are;
-    and ends a worker whose peers have gone.
+    ends training after the last batch; and ends a worker whose peers have gone.
 
-    When a peer dies, Estimator hides TensorFlow's error, and makes a new session every 0.6 s, for
-    ever, without a step. So this hook gives the error another type, which Estimator lets through.
+    When a peer dies, Estimator hides TensorFlow's error, and creates a new session every 0.6 s,
+    forever, without a step. So this hook gives the error another type, which
+    Estimator lets through.
+
+    Args:
+      progress: how far training is, and how far it goes.
     """
 
     def __init__(
-        self, context: WorkerContext, checkpoints: CheckpointMonitor, global_batch: int, steps: int
+        self,
+        context: WorkerContext,
+        checkpoints: CheckpointMonitor,
+        progress: TrainingProgress,
+        global_batch: int,
     ) -> None:
         self._report = context.report
         self._task = context.config.task
         self._reporter = StepReporter(context, global_batch)
         self._staleness = StalenessReporter(context.report)
         self._checkpoints = checkpoints
-        self._total_steps = steps
-        self._asynchronous = context.config.is_asynchronous
-        self._step = 0
+        self._progress = progress
+        self._global_batch = global_batch
+        self._planned = progress.total_steps
+        self._slow_steps = SlowStepReporter(context.report)
 
     def begin(self) -> None:
         graph = tf.compat.v1.get_default_graph()
         # The last loss is the one Estimator added: the sum over replicas of their shares.
         loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
-        self._fetches = {"loss": loss, "step": tf.compat.v1.train.get_global_step()}
+        self._step = tf.compat.v1.train.get_global_step()
+        self._fetches = {"loss": loss, "step": self._step}
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         session.run = functools.partial(run_with_retry, session.run)
-        self._step = int(session.run(tf.compat.v1.train.get_global_step()))
-        self._report(EventType.READY, step=self._step)
+        step = int(session.run(self._step))
+        self._progress.begin(step)
+        self._report(EventType.READY, step=step)
         lying = bytes_by_task(self._task, tf.compat.v1.global_variables())
         self._report(EventType.VARIABLE_PLACEMENT, bytes=lying)
 
     def before_run(self, run_context: Any) -> Any:
+        progress = self._progress
+        progress.next_batch()
+        self._slow_steps.begin(progress.batches)
         wanted = []
-        if self._asynchronous:
+        if progress.is_asynchronous:
             wanted.append("step")  # others count too
-        else:
-            self._step += 1  # a fetched global step may be that before or after the update
-        if self._reporter.should_report or self._step == self._total_steps:
+        if self._reporter.should_report or progress.may_be_last:
             wanted.append("loss")
         return tf.estimator.SessionRunArgs({name: self._fetches[name] for name in wanted})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        found = run_values.results
-        self._step = int(found.get("step", self._step))
+        found, progress = run_values.results, self._progress
+        self._slow_steps.end()
+        progress.end_batch()
         self._staleness.count()
+        if "step" in found:
+            progress.saw(int(found["step"]))
+        reads = progress.must_look or ("loss" in found and not progress.is_regular)
+        if progress.own_batches == 1 or reads or progress.is_complete:
+            progress.saw(int(run_context.session.run(self._step)), exactly=True)
+        if progress.own_batches in (1, MAX_BATCHES):
+            self._check_steps(run_context.original_args.fetches[0])
+        if progress.is_complete:
+            run_context.request_stop()
         if "loss" not in found:
             return
-        self._reporter.report(self._step, float(found["loss"]))
-        if self._asynchronous:
-            self._staleness.report(self._step)
+        self._report_plan()
+        self._reporter.report(progress.step, float(found["loss"]), progress.global_batches)
+        if progress.is_asynchronous:
+            self._staleness.report(progress.step)
         self._checkpoints.report()
+
+    def _check_steps(self, train_op: Any) -> None:
+        progress = self._progress
+        if not progress.has_moved:
+            check_moves(train_op, self._step, progress.own_batches)
+        if progress.is_asynchronous and progress.counts_batches:
+            progress.counts_with_a_batch(count_updates(train_op, self._step))
+
+    def _report_plan(self) -> None:
+        """Reports the number of steps again if batches turn out to count otherwise."""
+        if (total := self._progress.total_steps) != self._planned:
+            self._planned = total
+            self._report(EventType.RUN_INFO, total_steps=total, global_batch=self._global_batch)
+
+    def end(self, session: Any) -> None:
+        self._slow_steps.close()
+        self._progress.close()
+        step = int(session.run(self._step))
+        self._progress.saw(step, exactly=True)
+        self._report_plan()
+        self._report(EventType.TRAINED, step=step, batches=self._progress.batches)
 
 
 def run_with_retry(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -94,13 +143,24 @@ def run_with_retry(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 class EvaluationHook(tf.estimator.SessionRunHook):
-    """Reports that an evaluation goes on."""
+    """Reports that an evaluation goes on, and ends one that has no end."""
 
-    def __init__(self, context: WorkerContext) -> None:
+    def __init__(self, context: WorkerContext, limit: EvaluationLimit | None) -> None:
         self._report = context.report
+        self._limit = limit
+
+    def begin(self) -> None:
+        if self._limit:
+            self._limit.begin()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         self._report(EventType.EVALUATION_PROGRESS)
+        if self._limit:
+            self._limit.count()
+
+
+class LastEvaluation(Exception):
+    """The evaluator has evaluated the last checkpoint of the training."""
 
 
 class EvaluationReporter(tf.estimator.Exporter):
@@ -108,8 +168,9 @@ class EvaluationReporter(tf.estimator.Exporter):
 
     name = "report"
 
-    def __init__(self, context: WorkerContext) -> None:
+    def __init__(self, context: WorkerContext, end: EndOfTraining) -> None:
         self._context = context
+        self._end = end
 
     def export(
         self,
@@ -120,9 +181,11 @@ class EvaluationReporter(tf.estimator.Exporter):
         is_the_final_export: bool,
     ) -> None:
         report_evaluation(self._context, eval_result)
+        if self._end.is_at(int(eval_result["global_step"])):
+            raise LastEvaluation
 
 
 def report_evaluation(context: WorkerContext, metrics: Mapping[str, Any]) -> None:
     """Reports the metrics of one evaluation, and the step whose checkpoint was evaluated."""
-    numbers = {name: float(value) for name, value in metrics.items() if name != "global_step"}
-    context.report(EventType.EVALUATION, step=int(metrics["global_step"]), metrics=numbers)
+    found = {name: plain_metric(value) for name, value in metrics.items() if name != "global_step"}
+    context.report(EventType.EVALUATION, step=int(metrics["global_step"]), metrics=found)

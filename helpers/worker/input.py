@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import importlib
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from helpers.errors import ConfigError
 from helpers.estimator import tf
 from helpers.i18n import _
+from helpers.params import DEFAULT_PARAMS, uses_defaults
 from helpers.protocol.job import EstimatorJob
+from helpers.worker.context import Report
+from helpers.worker.evaluation_input import EvaluationInput
+from helpers.worker.run_config import without_rewriting
 
+# What an input_fn may return beside a dataset, in any structure.
+PARTS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor, np.ndarray, np.generic, type(None))
 # Operations that give another value each time, and end when there is none left.
 _READERS = ("IteratorGetNext", "QueueDequeue", "ReaderRead")
 
@@ -21,14 +31,16 @@ class InputPipeline:
 
     Args:
       pipelines: how many tasks read data.
-      config: the estimator's, for a function that asks for one.
+      config: that of this task, for a call before Estimator's own.
+      report: sends notices.
     """
 
-    def __init__(self, job: EstimatorJob, pipelines: int, config: Any) -> None:
+    def __init__(self, job: EstimatorJob, pipelines: int, config: Any, report: Report) -> None:
         self._job, self._pipelines, self._config = job, pipelines, config
+        self.endless_evaluation = EvaluationInput(report)
 
     def training_batches(
-        self, mode: str, input_context: Any, batches_done: int = 0
+        self, mode: str, config: Any, input_context: Any, batches_done: int = 0
     ) -> Callable[[], Any]:
         """What gives the next batch: the reader's epoch over and over, so that no worker runs out
         before the others.
@@ -37,7 +49,7 @@ class InputPipeline:
           batches_done: left out at the beginning. Tensors are not a place in a file: of those,
             none are.
         """
-        data = self._call(mode, input_context)
+        data = self._call(mode, config, input_context)
         if not isinstance(data, tf.data.Dataset):
             return lambda: data
         # The thread that tunes a pipeline sleeps up to 60 s between two looks, and a session
@@ -54,9 +66,12 @@ class InputPipeline:
         next_batch: Callable[[], Any] = iterator.get_next
         return next_batch
 
-    def evaluation(self, mode: str) -> Any:
-        """What Estimator evaluates: to its end. Tensors that nothing reads are one batch."""
-        data = self._call(mode, None)
+    def evaluation(self, mode: str, config: Any) -> Any:
+        """What Estimator evaluates: to its end, or `eval_steps` batches. Tensors that no operation
+        reads are one batch.
+        """
+        call = functools.partial(self._call, mode, config, None)
+        data = call() if self._job.eval_steps else self.endless_evaluation.read(call)
         if isinstance(data, tf.data.Dataset) or _is_read(tf.compat.v1.get_default_graph()):
             return data
         return tf.data.Dataset.from_tensors(data)
@@ -67,8 +82,8 @@ class InputPipeline:
         Raises:
           ConfigError: TensorFlow cannot tell, or there is none.
         """
-        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            data = self._call("train", self._last_context(replicas))
+        with tf.Graph().as_default(), _session() as session:
+            data = self._call("train", self._config, self._last_context(replicas))
             if not isinstance(data, tf.data.Dataset):
                 raise _unknown_length(endless=False)
             batches = int(session.run(data.cardinality()))
@@ -76,27 +91,35 @@ class InputPipeline:
             raise _unknown_length(endless=batches == tf.data.INFINITE_CARDINALITY)
         steps = int(batches * steps_per_batch)
         if steps == 0:
-            raise _no_batch(self._pipelines, self._job.params["batch_size"])
+            raise self._no_batch()
         return steps
 
     def batch_size(self, replicas: int) -> int:
         """The examples of a batch: as `params` says to a function that asks for them, else those
         of the first batch.
         """
-        if "params" in fn_arg_names(self._job.input_fn):
-            return int(self._job.params["batch_size"])
+        job = self._job
+        if "params" in fn_arg_names(job.input_fn):
+            if "batch_size" in job.params:
+                return int(job.params["batch_size"])
+            if uses_defaults(job.input_fn):
+                return int(DEFAULT_PARAMS["batch_size"])
         with tf.Graph().as_default():
-            batch = tf.nest.flatten(self.training_batches("train", self._last_context(replicas))())
-            arrays = [part for part in batch if part.shape.rank != 0]
+            context = self._last_context(replicas)
+            batch = tf.nest.flatten(
+                self.training_batches("train", self._config, context)(), expand_composites=True
+            )
+            arrays = [part for part in batch if part is not None and part.shape.rank != 0]
             examples = tf.shape(arrays[0])[0] if arrays else tf.constant(1)
-            with tf.compat.v1.train.SingularMonitoredSession() as session:
+            config = without_rewriting()
+            with tf.compat.v1.train.SingularMonitoredSession(config=config) as session:
                 return int(session.run(examples))
 
     def _last_context(self, replicas: int) -> Any:
         return tf.distribute.InputContext(self._pipelines, self._pipelines - 1, replicas)
 
-    def _call(self, mode: str, input_context: Any) -> Any:
-        """What the function returns: a dataset, or tensors.
+    def _call(self, mode: str, config: Any, input_context: Any) -> Any:
+        """What the function returns: a dataset, or tensors; arrays become tensors.
 
         Raises:
           ConfigError: it is something else; or tensors, which several replicas cannot share.
@@ -104,20 +127,48 @@ class InputPipeline:
         job = self._job
         known = {
             "mode": mode,
-            "params": dict(job.params),
-            "config": self._config,
+            "params": copy.deepcopy(dict(job.params)),
+            "config": config,
             "input_context": input_context,
         }
         data = job.input_fn(
             **{name: known[name] for name in fn_arg_names(job.input_fn) & set(known)}
         )
-        parts = tf.nest.flatten(data) if job.replicas == 1 else [data]
-        if isinstance(data, tf.data.Dataset) or all(isinstance(one, tf.Tensor) for one in parts):
+        if isinstance(data, tf.data.Dataset):
             return data
+        parts = tf.nest.flatten(data) if job.replicas == 1 else [data]
+        if parts and all(isinstance(part, PARTS) for part in parts):
+            return tf.nest.map_structure(_as_tensor, data)
         message = _(
             "input_fn returned {type}; return a tf.data.Dataset of (features, labels) batches."
         )
         raise ConfigError(message.format(type=type(data).__name__))
+
+    def _no_batch(self) -> ConfigError:
+        if "input_context" not in fn_arg_names(self._job.input_fn):
+            return ConfigError(
+                _(
+                    "input_fn gives this worker no batch at all. If it shards by TF_CONFIG or by "
+                    "config, there are fewer files or examples than workers: use fewer workers, a "
+                    "smaller batch or more data."
+                )
+            )
+        message = _(
+            "input_fn gives worker {index} of {workers} no batch at all: its shard is smaller than "
+            "{batch}. Use fewer workers, a smaller batch or more data."
+        )
+        size = self._job.params.get("batch_size")
+        batch = _("one batch") if size is None else f"batch_size={size}"
+        workers = self._pipelines
+        return ConfigError(message.format(index=workers - 1, workers=workers, batch=batch))
+
+
+def _session() -> Any:
+    return tf.compat.v1.Session(config=without_rewriting())
+
+
+def _as_tensor(part: Any) -> Any:
+    return tf.constant(part) if isinstance(part, (np.ndarray, np.generic)) else part
 
 
 def fn_arg_names(function: Callable[..., Any]) -> set[str]:
@@ -145,11 +196,3 @@ def _unknown_length(*, endless: bool) -> ConfigError:
             "Return one epoch, without repeat(), or pass steps= instead of epochs=."
         )
     )
-
-
-def _no_batch(workers: int, batch_size: int) -> ConfigError:
-    message = _(
-        "input_fn gives worker {index} of {workers} no batch at all: its shard is smaller than "
-        "batch_size={batch_size}. Use fewer workers, a smaller batch or more data."
-    )
-    return ConfigError(message.format(index=workers - 1, workers=workers, batch_size=batch_size))

@@ -125,13 +125,14 @@ class Worker:
 
         devices.use_cores(self.cores)
         tensorflow_patches.fix_keras_3_when_imported(self.report)
-        job = packed.unpack()
+        with tensorflow_patches.first_operation() as lines:
+            job = packed.unpack()
         tensorflow_patches.report_rendezvous(self.report)
         if self.supervised:
             tensorflow_patches.disable_coordination_heartbeat()
             tensorflow_patches.disable_traceback_filtering()
             tensorflow_patches.disable_device_dataset_autotune()
-        return run_job.run_job(job, context)
+        return run_job.run_job(job, context, lines[0] if lines else None)
 
     def _exit_barrier(self, config: TFConfig) -> None:
         """Stays until all are done: one may still fetch the last all-reduce's sum from here."""
@@ -215,4 +216,4 @@ def send_heartbeats(report: Report) -> None:
     """Says for ever, each second, that this process is alive."""
     while True:
         time.sleep(HEARTBEAT_INTERVAL)
-        report(EventType.HEARTBEAT)
+        report(EventType.HEARTBEAT, cpu=time.process_time())

@@ -7,20 +7,33 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from helpers.errors import ConfigError
+from helpers.i18n import _
 from helpers.protocol.events import EventType
 from helpers.protocol.job import EstimatorJob, FunctionJob
 from helpers.protocol.serialization import to_json
+from helpers.strategies import MIRRORED, MULTI_WORKER
 from helpers.tf_config import EVALUATOR
+from helpers.worker import waiting_call
 from helpers.worker.context import WorkerContext
 
+TOO_LATE = "Collective ops must be configured at program startup"
 
-def run_job(job: EstimatorJob | FunctionJob, context: WorkerContext) -> Any:
+
+def run_job(
+    job: EstimatorJob | FunctionJob, context: WorkerContext, first_operation: str | None = None
+) -> Any:
     """Does the part of the task that `context` names; returns what goes to the notebook.
+
+    Args:
+      first_operation: the reader's line that started TensorFlow while its modules were imported.
 
     Raises:
       ConfigError: what the reader's function returned cannot go there.
     """
     if isinstance(job, EstimatorJob):
+        if first_operation and job.strategy in (MULTI_WORKER, MIRRORED):
+            raise _too_early(first_operation)
         from helpers.worker.training import train
 
         return train(job, context)
@@ -28,7 +41,21 @@ def run_job(job: EstimatorJob | FunctionJob, context: WorkerContext) -> Any:
         from helpers.worker.server import serve
 
         serve(context)
-    return to_json(_call(job, context))
+    try:
+        return to_json(_call(job, context))
+    except RuntimeError as error:
+        if first_operation and str(error).startswith(TOO_LATE):
+            raise _too_early(first_operation) from None
+        raise
+
+
+def _too_early(line: str) -> ConfigError:
+    message = _(
+        "TensorFlow was started before the strategy could be: {line} runs while the functions are "
+        "imported. Move tensors, variables and datasets into the functions, or keep their values "
+        "as NumPy arrays."
+    )
+    return ConfigError(message.format(line=line))
 
 
 def _call(job: FunctionJob, context: WorkerContext) -> Any:
@@ -36,7 +63,8 @@ def _call(job: FunctionJob, context: WorkerContext) -> Any:
     evaluates = context.config.task.type == EVALUATOR
     function = job.evaluator_fn if evaluates and job.evaluator_fn else job.function
     context = replace(context, collective=job.collective)
-    return call(function, context)
+    with waiting_call.watched(context.report):
+        return call(function, context)
 
 
 def call(function: Callable[..., Any], context: WorkerContext) -> Any:

@@ -63,7 +63,11 @@ class EventLogger:
             case EventType.CHECKPOINT:
                 message = _("checkpoint of step {step}")
             case EventType.EVALUATION:
-                metrics = (f"{k} {number(v, '.4g')}" for k, v in sorted(fields["metrics"].items()))
+                metrics = (
+                    f"{name} {number(value, '.4g')}"
+                    for name, value in sorted(fields["metrics"].items())
+                    if isinstance(value, float)
+                )
                 message = _("evaluation of step {step}: {metrics}")
                 return message.format(step=fields["step"], metrics=join_phrases(metrics))
             case EventType.WARNING:
@@ -109,7 +113,7 @@ class StepWatchdog:
 
     def __call__(self, event: str, **fields: Any) -> None:
         """Notes an event, and passes it on."""
-        if event != EventType.HEARTBEAT:
+        if event not in (EventType.HEARTBEAT, EventType.WAITING):
             self._quiet = 0.0
             self._watching = self._watching or event == EventType.STEP
         self._report(event, **fields)

@@ -5,6 +5,8 @@ And how stale the steps of asynchronous training are.
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 
 from helpers.protocol.events import EventType
@@ -12,6 +14,7 @@ from helpers.tf_config import TFConfig
 from helpers.worker.context import Report, WorkerContext
 
 REPORT_INTERVAL = 0.1
+SLOW_SECONDS = 1.0
 MAX_REPORTS_PER_SECOND = 200  # of all workers but the chief, together
 
 
@@ -31,7 +34,7 @@ class StepReporter:
         self._interval = report_interval(context.config)
         self._global_batch = global_batch
         self._then: float | None = None
-        self.step = 0
+        self.step = self._batches = 0
 
     @property
     def should_report(self) -> bool:
@@ -43,13 +46,56 @@ class StepReporter:
         """Whether there was a report."""
         return self._then is not None
 
-    def report(self, step: int, loss: float) -> None:
-        """Reports a step, due or not."""
+    def report(self, step: int, loss: float, batches: int | None = None) -> None:
+        """Reports a step, due or not.
+
+        Args:
+          batches: global batches trained so far, if the step does not count them.
+        """
+        batches = step if batches is None else batches
         now, speed = time.perf_counter(), None
         if self._then is not None:
-            speed = (step - self.step) * self._global_batch / (now - self._then)
+            speed = (batches - self._batches) * self._global_batch / (now - self._then)
         self._report(EventType.STEP, step=step, loss=loss, examples_per_second=speed)
-        self._then, self.step = now, step
+        self._then, self.step, self._batches = now, step, batches
+
+
+class SlowStepReporter:
+    """Reports a step that lasts longer than a second, once, from a thread: a collective may wait
+    for a peer that has ended.
+
+    Args:
+      report: sends an event.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._step = (0, math.inf)  # the batches with this one, and when it began
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, batches: int) -> None:
+        """Notes that the step of a batch begins."""
+        self._step = (batches, time.monotonic())
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        """Notes that it has ended."""
+        self._step = (0, math.inf)
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._closed.set()
+
+    def _watch(self) -> None:
+        reported = 0
+        while not self._closed.wait(SLOW_SECONDS / 4):
+            batches, since = self._step
+            if batches != reported and time.monotonic() - since > SLOW_SECONDS:
+                self._report(EventType.WAITING, batches=batches)
+                reported = batches
 
 
 class StalenessReporter:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from helpers.errors import PackageError
 from helpers.estimator import tf
 from helpers.i18n import _
 from helpers.protocol.events import EventType
+from helpers.protocol.failures import readers_line
 from helpers.system import keras_version
 from helpers.system.import_hooks import call_after_import
 from helpers.worker.checkpoints import latest_step
@@ -90,6 +93,26 @@ def report_rendezvous(report: Report) -> None:
         context.ensure_initialized = connect  # which comes next, and waits
 
     context.configure_coordination_service = configure_and_connect
+
+
+@contextmanager
+def first_operation() -> Iterator[list[str]]:
+    """Gives the reader's line that starts TensorFlow meanwhile, after which no strategy can."""
+    context = _eager_context()
+    lines: list[str] = []
+    start = context.ensure_initialized
+
+    def note_and_start() -> None:
+        if not lines:
+            frames = [(f.filename, f.lineno or 0, f.name) for f in traceback.extract_stack()]
+            lines.append(readers_line(frames) or _("a tensor that a function uses"))
+        start()
+
+    context.ensure_initialized = note_and_start
+    try:
+        yield lines
+    finally:
+        del context.ensure_initialized
 
 
 def disable_traceback_filtering() -> None:
@@ -171,6 +194,30 @@ def raise_efbig_as_resource_exhausted() -> None:
             raise kind(error.node_def, error.op, error.message) from None
 
     hook._save = save_or_raise
+
+
+def before_checkpoints(on_save: Callable[[int], None], on_end: Callable[[int], None]) -> None:
+    """Has functions called with the global step before a checkpoint of it is written.
+
+    TensorFlow allows no CheckpointSaverListener under MultiWorkerMirroredStrategy. Call it once in
+    a process, after `skip_save_after_restore`.
+
+    Args:
+      on_save: before each.
+      on_end: before the one that ends the training.
+    """
+    hook = tf.compat.v1.train.CheckpointSaverHook
+    save, end = hook._save, hook.end
+
+    def save_and_tell(self: Any, session: Any, step: int) -> bool:
+        on_save(int(step))
+        return bool(save(self, session, step))
+
+    def end_and_tell(self: Any, session: Any) -> None:
+        on_end(int(session.run(self._global_step_tensor)))
+        end(self, session)
+
+    hook._save, hook.end = save_and_tell, end_and_tell
 
 
 def set_session_recovery_wait(seconds: int) -> None:

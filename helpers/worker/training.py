@@ -9,11 +9,12 @@ from typing import Any
 from helpers.errors import ConfigError, DataError
 from helpers.estimator import tf
 from helpers.i18n import _
+from helpers.params import param
 from helpers.protocol.events import EventType
 from helpers.protocol.failures import split_graph_error
 from helpers.protocol.job import EstimatorJob
 from helpers.strategies import ONE_PROCESS
-from helpers.tf_config import CHIEF, EVALUATOR, PS, TFConfig, set_tf_config_env
+from helpers.tf_config import EVALUATOR, PS, set_tf_config_env
 from helpers.worker.checkpoints import (
     CheckpointMonitor,
     resume_step,
@@ -21,11 +22,26 @@ from helpers.worker.checkpoints import (
     was_deleted,
 )
 from helpers.worker.context import WorkerContext
+from helpers.worker.data_position import DataPosition, EndOfTraining
 from helpers.worker.devices import make_strategy
-from helpers.worker.hooks import EvaluationHook, EvaluationReporter, ProgressHook, report_evaluation
+from helpers.worker.evaluation_input import EvaluationLimit
+from helpers.worker.gradients import (
+    refuse_sync_replicas_optimizer,
+    sum_sparse_gradients_of_any_length,
+)
+from helpers.worker.hooks import (
+    EvaluationHook,
+    EvaluationReporter,
+    LastEvaluation,
+    ProgressHook,
+    report_evaluation,
+)
 from helpers.worker.input import InputPipeline, fn_arg_names
+from helpers.worker.progress import TrainingProgress
+from helpers.worker.run_config import make_run_config, place
 from helpers.worker.tensorflow_patches import (
     autograph_convert,
+    before_checkpoints,
     raise_efbig_as_resource_exhausted,
     restrict_autograph_to_user_code,
     set_session_recovery_wait,
@@ -50,6 +66,8 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
     restrict_autograph_to_user_code()
     skip_save_after_restore(job.model_dir)
     raise_efbig_as_resource_exhausted()
+    sum_sparse_gradients_of_any_length()
+    refuse_sync_replicas_optimizer()
     try:
         _Task(job, context).run()
     except tf.errors.DataLossError as error:
@@ -79,114 +97,160 @@ class _Task:
         self.job = job
         self.context = context
         self.config = context.config
-        self.checkpoints = CheckpointMonitor(job.model_dir, context)
+        self.end = EndOfTraining(job.model_dir, (job.epochs, job.steps))
 
     def run(self) -> None:
         """Runs the task to its end."""
-        job, context = self.job, self.context
+        if self.config.task.type == EVALUATOR:
+            self._evaluate_beside()
+            return
         strategy, replicas = self._begin()
-        estimator = self._estimator(strategy)
-        self.input = InputPipeline(job, self.pipelines, estimator.config)
-        total_steps = job.steps or self._count_steps(replicas)
-        global_batch = self.input.batch_size(replicas) * replicas
-        context.report(EventType.RUN_INFO, total_steps=total_steps, global_batch=global_batch)
-        train_spec, eval_spec = self._specs(total_steps, global_batch)
-        if strategy and job.strategy in ONE_PROCESS:  # else it would evaluate every checkpoint
-            estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=total_steps)
+        if self.job.is_server(self.config):
+            self._serve(strategy)
         else:
-            self._train_and_evaluate(estimator, train_spec, eval_spec)
-        self.checkpoints.report()
-        if job.evaluate == "after" and self.config.task == self.config.chief:
+            self._train(strategy, replicas)
+        if self.job.evaluate == "after" and self.config.task == self.config.chief:
             # With a cluster in TF_CONFIG and no evaluator, train_and_evaluate only trains.
-            set_tf_config_env(None)
-            metrics = self._estimator().evaluate(
-                self.input.evaluation, hooks=[EvaluationHook(context)]
+            estimator = self._estimator()
+            estimator._config = place(estimator._config, self.config)
+            estimator._config._evaluation_master = ""  # in this process
+            metrics = estimator.evaluate(
+                self.input.evaluation, self.job.eval_steps, hooks=[self._evaluation_hook()]
             )
-            report_evaluation(context, metrics)
+            report_evaluation(self.context, metrics)
 
     def _begin(self) -> tuple[Any, int]:
-        """Makes the strategy, None for an evaluator; and counts the replicas that train."""
+        """Makes the strategy, and counts the replicas that train."""
         job, context = self.job, self.context
-        if (seed := job.params.get("seed")) is not None:
-            tf.keras.utils.set_random_seed(seed)  # Keras's initializers heed no other
-        if self.config.task.type == EVALUATOR:
-            if not self.config.cluster and job.steps is None:
-                raise _no_end_error()
-            # It works alone: under the strategy, TensorFlow would wait for it as for a worker.
-            strategy, replicas = None, 1 if self.config.is_asynchronous else self.pipelines
-            set_tf_config_env(_config_with_chief(self.config))
-        else:
-            if self.config.task == self.config.chief:  # before its peers can come and read
-                skip_corrupt_checkpoints(job.model_dir, context)
-            if job.strategy in ONE_PROCESS:
-                set_tf_config_env(None)  # TensorFlow would look for its devices there
-            strategy = make_strategy(job.strategy, job.collective, job.replicas)
-            replicas = strategy.num_replicas_in_sync
+        _set_seed(job)
+        if self.config.task == self.config.chief:  # before its peers can come and read
+            skip_corrupt_checkpoints(job.model_dir, context)
+            self.end.clear()
+        if job.strategy in ONE_PROCESS:
+            set_tf_config_env(None)  # TensorFlow would look for its devices there
+        strategy = make_strategy(job.strategy, job.collective, job.replicas)
         if self.config.is_asynchronous:
             set_session_recovery_wait(seconds=1)
-        if job.is_server(self.config):
-            context.report(EventType.READY, step=0)
-        return strategy, replicas
+        return strategy, strategy.num_replicas_in_sync
 
-    def _specs(self, total_steps: int, global_batch: int) -> tuple[Any, Any]:
-        """What `tf.estimator.train_and_evaluate` is told."""
-        context = self.context
+    def _serve(self, strategy: Any) -> None:
+        """Holds variables; the reader's functions are not called."""
+        self.context.report(EventType.READY, step=0)
+        train_spec = tf.estimator.TrainSpec(self.job.input_fn)
+        eval_spec = tf.estimator.EvalSpec(self.job.input_fn)
+        tf.estimator.train_and_evaluate(self._estimator(strategy), train_spec, eval_spec)
+
+    def _train(self, strategy: Any, replicas: int) -> None:
+        job, context = self.job, self.context
+        estimator = self._estimator(strategy)
+        config = place(estimator.config, self.config)
+        self.input = InputPipeline(job, self.pipelines, config, context.report)
+        position = DataPosition(job.model_dir, self.config, self._tasks_that_count)
+        steps = job.steps or self._count_steps(replicas)
+        self.progress = TrainingProgress(
+            position,
+            is_asynchronous=self.config.is_asynchronous,
+            total_steps=steps,
+            total_batches=None if job.steps else steps,
+        )
+        self.progress.begin(resume_step(job.model_dir))
+        global_batch = self.input.batch_size(replicas) * replicas
+        context.report(
+            EventType.RUN_INFO, total_steps=self.progress.total_steps, global_batch=global_batch
+        )
+        checkpoints = CheckpointMonitor(
+            job.model_dir, context, self.progress.record if self.config.is_asynchronous else None
+        )
+        before_checkpoints(self.progress.record, self._write_end)
+        max_steps = job.steps
+        if self.progress.is_complete:
+            self._write_end(max_steps := resume_step(job.model_dir))  # no step is left
         train_spec = tf.estimator.TrainSpec(
             self._endless_input_fn,
-            max_steps=total_steps,
-            hooks=[ProgressHook(context, self.checkpoints, global_batch, total_steps)],
+            max_steps=max_steps,
+            hooks=[ProgressHook(context, checkpoints, self.progress, global_batch)],
         )
+        if job.strategy in ONE_PROCESS:  # else it would evaluate every checkpoint
+            estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=max_steps)
+        else:
+            tf.estimator.train_and_evaluate(
+                estimator, train_spec, tf.estimator.EvalSpec(self.input.evaluation)
+            )
+        checkpoints.report()
+
+    def _evaluate_beside(self) -> None:
+        """Evaluates each checkpoint, to the last one.
+
+        Works alone: under the strategy, TensorFlow would wait for it as for a worker. An evaluator
+        that comes too late for a checkpoint takes the next.
+        """
+        job = self.job
+        if not self.config.cluster and job.steps is None:
+            raise _no_end_error()
+        _set_seed(job)
+        estimator = self._estimator()
+        self.input = InputPipeline(job, self.pipelines, estimator.config, self.context.report)
+        train_spec = tf.estimator.TrainSpec(self._endless_input_fn, max_steps=job.steps)
         eval_spec = tf.estimator.EvalSpec(
             self.input.evaluation,
-            steps=None,
-            hooks=[EvaluationHook(context)],
-            exporters=[EvaluationReporter(context)],
+            steps=job.eval_steps,
+            hooks=[self._evaluation_hook()],
+            exporters=[EvaluationReporter(self.context, self.end)],
             start_delay_secs=0,
             throttle_secs=0,
         )
-        return train_spec, eval_spec
-
-    def _train_and_evaluate(self, *specs: Any) -> None:
-        """As TensorFlow's, but an evaluator that comes too late for a checkpoint takes the next."""
         while True:
             try:
-                return tf.estimator.train_and_evaluate(*specs)
+                tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
+                return
+            except LastEvaluation:
+                return
             except (ValueError, tf.errors.OpError) as error:
-                evaluates = self.config.task.type == EVALUATOR
-                if not (evaluates and was_deleted(error, self.job.model_dir)):
+                if not was_deleted(error, job.model_dir):
                     raise
+
+    def _evaluation_hook(self) -> EvaluationHook:
+        if self.job.eval_steps:
+            return EvaluationHook(self.context, None)
+        trained = self.job.steps or resume_step(self.job.model_dir)
+        data = self.input.endless_evaluation
+        return EvaluationHook(self.context, EvaluationLimit(data, self.context.report, trained))
 
     def _estimator(self, strategy: Any = None) -> tf.estimator.Estimator:
         job = self.job
-        config = tf.estimator.RunConfig(
-            model_dir=job.model_dir,
-            tf_random_seed=job.params.get("seed"),
-            save_checkpoints_steps=job.save_checkpoints_steps,
-            checkpoint_save_graph_def=False,  # as text, a tenth of the time to the first step
-            # A session does not see the logical devices of the process unless it is told.
-            session_config=tf.compat.v1.ConfigProto(device_count={"CPU": job.replicas})
-            if job.replicas > 1
-            else None,
-            experimental_max_worker_delay_secs=0,  # 5 s for each worker beside a ps
-            train_distribute=strategy,
-        )
         model_fn = autograph_convert(job.model_fn) if strategy else job.model_fn
         asks = "params" in fn_arg_names(job.model_fn)  # Estimator refuses them else
         return tf.estimator.Estimator(
-            model_fn, params=dict(job.params) if asks else None, config=config
+            model_fn,
+            params=dict(job.params) if asks else None,
+            config=make_run_config(job, self.config, strategy),
         )
 
-    def _endless_input_fn(self, mode: str, input_context: tf.distribute.InputContext) -> Any:
+    def _endless_input_fn(
+        self, mode: str, config: Any, input_context: tf.distribute.InputContext
+    ) -> Any:
         """Training goes on with the batches that were due: a checkpoint has the weights, but not
-        the place in the data, so the batches of the steps before it are left out.
+        the place in the data, so the batches before it are left out.
         """
-        replicas = input_context.num_replicas_in_sync
-        done = resume_step(self.job.model_dir) / self._steps_per_batch(replicas)
-        return self.input.training_batches(mode, input_context, int(done))
+        self.progress.begin(resume_step(self.job.model_dir))
+        done = self.progress.batches
+        if not self.config.is_asynchronous:  # then all replicas take a batch
+            done = done * input_context.num_replicas_in_sync // self.pipelines
+        return self.input.training_batches(mode, config, input_context, done)
+
+    def _write_end(self, step: int) -> None:
+        self.progress.close()
+        if self.job.has_evaluator and self.config.task == self.config.chief:
+            self.end.write(step)
 
     def _count_steps(self, replicas: int) -> int:
-        """Steps in all epochs."""
-        steps = self.input.count_steps(replicas, self._steps_per_batch(replicas))
+        """Steps in all epochs, if a batch of each replica is one.
+
+        Synchronous, all replicas take a batch for a step. Asynchronous, a step is one batch of
+        one task.
+        """
+        replicas_per_task = Fraction(1 if self.config.is_asynchronous else replicas, self.pipelines)
+        steps = self.input.count_steps(replicas, 1 / replicas_per_task)
         return steps * (self.job.epochs or 1)
 
     @property
@@ -194,15 +258,15 @@ class _Task:
         """How many tasks read data."""
         return sum(task.type != PS for task in self.config.tasks) or 1
 
-    def _steps_per_batch(self, replicas: int) -> Fraction:
-        """Global steps for one batch of each task that reads.
+    @property
+    def _tasks_that_count(self) -> int:
+        """How many raise the global step, each with its own batches."""
+        return self.pipelines if self.config.is_asynchronous else 1
 
-        Synchronous, all replicas take a batch for a step. Asynchronous, a step is one batch of
-        one task.
-        """
-        if self.config.is_asynchronous:
-            return Fraction(self.pipelines)
-        return Fraction(self.pipelines, replicas)
+
+def _set_seed(job: EstimatorJob) -> None:
+    """Keras's initializers heed no other seed."""
+    tf.keras.utils.set_random_seed(param(job.params, "seed"))
 
 
 def _no_end_error() -> ConfigError:
@@ -213,17 +277,3 @@ def _no_end_error() -> ConfigError:
             "workers."
         )
     )
-
-
-def _config_with_chief(config: TFConfig) -> TFConfig:
-    """The same cluster with worker 0 called chief, as RunConfig without a strategy demands.
-
-    An evaluator that knows no cluster is told of a chief, whom nobody will ask.
-    """
-    if CHIEF in config.cluster:
-        return config
-    if not config.cluster:
-        return TFConfig({CHIEF: ("localhost:1",)}, config.task)
-    first, *rest = (config.address_of(task) for task in config.tasks)
-    cluster = {"chief": (first,), "worker": tuple(rest)} if rest else {"chief": (first,)}
-    return TFConfig(cluster, config.task)

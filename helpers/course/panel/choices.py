@@ -15,7 +15,7 @@ from helpers.course.panel.code import calling_code, training_code
 from helpers.course.panel.run import TaskStatus, planned_tasks
 from helpers.errors import ConfigError, unknown_choice
 from helpers.i18n import _, ngettext, number
-from helpers.params import DEFAULT_PARAMS
+from helpers.params import DEFAULT_PARAMS, with_defaults
 from helpers.protocol.job import KERAS_VERSIONS
 from helpers.strategies import COLLECTIVES, MULTI_WORKER, ONE_DEVICE, STRATEGIES
 from helpers.system import keras_version
@@ -207,7 +207,9 @@ class Choices(HasTraits):
         """The choices as keyword arguments of `LocalCluster.train`."""
         options: dict[str, Any] = {
             **({"steps": self.steps} if self.steps else {"epochs": self.epochs}),
-            "params": {"batch_size": self.batch_size, "learning_rate": self.learning_rate},
+            "params": with_defaults(
+                {"batch_size": self.batch_size, "learning_rate": self.learning_rate}
+            ),
             "save_checkpoints_steps": SAVE_STEPS,
         }
         return options | ({"evaluate": "sidecar"} if self.evaluator else {})

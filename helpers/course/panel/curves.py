@@ -96,9 +96,9 @@ def speed_up_chart(records: Sequence[RunRecord]) -> Drawing | None:
 def accuracy_chart(result: TrainingResult | None) -> Drawing:
     """The accuracy of each evaluation, over the seconds in which its result came."""
     found = [
-        (one.seconds, one.metrics["accuracy"])
+        (one.seconds, one.accuracy)
         for one in (result.evaluations if result else ())
-        if "accuracy" in one.metrics
+        if one.accuracy is not None
     ]
     axes = Axes(_("Accuracy"), _("seconds"), _round_seconds(result.seconds if result else 0.0), 1.0)
     line = Line("", PALETTE[0], [found], 1.5)
@@ -238,12 +238,12 @@ def _attempts(
 def _evaluation_marks(axes: Axes, evaluations: Sequence[Evaluation]) -> Iterable[str]:
     """A dotted line and the accuracy at the last evaluations, as far as there is room."""
     room = math.inf
-    for step, metrics, _seconds in reversed(evaluations):
-        x = axes.x(min(step, axes.x_max))
-        if "accuracy" not in metrics or room - x < MARK_WIDTH:
+    for evaluation in reversed(evaluations):
+        x = axes.x(min(evaluation.step, axes.x_max))
+        if evaluation.accuracy is None or room - x < MARK_WIDTH:
             continue
         room = x
-        label = number(metrics["accuracy"], ".1%")
+        label = number(evaluation.accuracy, ".1%")
         yield straight_line(x, axes.top, x, axes.height - axes.bottom, opacity=0.6, dash="2 3")
         if x - axes.left > MARK_WIDTH:  # else it would run into the numbers of the axis
             yield text(x - 5, axes.top + 12, label, anchor="end", weight=600)

@@ -1,0 +1,120 @@
+"""Whether the tasks of a group train equally long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from helpers import labels
+from helpers.i18n import _
+from helpers.protocol.events import Event, EventType
+from helpers.tf_config import EVALUATOR, Task, TFConfig
+
+
+class EqualSteps:
+    """Finds a task that trains longer than another, from the events of all.
+
+    Synchronous training needs the same number of steps on every worker: one that ends earlier
+    leaves the others in a collective that never completes, and a restart repeats that.
+    """
+
+    def __init__(self) -> None:
+        self._plans: dict[Task, int] = {}
+        self._trained: dict[Task, Event] = {}
+        self._waiting: dict[Task, int] = {}  # the batch in progress
+        self._steps: dict[Task, int] = {}
+        self._returned: set[Task] = set()
+        self._ended: set[Task] = set()
+
+    def note(self, config: TFConfig, event: Event) -> str | None:
+        """Takes in an event; returns a sentence if the tasks cannot end together."""
+        task = config.task
+        if task.type == EVALUATOR:
+            return None
+        match event["event"]:
+            case EventType.RUN_INFO:
+                return self._compare_plans(task, event["total_steps"])
+            case EventType.STEP:
+                self._steps[task] = event["step"]
+            case EventType.TRAINED if not config.is_asynchronous:
+                self._trained[task] = event
+                return self._compare_ends()
+            case EventType.RESULT if not config.is_asynchronous:
+                self._returned.add(task)
+            case EventType.WAITING if not config.is_asynchronous and event["batches"]:
+                self._waiting[task] = event["batches"]
+                return self._compare_ends()
+            case EventType.WAITING if (
+                self._returned and not event["batches"]
+            ):  # a function, in a call of TensorFlow
+                return self._explain(config, self._returned)
+        return None
+
+    def end(self, config: TFConfig) -> None:
+        """Notes that a task has ended well."""
+        if not config.is_asynchronous and config.task in config.tasks:
+            self._ended.add(config.task)
+
+    def explain(self, config: TFConfig) -> str | None:
+        """What a task that lost its peers, or stands still, waits for: one that has ended."""
+        return self._explain(config, self._ended)
+
+    def _explain(self, config: TFConfig, ended_tasks: set[Task]) -> str | None:
+        others = ended_tasks - {config.task}
+        if config.is_asynchronous or config.task not in config.tasks or not others:
+            return None
+        ended = min(others)
+        return _(
+            "{ended} has finished its work{ended_at}, while {task} still trains{task_at} and needs "
+            "it for every step. Give all workers the same number of steps: shards of equal size, "
+            "or a fixed steps_per_epoch, and no worker that stops by itself. A restart would not "
+            "help, so there was none."
+        ).format(
+            ended=ended,
+            task=config.task,
+            ended_at=self._at(ended),
+            task_at=self._at(config.task),
+        )
+
+    def _at(self, task: Task) -> str:
+        step = self._steps.get(task)
+        return "" if step is None else " " + _("(step {step})").format(step=step)
+
+    def _compare_plans(self, task: Task, steps: int) -> str | None:
+        self._plans.setdefault(task, steps)  # a later one is a more exact count
+        for other, planned in self._plans.items():
+            if planned != self._plans[task]:
+                counts = sorted({other: planned, task: self._plans[task]}.items())
+                (first, of_first), (second, of_second) = counts
+                return _(
+                    "The epochs of {first} have {of_first} steps, those of {second} {of_second}: "
+                    "input_fn gives them different numbers of batches. Pass steps=, and each "
+                    "worker repeats its data as needed; or shard by input_context, into equal "
+                    "parts."
+                ).format(first=first, of_first=of_first, second=second, of_second=of_second)
+        return None
+
+    def _compare_ends(self) -> str | None:
+        for task, batch in self._waiting.items():
+            for other, end in self._trained.items():
+                if batch > end["batches"] and task not in self._trained:
+                    return self._unequal(other, end, task, batch)
+        for task, end in self._trained.items():
+            for other, another in self._trained.items():
+                if end["batches"] < another["batches"]:
+                    return self._unequal(task, end, other, another["batches"])
+        return None
+
+    def _unequal(self, ended: Task, end: Mapping[str, Any], task: Task, batch: int) -> str:
+        return _(
+            "{ended} ended its training after {batches} (step {step}), while {task} trains batch "
+            "{batch}. Synchronous training needs every worker in every step. A hook that requests "
+            "a stop must do so in all workers after the same batch: as a training_hook, not as a "
+            "training_chief_hook. A restart would not help, so there was none."
+        ).format(
+            ended=ended,
+            batches=labels.batches(end["batches"]),
+            step=end["step"],
+            task=task,
+            batch=batch,
+        )

@@ -1,0 +1,93 @@
+"""Whether the reader's functions can be sent to workers, and what they carry along."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from helpers import labels
+from helpers.errors import ConfigError
+from helpers.i18n import _, join_phrases
+from helpers.protocol.captured import captured
+
+LARGE_BYTES = 32e6
+
+
+def check_functions(functions: Iterable[Callable[..., Any]], *, tensors: bool) -> None:
+    """Raises ConfigError if a function of an Estimator uses a dataset from outside, or a tensor.
+
+    Each worker builds its own graph, in which neither exists.
+
+    Args:
+      tensors: whether tensors are refused too: they start TensorFlow before a strategy can.
+    """
+    refused = {"DatasetV2", "EagerTensor"} if tensors else {"DatasetV2"}
+    for function in functions:
+        for name, value, user in captured(function):
+            kind = type(value)
+            if not kind.__module__.startswith("tensorflow.") or not _by_value(user):
+                continue
+            names = {base.__name__ for base in kind.__mro__}
+            if not names & refused:
+                continue
+            what = _("a dataset") if "DatasetV2" in names else _("a tensor")
+            message = _(
+                "{function} ({line}) uses {name}, {what} made outside it. Each worker builds a "
+                "graph of its own: make it inside the function, or keep its values as a NumPy "
+                "array."
+            )
+            place = _line_of_use(user, name)
+            raise ConfigError(
+                message.format(function=user.__name__, line=place, name=name, what=what)
+            )
+
+
+def captured_arrays(functions: Iterable[Callable[..., Any]]) -> list[tuple[int, str]]:
+    """The bytes and the names of the arrays that functions carry along, largest first."""
+    arrays: dict[int, tuple[int, str]] = {}
+    for function in functions:
+        for name, value, user in captured(function):
+            if isinstance(size := getattr(value, "nbytes", None), int) and _by_value(user):
+                arrays[id(value)] = size, name
+    return sorted(arrays.values(), reverse=True)
+
+
+def are_large(arrays: Iterable[tuple[int, str]]) -> bool:
+    """Whether `captured_arrays` are so large that TensorFlow needs seconds for its graph."""
+    return sum(size for size, _name in arrays) >= LARGE_BYTES
+
+
+def describe_large(functions: Iterable[Callable[..., Any]]) -> str | None:
+    """A notice about arrays that functions carry along, if they are large."""
+    arrays = captured_arrays(functions)
+    if not are_large(arrays):
+        return None
+    total = sum(size for size, _name in arrays)
+    message = _(
+        "The functions carry {total} of arrays along ({names}). Every worker gets a copy, and "
+        "TensorFlow writes it into the graph, at most 2 GB, which takes time and memory. "
+        "Save them with numpy.save, and load them in input_fn with a generator "
+        "(tf.data.Dataset.from_generator)."
+    )
+    names = join_phrases(f"{name} {labels.format_bytes(size)}" for size, name in arrays[:3])
+    return message.format(total=labels.format_bytes(total), names=names)
+
+
+def _by_value(function: Callable[..., Any]) -> bool:
+    """Whether a function travels with what it uses, as those of a notebook or a script do."""
+    module = getattr(function, "__module__", None)
+    return module == "__main__" or module not in sys.modules or "<locals>" in function.__qualname__
+
+
+def _line_of_use(function: Any, name: str) -> str:
+    """The first line of a function that has a name in it."""
+    file, first = function.__code__.co_filename, function.__code__.co_firstlineno
+    try:
+        lines, _start = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        lines = []
+    offset = next((k for k, line in enumerate(lines) if k and name in line), 0)
+    place = _("{file}, line {number}").format(file=file, number=first + offset)
+    return f"{place}: {lines[offset].strip()}" if lines else place

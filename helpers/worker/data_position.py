@@ -1,0 +1,102 @@
+"""How many batches a task had read at each checkpoint, so that a restart repeats and skips none.
+
+The global step does not say: two optimizers raise it twice for a batch, gradient accumulation
+once for several.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from helpers.tf_config import TFConfig
+
+FILE = "batches-{task.type}-{task.index}.json"
+UPDATES = "updates per batch"
+KEPT = 20  # checkpoints, newest last; Estimator keeps five
+
+
+class DataPosition:
+    """The positions of one task, in a file of `model_dir`.
+
+    Under a synchronous strategy all tasks read the same number of batches, and the chief writes
+    it. With parameter servers, each task writes its own.
+
+    Args:
+      tasks: how many raise the global step, each with batches of its own.
+    """
+
+    def __init__(self, model_dir: str, config: TFConfig, tasks: int) -> None:
+        asynchronous = config.is_asynchronous
+        task = config.task if asynchronous else config.chief
+        self._path = Path(model_dir) / FILE.format(task=task)
+        self._of_chief = Path(model_dir) / FILE.format(task=config.chief)
+        self._writes = task == config.task
+        self._tasks = tasks
+
+    def batches_at(self, step: int) -> int:
+        """The batches that this task had read when the checkpoint of `step` was saved."""
+        return int(self._read().get(str(step), step // (self._tasks * (self.updates or 1))))
+
+    @property
+    def updates(self) -> int | None:
+        """By how much a batch raises the global step, if it is known not to be 1."""
+        return _read(self._of_chief).get(UPDATES)
+
+    def record(self, step: int, batches: int, updates: int | None = None) -> None:
+        """Notes the batches at a checkpoint, if the global step alone would not give them."""
+        if not self._writes:
+            return
+        known = self._read()
+        if updates not in (None, 1):
+            known[UPDATES] = updates
+        elif self.batches_at(step) == batches:
+            return
+        known[str(step)] = batches
+        newest = sorted((name for name in known if name != UPDATES), key=int)[-KEPT:]
+        _write(self._path, {name: known[name] for name in known if name in (UPDATES, *newest)})
+
+    def _read(self) -> dict[str, Any]:
+        return _read(self._path)
+
+
+class EndOfTraining:
+    """The chief's note to the evaluator: the global step at which training ended.
+
+    Args:
+      plan: what the job asks for, epochs and steps; a note of another plan is an older one.
+    """
+
+    def __init__(self, model_dir: str, plan: object) -> None:
+        self._path = Path(model_dir) / "end-of-training.json"
+        self._plan = repr(plan)
+
+    def write(self, step: int) -> None:
+        """Notes the last step."""
+        _write(self._path, {"plan": self._plan, "step": step})
+
+    def clear(self) -> None:
+        """Removes the note of an earlier run."""
+        self._path.unlink(missing_ok=True)
+
+    def is_at(self, step: int) -> bool:
+        """Whether training has ended, and the checkpoint of `step` is its last."""
+        note = _read(self._path)
+        return note.get("plan") == self._plan and step >= note["step"]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Replaces the file at once: a reader, or a restart, finds the old content or the new."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(content))
+    os.replace(new, path)

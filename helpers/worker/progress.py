@@ -1,0 +1,158 @@
+"""How far the training of one task is, in global steps and in batches, and where it ends."""
+
+from __future__ import annotations
+
+import math
+import time
+from fractions import Fraction
+
+from helpers.worker.data_position import DataPosition
+
+LOOK_SECONDS = 1.0
+
+
+class TrainingProgress:
+    """Counts the batches of a task, and what global step they lead to.
+
+    Synchronous training predicts the step: a step fetched with a batch may be the one before its
+    update or after it, and reading it separately takes a call of the session. The prediction is
+    compared with the step once a second.
+
+    Args:
+      position: the batches of earlier checkpoints.
+      is_asynchronous: whether others count steps too.
+      total_steps: the step to train to; as long as it is unknown, `total_batches` estimates it.
+      total_batches: the batches of all replicas to train on; None to train to a step.
+
+    Attributes:
+      step: the global step, as far as it is known.
+      batches: those this task has trained on, with those before the checkpoint.
+    """
+
+    def __init__(
+        self,
+        position: DataPosition,
+        *,
+        is_asynchronous: bool,
+        total_steps: int | None = None,
+        total_batches: int | None = None,
+    ) -> None:
+        self.is_asynchronous = is_asynchronous
+        self.step = self.batches = 0
+        self._position = position
+        self._total_steps = total_steps
+        self._total_batches = total_batches
+        self._first = self._seen = (0, 0)  # step and batches: at the beginning; when last read
+        self._updates_per_batch: Fraction | None = None
+        self._looked = 0.0
+        self._moved = self._in_batch = False
+
+    def begin(self, step: int) -> None:
+        """Notes where a session begins."""
+        self.step, self.batches = step, self._position.batches_at(step)
+        self._first = self._seen = (self.step, self.batches)
+        if self.is_asynchronous and (updates := self._position.updates):
+            self.counts_with_a_batch(updates)
+
+    def next_batch(self) -> None:
+        """Counts a batch that begins."""
+        self.batches += 1
+        self._in_batch = True
+        if not self.is_asynchronous:
+            step, batches = self._seen
+            self.step = step + math.ceil(self._ratio * (self.batches - batches))
+
+    def end_batch(self) -> None:
+        """Notes that it is trained."""
+        self._in_batch = False
+
+    def close(self) -> None:
+        """Takes back a batch that had no data left."""
+        self.batches -= self._in_batch
+        self._in_batch = False
+
+    def saw(self, step: int, *, exactly: bool = False) -> None:
+        """Notes the global step.
+
+        Args:
+          exactly: whether it was read after the update of the last batch.
+        """
+        self.step, self._moved = step, self._moved or step > self._first[0]
+        if not exactly:
+            return
+        self._looked, self._seen = time.monotonic(), (step, self.batches)
+        if not self.is_asynchronous and self.has_moved:
+            first_step, first_batch = self._first
+            if self.batches > first_batch:
+                self._updates_per_batch = Fraction(step - first_step, self.batches - first_batch)
+
+    def counts_with_a_batch(self, updates: int) -> None:
+        """Notes by how much each batch raises the step, for training in which others count too."""
+        self._updates_per_batch = Fraction(updates)
+
+    def record(self, step: int) -> None:
+        """Notes the batches at a checkpoint of `step`."""
+        whole = self._ratio.numerator if self.is_asynchronous else None
+        self._position.record(step, self.batches, whole)
+
+    @property
+    def own_batches(self) -> int:
+        """Batches since the session began."""
+        return self.batches - self._first[1]
+
+    @property
+    def global_batches(self) -> int:
+        """The batches of all replicas together."""
+        return int(self.step / self._ratio) if self.is_asynchronous else self.batches
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the step has moved since the session began."""
+        return self._moved
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether each batch raises the step by 1."""
+        return self._ratio == 1
+
+    @property
+    def must_look(self) -> bool:
+        """Whether it is time to read the step."""
+        if self.is_asynchronous:
+            return False
+        return not self.has_moved or time.monotonic() - self._looked > LOOK_SECONDS
+
+    @property
+    def total_steps(self) -> int | None:
+        """The step to train to, or an estimate of it."""
+        if self._total_batches is None:
+            return self._total_steps
+        if self.is_asynchronous:
+            return round(self._total_batches * self._ratio)
+        step, batches = self._seen
+        return step + round(self._ratio * (self._total_batches - batches))
+
+    @property
+    def counts_batches(self) -> bool:
+        """Whether training ends after a number of batches, not at a step."""
+        return self._total_batches is not None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all batches are trained; training to a step is ended by Estimator itself."""
+        if self._total_batches is None:
+            return False
+        if self.is_asynchronous:
+            return self.step >= self._total_batches * self._ratio
+        return self.batches >= self._total_batches
+
+    @property
+    def may_be_last(self) -> bool:
+        """Whether the batch may be the last one of the training."""
+        if self._total_batches is not None and not self.is_asynchronous:
+            return self.is_complete
+        return self.step >= (self.total_steps or 0)
+
+    @property
+    def _ratio(self) -> Fraction:
+        return self._updates_per_batch or Fraction(1)
