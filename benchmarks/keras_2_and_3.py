@@ -26,8 +26,8 @@ from benchmarks.throughput.launch import arguments
 from benchmarks.throughput.lineup import GOAL_ACCURACY
 from benchmarks.throughput.measure import throughput
 from helpers import LocalCluster
+from helpers.cluster.environment import base_env
 from helpers.cluster.fork_client import ForkServer
-from helpers.cluster.processes import base_env
 
 WORKERS, BATCH, FROM_STEP, MAX_EPOCHS = 2, 64, 100, 3
 KERAS = (2, 3)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from helpers import i18n
-from helpers.cluster import processes
+from helpers.cluster import environment
 from helpers.system.keras_version import select_keras_2
 from tests.support import time_budget
 from tests.support.processes import worker_pids
@@ -22,7 +22,7 @@ settings.load_profile("here")
 select_keras_2()  # before a test module imports tensorflow
 # pytest writes the name of each test there, and a fork server serves one environment: so that all
 # tests share one, which has imported TensorFlow once.
-processes.PER_TASK_ENV += ("PYTEST_CURRENT_TEST",)
+environment.PER_TASK_ENV += ("PYTEST_CURRENT_TEST",)
 
 
 def pytest_configure() -> None:

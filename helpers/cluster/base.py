@@ -24,8 +24,9 @@ from helpers.protocol.job import EstimatorJob, FunctionJob, estimator_job
 from helpers.protocol.portable import describe_large
 from helpers.protocol.serialization import from_json
 from helpers.results.progress import consume
-from helpers.results.training_result import TrainingResult
+from helpers.results.training_result import TrainingResult, notice_of
 from helpers.strategies import MIRRORED, MULTI_WORKER
+from helpers.system.descriptors import limit_explained
 from helpers.system.machine import max_processes
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ class Cluster(ABC):
             if notice := describe_large((model_fn, input_fn)):
                 result.warnings.append(notice)
             check_writable(result.model_dir)
+            check_links(result.model_dir)
             with closing(self._run_job(job, run_folder, self.timeouts)) as events:
                 consume(events, result, on_event=on_event, progress=progress)
         return result
@@ -173,9 +175,10 @@ class Cluster(ABC):
                         values.clear()
                     if event["event"] == EventType.RESULT:
                         values[event["task"]] = from_json(event["value"])
-                    if event["event"] == EventType.WARNING and event["message"] not in reported:
-                        reported.add(event["message"])
-                        warnings.warn(event["message"], stacklevel=3)
+                    notice = notice_of(event)
+                    if notice and notice not in reported:
+                        reported.add(notice)
+                        warnings.warn(notice, stacklevel=3)
                     if on_event:
                         on_event(event)
         for task in result_tasks:
@@ -241,7 +244,9 @@ class Cluster(ABC):
         if not self._run_lock.acquire(blocking=False):
             raise ClusterError(self._busy_message())
         try:
-            yield
+            with limit_explained():
+                check_folder()
+                yield
         finally:
             self._run_lock.release()
 
@@ -260,13 +265,31 @@ class Cluster(ABC):
             raise ConfigError(message.format(reason=error.strerror)) from None
 
 
-def check_memory(workers: int, *, forked: bool) -> None:
-    """Raises ConfigError if this machine has no memory for so many workers.
+def check_folder() -> None:
+    """Raises ConfigError if the folder in which this program works is gone."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        message = _(
+            "The folder in which this program works has been deleted, and workers start there. "
+            "Call os.chdir with one that exists."
+        )
+        raise ConfigError(message) from None
+
+
+def check_memory(workers: int, ps: int = 0, *, forked: bool) -> None:
+    """Raises ConfigError if this machine has no memory for so many workers, or parameter servers.
 
     Args:
       forked: whether they are forked; else each imports TensorFlow.
     """
     most = max_processes(forked=forked)
+    if most is not None and ps > most:
+        message = _(
+            "ps={ps} parameter servers do not fit into the free memory: {most} processes could "
+            "start here. Say fewer."
+        )
+        raise ConfigError(message.format(ps=ps, most=most))
     if most is not None and workers > most:
         message = _(
             "workers={workers} do not fit into the free memory: {most} could start here, and "
@@ -277,6 +300,7 @@ def check_memory(workers: int, *, forked: bool) -> None:
 
 def check_writable(model_dir: str) -> None:
     """Raises ConfigError, before anything starts, if no checkpoint can be written there."""
+    _check_text(model_dir)
     try:
         os.makedirs(model_dir, exist_ok=True)
         with tempfile.TemporaryFile(dir=model_dir) as file:
@@ -287,6 +311,32 @@ def check_writable(model_dir: str) -> None:
             "that you may write to, on a disk with room."
         )
         raise ConfigError(message.format(model_dir=model_dir, reason=error.strerror)) from None
+
+
+def _check_text(model_dir: str) -> None:
+    try:
+        model_dir.encode()
+    except UnicodeEncodeError:
+        message = _(
+            "model_dir={model_dir!r} has bytes that are not UTF-8, and TensorFlow cannot open it. "
+            "Name another folder; if you did not name this one, set TMPDIR."
+        )
+        raise ConfigError(message.format(model_dir=model_dir)) from None
+
+
+def check_links(model_dir: str) -> None:
+    """Raises ConfigError if another user has put a link into the folder of checkpoints.
+
+    TensorFlow follows links when it writes, so a checkpoint would replace what the link names.
+    """
+    for folder, folders, files in os.walk(model_dir):
+        for path in (os.path.join(folder, name) for name in (*folders, *files)):
+            if os.path.islink(path) and os.lstat(path).st_uid not in (os.geteuid(), 0):
+                message = _(
+                    "{path} is a link that another user has put into model_dir, and a checkpoint "
+                    "could replace the file that it names. Use a folder of your own."
+                )
+                raise ConfigError(message.format(path=path))
 
 
 def _no_result_error(task: str) -> ClusterError:

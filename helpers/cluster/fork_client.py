@@ -9,21 +9,23 @@ import select
 import signal
 import socket
 import subprocess
-import sys
+import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import IO, ClassVar
 
 from helpers.cluster.fork_server import READY_BYTE, Request, claim, new_claim_token
-from helpers.system import capabilities, keras_version
+from helpers.system import capabilities, keras_version, programs
+from helpers.system.descriptors import are_exhausted, fill_standard
 from helpers.system.machine import nvidia_gpus
 
 POLL_INTERVAL = 0.1
 SHUTDOWN_TIMEOUT = 1.0
+ERROR_BYTES = 1 << 13  # the end of what a server that failed has printed
 STATUS_BYTES = 100  # more than a number and a code take
 
 
@@ -75,13 +77,15 @@ class ForkServer:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = dict(environment)
+        fill_standard()
+        self._errors = _error_file()
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-u", "-m", "helpers.cluster.fork_server", str(theirs.fileno())],
+                programs.command("helpers.cluster.fork_server", str(theirs.fileno())),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=self._errors or subprocess.DEVNULL,
                 env=self.environment,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
@@ -119,9 +123,24 @@ class ForkServer:
         """Whether it has imported TensorFlow, so that a fork comes at once."""
         with self._lock:
             if not self._ready:
-                with suppress(BlockingIOError):
+                with suppress(BlockingIOError, ConnectionError):  # not yet, or never
                     self._ready = self._requests.recv(1, socket.MSG_DONTWAIT) == READY_BYTE
             return self._ready
+
+    @property
+    def start_error(self) -> str | None:
+        """What the server printed, if it failed before it could fork; else None."""
+        code = None
+        with suppress(subprocess.TimeoutExpired):
+            code = self._process.wait(SHUTDOWN_TIMEOUT)
+        if not code or code < 0 or self.is_ready:
+            return None
+        if self._errors is None:
+            return ""
+        size = os.fstat(self._errors.fileno()).st_size
+        return os.pread(self._errors.fileno(), ERROR_BYTES, max(0, size - ERROR_BYTES)).decode(
+            errors="replace"
+        )
 
     def matches(self, environment: Mapping[str, str]) -> bool:
         """Whether it lives and has this environment."""
@@ -134,6 +153,16 @@ class ForkServer:
     def fork(self, request: Request, descriptors: Sequence[int]) -> None:
         """Asks for a new process; if the server still imports, it will come soon."""
         socket.send_fds(self._requests, [request.encode()], descriptors)
+
+
+def _error_file() -> IO[bytes] | None:
+    """A file that goes with its descriptor; None where none can be made."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:
+        if are_exhausted(error):
+            raise
+        return None
 
 
 def _end(server: subprocess.Popen[bytes], requests: socket.socket, owner: int) -> None:
@@ -167,6 +196,7 @@ class ForkedProcess:
         self._read = b""
         self._pid: int | None = None
         self._returncode: int | None = None
+        self.start_error: str | None = None  # why the server could not fork it
         self._lock = threading.RLock()  # a panel's button kills what another thread watches
 
     @property
@@ -237,6 +267,8 @@ class ForkedProcess:
                 else:
                     self._returncode = int(line)
             if not data and self._returncode is None:  # the server has gone
+                if self._server and self._pid is None:
+                    self.start_error = self._server.start_error
                 self._finish(-signal.SIGKILL)
 
     def _finish(self, code: int) -> None:

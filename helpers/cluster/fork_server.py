@@ -196,7 +196,6 @@ def run(request: Request, descriptors: list[int]) -> int:
     for descriptor in (stdin, log, token):
         os.close(descriptor)
     os.chdir(request.cwd)
-    sys.path[0] = request.cwd  # as `python -m` has it
     os.environ.update(request.environment)
     os.environ[EVENT_FD] = str(events)
     if namespaces:

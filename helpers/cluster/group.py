@@ -11,7 +11,7 @@ from typing import Any
 from helpers.cluster.equal_steps import EqualSteps
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
-from helpers.errors import ConfigError, StoppedError
+from helpers.errors import ClusterError, ConfigError, StoppedError
 from helpers.i18n import _, join_items
 from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
 from helpers.protocol.failures import error_summary
@@ -213,6 +213,8 @@ class WorkerGroup:
         if code == 0:
             self._equal_steps.end(process.config)
         else:
+            if (printed := process.start_error) is not None:
+                raise _not_started(printed)
             error = self._errors.get(str(process.task))
             if error and error["retryable"]:
                 self._check_peers(process)
@@ -306,6 +308,14 @@ def _final(process: TaskProcess, reason: str) -> TaskFailure:
         "error_class": ConfigError.__name__,
     }
     return TaskFailure(process, reason, error)
+
+
+def _not_started(printed: str) -> ClusterError:
+    message = _(
+        "The process from which workers are forked could not start. A file that has the name of a "
+        "module of Python may have been imported instead: rename the file. It printed:"
+    )
+    return ClusterError(f"{message}\n{printed.rstrip()}")
 
 
 def _signal_name(number: int) -> str:

@@ -16,7 +16,7 @@ from helpers.cluster.prewarm import is_prewarming, prewarm
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.supervisor import Supervisor
 from helpers.cluster.timeouts import Timeouts, default_start_timeout
-from helpers.errors import check_count
+from helpers.errors import check_count, check_seconds
 from helpers.i18n import _
 from helpers.protocol.events import Event
 from helpers.protocol.job import EstimatorJob, FunctionJob
@@ -28,6 +28,7 @@ from helpers.strategies import (
     check_strategy,
 )
 from helpers.system import keras_version
+from helpers.system.descriptors import limit_explained
 from helpers.system.netns import Network, check_bandwidth
 from helpers.system.virtual_hosts import VirtualHosts, check_hosts
 from helpers.tf_config import CHIEF, EVALUATOR, PS, WORKER
@@ -95,7 +96,7 @@ class LocalCluster(Cluster):
         if hosts:
             check_hosts(isolated=isolated)
         if strategy not in ONE_PROCESS:
-            check_memory(workers, forked=can_fork())
+            check_memory(workers, ps or 0, forked=can_fork())
         if start_timeout is None:
             start_timeout = default_start_timeout(workers)
         super().__init__(workers, collective, max_restarts, start_timeout, step_timeout)
@@ -108,7 +109,8 @@ class LocalCluster(Cluster):
         self._lock = threading.Lock()  # of the two below
         self._running = False
         self._supervisor: Supervisor | None = None
-        prewarm()
+        with limit_explained():
+            prewarm()
 
     @property
     def processes(self) -> list[TaskProcess]:
@@ -153,6 +155,7 @@ class LocalCluster(Cluster):
 
         Raises: as `train`.
         """
+        check_seconds("timeout", timeout)
         keras = keras_version.default() if keras is None else keras
         if keras == 3:
             keras_version.check_keras_3()

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from helpers.cluster.environment import base_env
 from helpers.cluster.fork_client import ForkServer, can_fork
-from helpers.cluster.processes import base_env
 from helpers.i18n import set_language
 from helpers.system import keras_version
 from helpers.system.machine import nvidia_gpus

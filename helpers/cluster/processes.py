@@ -5,37 +5,27 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from helpers.cluster.environment import base_env
+from helpers.cluster.event_lines import LineBuffer
 from helpers.cluster.fork_client import ForkedProcess, ProcessSpec, can_fork, fork
 from helpers.i18n import LANGUAGE, _, language
 from helpers.protocol.events import EVENT_FD, Event, decode
-from helpers.system import keras_version, orphans, parent_death
+from helpers.system import orphans, parent_death, programs
+from helpers.system.descriptors import fill_standard
 from helpers.system.machine import VISIBLE_GPUS
 from helpers.system.netns import NAMESPACES, Network
-from helpers.system.onednn import enable_onednn
-from helpers.system.ports import without_proxies
 from helpers.tf_config import Task, TFConfig
 
 READ_BYTES = 1 << 16
 LOG_TAIL_BYTES = 1 << 14
 MAX_LOG_BYTES = 1 << 24
 EXIT_TIMEOUT = 5.0
-# By its import: a fork server that was started before this process imported it is as good.
-# To TensorFlow 2.21, by name, with the value; None for any.
-TF_ENV_DEFAULTS = {
-    "ENABLE_RUNTIME_UPTIME_TELEMETRY": "1",
-    "HDF5_PLUGIN_PATH": "disable",
-    "TF2_BEHAVIOR": "1",
-    "TPU_ML_PLATFORM": "Tensorflow",
-    "TPU_ML_PLATFORM_VERSION": None,
-}
-PER_TASK_ENV: tuple[str, ...] = ("TF_CONFIG", "TMPDIR", LANGUAGE)
 
 
 class SpawnedProcess(subprocess.Popen[bytes]):
@@ -46,7 +36,7 @@ class SpawnedProcess(subprocess.Popen[bytes]):
         if spec.namespaces:
             environ[NAMESPACES] = ",".join(map(str, spec.namespaces))
         super().__init__(
-            [sys.executable, "-u", "-m", "helpers.worker", *spec.arguments],
+            programs.command("helpers.worker", *spec.arguments),
             stdin=subprocess.PIPE,
             stdout=spec.log_fd,
             stderr=subprocess.STDOUT,
@@ -106,6 +96,11 @@ class DelayedProcess:
         if self._process is None:
             raise ProcessLookupError("ended before it began")
         return self._process.pid
+
+    @property
+    def process(self) -> ForkedProcess | SpawnedProcess | None:
+        """The process, once it has begun."""
+        return self._process
 
     @property
     def is_pending(self) -> bool:
@@ -198,6 +193,7 @@ class TaskProcess:
     ) -> None:
         self.config = config
         self.log = log
+        fill_standard()
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         try:
@@ -217,7 +213,7 @@ class TaskProcess:
         finally:
             os.close(writer)
         self._reader: int | None = reader
-        self._unread: list[bytes] = []  # of a line that has no end yet
+        self._lines = LineBuffer()
 
     @property
     def task(self) -> Task:
@@ -234,6 +230,13 @@ class TaskProcess:
         """Whether it has begun, and not ended."""
         pending = isinstance(self._process, DelayedProcess) and self._process.is_pending
         return not pending and self._process.poll() is None
+
+    @property
+    def start_error(self) -> str | None:
+        """What was printed instead of its start, if it could not be started; else None."""
+        started = self._process
+        process = started.process if isinstance(started, DelayedProcess) else started
+        return process.start_error if isinstance(process, ForkedProcess) else None
 
     def fileno(self) -> int:
         """The event pipe, for `select`."""
@@ -252,11 +255,7 @@ class TaskProcess:
         lines: list[bytes] = []
         try:
             while data := os.read(self._reader, READ_BYTES):
-                first, *others = data.split(b"\n")
-                self._unread.append(first)
-                if others:
-                    lines += [b"".join(self._unread), *others[:-1]]
-                    self._unread = others[-1:]
+                lines += self._lines.add(data)
                 if len(data) < READ_BYTES:
                     break  # there is no more
         except BlockingIOError:
@@ -310,21 +309,6 @@ class TaskProcess:
         if self._reader is not None:
             os.close(self._reader)
             self._reader = None
-
-
-def base_env(keras: int = 2) -> dict[str, str]:
-    """What all workers of this program with the same Keras have in common."""
-    environ = without_proxies(os.environ)
-    for name in (*PER_TASK_ENV, keras_version.LEGACY_KERAS):
-        environ.pop(name, None)
-    for name, value in TF_ENV_DEFAULTS.items():
-        if value in (None, environ.get(name)):
-            environ.pop(name, None)
-    environ |= keras_version.keras_env(keras)
-    environ.setdefault("MALLOC_ARENA_MAX", "2")  # 90 MB less in a worker, measured
-    enable_onednn(environ)
-    environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # a notebook may silence itself, not the logs
-    return environ
 
 
 def _task_env(config: TFConfig, folder: Path, gpus: str | None) -> dict[str, str]:

@@ -61,6 +61,7 @@ def error_fields(error: BaseException) -> dict[str, Any]:
             error = sentence
             name, line = type(error).__name__, readers_line(readers)
             message = str(error).replace(f"({UNKNOWN_LINE})", f"({line})") if line else str(error)
+    message = message.removeprefix(f"{name}: ")  # AutoGraph begins with it
     checkpoint = checkpoint_in(error.__traceback__)
     if checkpoint and checkpoint not in message:
         read = _("{reason} (in the checkpoint {path})")

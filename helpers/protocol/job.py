@@ -110,6 +110,7 @@ def estimator_job(
     for name, value in counts.items():
         if value is not None:
             check_count(name, value)
+    check_params(params)
     if epochs is not None and steps is not None:
         message = _("epochs={epochs} and steps={steps} exclude each other: give one.")
         raise ConfigError(message.format(epochs=epochs, steps=steps))
@@ -128,6 +129,15 @@ def estimator_job(
         evaluate=evaluate,
         replicas=replicas,
     )
+
+
+def check_params(params: object) -> None:
+    """Raises ConfigError unless `params` is None or a mapping."""
+    if params is not None and not isinstance(params, Mapping):
+        message = _(
+            "params={params!r:.60} must be a dict. Of an argparse.Namespace, pass vars(args)."
+        )
+        raise ConfigError(message.format(params=params))
 
 
 @dataclass(frozen=True)

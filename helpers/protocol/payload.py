@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import linecache
 import os
 import pickle
-import sys
+import re
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import cloudpickle
 
 from helpers.errors import ConfigError
 from helpers.i18n import _
+from helpers.protocol import absl_flags, readers_modules
 
 
 def save(job: Any, path: str | Path, *, keras: int) -> None:
@@ -29,17 +32,35 @@ def save(job: Any, path: str | Path, *, keras: int) -> None:
       ConfigError: a function refers to something that cannot be sent.
     """
     try:
-        pickled = cloudpickle.dumps(job)
+        pickled = _pickled(job)
     except Exception as error:  # whatever __reduce__ of the reader's objects raises
         message = _(
             "The functions cannot be sent to the workers: {error}. Open files, sessions, locks "
             "and models belong inside the function, which runs in every worker."
         )
         raise ConfigError(message.format(error=error)) from error
-    content = {"job": pickled, "sources": _cell_sources(), "sys_path": sys.path, "keras": keras}
+    content = {
+        "job": pickled,
+        "sources": _cell_sources(),
+        "folders": readers_modules.folders(),
+        "keras": keras,
+        "flags": absl_flags.parsed(),
+    }
     data = pickle.dumps(content)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
+
+
+def _pickled(job: Any) -> bytes:
+    class Pickler(cloudpickle.Pickler):
+        dispatch_table: ClassVar[Any] = ChainMap(
+            absl_flags.reducers(), cloudpickle.Pickler.dispatch_table
+        )
+
+    file = io.BytesIO()
+    with readers_modules.sent_by_value():
+        Pickler(file).dump(job)
+    return file.getvalue()
 
 
 @dataclass(frozen=True)
@@ -52,6 +73,7 @@ class Payload:
       sources: the text of the notebook's cells, by the names that Python gives them.
       sys_path: where the notebook looks for modules.
       keras: the Keras that its functions need.
+      flags: the values of the program's flags (absl.flags), by name.
     """
 
     path: Path
@@ -59,6 +81,7 @@ class Payload:
     sources: Mapping[str, str]
     sys_path: Sequence[str]
     keras: int
+    flags: Mapping[str, Any] = field(default_factory=dict)
 
     def unpack(self) -> Any:
         """The job. This imports what its functions need, TensorFlow too.
@@ -69,16 +92,37 @@ class Payload:
         """
         for name, text in self.sources.items():
             linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-        sys.path += [folder for folder in self.sys_path if folder not in sys.path]
+        readers_modules.use(self.sys_path)
         try:
             with _readable(self.path):
-                return pickle.loads(self.job)
+                job = self._load()
+                absl_flags.restore(self.flags)
+                return job
         except ImportError as error:
             message = _(
                 "A worker cannot import what the functions need: {error}. Modules must be "
                 "installed, or lie in a folder of the notebook's sys.path."
             )
             raise ConfigError(message.format(error=error)) from error
+
+    def _load(self) -> Any:
+        try:
+            return pickle.loads(self.job)
+        except (ImportError, AttributeError) as error:
+            module = getattr(error, "name", None) or _module_in(str(error))
+            if module and (file := readers_modules.find_hidden(self.sys_path, module)):
+                message = _(
+                    "{file} has the name of another module, which TensorFlow has imported already, "
+                    "so a worker cannot import it ({error}). Rename the file."
+                )
+                raise ConfigError(message.format(file=file, error=error)) from error
+            raise
+
+
+def _module_in(error: str) -> str | None:
+    """The module in "Can't get attribute 'f' on <module 'm' from 'm.py'>"."""
+    found = re.search(r"<module '([^']+)'", error)
+    return found[1] if found else None
 
 
 def read(path: Path) -> Payload:

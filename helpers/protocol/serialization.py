@@ -16,6 +16,7 @@ from helpers.errors import ConfigError
 from helpers.i18n import _
 
 MAX_RESULT_BYTES = 400_000_000  # in transit; the notebook needs some times as much while it reads
+MAX_TEXT_BYTES = 600_000_000  # of them as JSON
 JSON_NUMBER_BYTES = 20  # written out
 MIN_PACKED_SIZE = 1000  # numbers in an array
 NUMPY_KINDS = "biuf"  # of NumPy: Booleans, integers, floating point
@@ -30,13 +31,14 @@ def to_json(value: Any) -> Any:
       ConfigError: it cannot travel, or is too large.
     """
     if (size := _size(value)) > MAX_RESULT_BYTES:
-        message = _(
-            "The function returned some {size:,.0f} MB, and at most {most:,.0f} MB travel to the "
-            "notebook. Return less; save the rest to a file."
-        )
-        raise ConfigError(message.format(size=size / 1e6, most=MAX_RESULT_BYTES / 1e6))
+        raise _too_large(size, MAX_RESULT_BYTES)
     try:
-        return json.loads(json.dumps(value, default=_pack))
+        text = json.dumps(value, default=_pack)
+        if len(text) > MAX_TEXT_BYTES:  # letters that are not ASCII take 6 bytes each
+            raise _too_large(len(text), MAX_TEXT_BYTES)
+        return json.loads(text)
+    except ConfigError:
+        raise
     except (TypeError, ValueError, AttributeError):
         message = _(
             "The function returned {value:.80}, which cannot travel to the notebook. Return "
@@ -50,6 +52,14 @@ def plain_metric(value: Any) -> Any:
     if isinstance(value, bytes):
         return {BYTES: base64.b64encode(value).decode()}
     return float(value) if getattr(value, "shape", ()) == () else to_json(value)
+
+
+def _too_large(size: float, most: float) -> ConfigError:
+    message = _(
+        "The function returned some {size:,.0f} MB, and at most {most:,.0f} MB travel to the "
+        "notebook. Return less; save the rest to a file."
+    )
+    return ConfigError(message.format(size=size / 1e6, most=most / 1e6))
 
 
 def from_json(value: Any) -> Any:

@@ -86,10 +86,8 @@ class TrainingResult:
         self.seconds = event["time"] - self.started
         self.fault_log.add(event, self.seconds)
         match event["event"]:
-            case EventType.STARTED if not event["isolated"]:
-                self._add_warning(_("The workers' ports are open to the network; see SECURITY.md."))
-            case EventType.WARNING:
-                self._add_warning(event["message"])
+            case EventType.STARTED | EventType.WARNING if notice := notice_of(event):
+                self._add_warning(notice)
             case EventType.RUN_INFO:
                 self.total_steps = event["total_steps"]
                 self.global_batch = event["global_batch"]
@@ -240,3 +238,10 @@ class TrainingResult:
             yield ngettext("{count} restart", "{count} restarts", count).format(count=count)
         else:
             yield _("no restart")
+
+
+def notice_of(event: Event) -> str | None:
+    """What the reader should know because of an event; None for most."""
+    if event["event"] == EventType.STARTED and not event["isolated"]:
+        return _("The workers' ports are open to the network; see SECURITY.md.")
+    return str(event["message"]) if event["event"] == EventType.WARNING else None

@@ -73,7 +73,8 @@ class Network:
         check_bandwidth(bandwidth)
         try:
             return cls(_create(bandwidth))
-        except (OSError, subprocess.SubprocessError):  # a kernel without this queue
+        except (OSError, subprocess.SubprocessError) as error:  # a kernel without this queue
+            _raise_if_exhausted(error)
             raise _no_limit(bandwidth) from None
 
     def close(self) -> None:
@@ -128,14 +129,24 @@ def netns_supported() -> bool:
         return False
     try:
         network = Network(_create())
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError) as error:
+        _raise_if_exhausted(error)
         return False
     try:
         return is_supported(start_child(network.descriptors, "try"))
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError) as error:
+        _raise_if_exhausted(error)
         return False
     finally:
         network.close()
+
+
+def _raise_if_exhausted(error: Exception) -> None:
+    """Raises an error that says nothing about namespaces: no more files can be opened."""
+    from helpers.system.descriptors import are_exhausted
+
+    if isinstance(error, OSError) and are_exhausted(error):
+        raise error
 
 
 def is_supported(child: subprocess.Popen[str]) -> bool:
@@ -177,6 +188,9 @@ def enter_from_env() -> bool:
 
 def _create(bandwidth: float | None = None) -> list[int]:
     """Has a child make the namespaces, and opens them before it ends."""
+    from helpers.system.descriptors import fill_standard
+
+    fill_standard()  # or a namespace could get a number that a new process replaces
     limit = [] if bandwidth is None else [int(bandwidth)]
     return open_namespaces(start_child([], "make", *limit))
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from helpers.errors import ConfigError
 from helpers.i18n import _
 from helpers.system import capabilities, netns
+from helpers.system.descriptors import fill_standard
 from helpers.system.netns import Network, netlink_attr
 
 NETWORK = ipaddress.IPv4Network("10.0.0.0/16")  # nobody outside sees it
@@ -125,6 +126,7 @@ def _address(index: int) -> str:
 
 def _create(count: int, bandwidth: float | None = None) -> VirtualHosts:
     """Has a child make the namespaces, and opens them before it ends."""
+    fill_standard()
     namespaces = netns.open_namespaces(_start("make", [], count, int(bandwidth or 0)))
     switch, hosts = namespaces[:-count], namespaces[-count:]
     user = switch[:-1]  # in which all others are, where one was needed

@@ -21,18 +21,22 @@ from dataclasses import dataclass, field
 
 from helpers.errors import ConfigError
 from helpers.i18n import _, join_items, join_sentences, ngettext
+from helpers.tf_config.addresses import check_addresses
 from helpers.tf_config.validation import (
     CHIEF,
     EVALUATOR,
     JOBS,
     PS,
+    SPARSE_CLUSTER,
     WORKER,
     Task,
-    check_addresses,
     check_cluster,
     check_task,
+    find_cluster,
+    is_sparse,
     read_cluster,
     read_task,
+    sparse,
 )
 
 __all__ = [
@@ -47,6 +51,7 @@ __all__ = [
 ]
 
 VARIABLE = "TF_CONFIG"
+EVALUATOR_ALONE = {EVALUATOR: ["localhost:2222"]}  # no process connects to it
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,8 @@ class TFConfig:
 
     Attributes:
       cluster: addresses (``"host:port"``) by job: ``chief``, ``worker``, ``ps``. Empty
-        when the process works alone.
+        when the process works alone. In the cluster of a dynamic worker, which is not given the
+        addresses of the other workers, theirs are empty strings.
       task: which of them this process is. An evaluator stands outside `cluster`.
 
     Raises:
@@ -85,11 +91,22 @@ class TFConfig:
         if not isinstance(value, dict):
             message = _("TF_CONFIG must be a JSON object {example}, not {value!r:.60}.")
             raise ConfigError(message.format(example="{…}", value=value))
-        cluster, task = read_cluster(value.get("cluster", {})), read_task(value)
+        cluster, task = read_cluster(find_cluster(value)), read_task(value)
+        if task.type == EVALUATOR and not cluster:
+            message = _(
+                'TF_CONFIG has a task "evaluator" and no "cluster". Add the cluster of the '
+                "workers, or a cluster of only the evaluator: {example}."
+            )
+            raise ConfigError(message.format(example=json.dumps(EVALUATOR_ALONE)))
         if set(cluster) == {EVALUATOR} and task.type == EVALUATOR:
             check_addresses(cluster)  # of its own, as the guides write it: it joins none
             cluster = {}
         return cls(cluster, task)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether this process is not given the addresses of all workers."""
+        return is_sparse(self.cluster.get(WORKER, ()))
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> TFConfig:
@@ -98,17 +115,22 @@ class TFConfig:
 
     def to_json(self) -> str:
         """The value to put into the environment of this task."""
-        return json.dumps(
-            {
-                "cluster": {job: list(addresses) for job, addresses in self.cluster.items()},
-                "task": {"type": self.task.type, "index": self.task.index},
-            }
-        )
+        task = {"type": self.task.type, "index": self.task.index}
+        alone = self.task.type == EVALUATOR and not self.cluster
+        return json.dumps({"cluster": EVALUATOR_ALONE if alone else self.spec, "task": task})
+
+    @property
+    def spec(self) -> dict[str, list[str] | dict[int, str]]:
+        """`cluster` as `tf.train.ClusterSpec` accepts it."""
+        return {
+            job: sparse(addresses) if is_sparse(addresses) else list(addresses)
+            for job, addresses in self.cluster.items()
+        }
 
     @property
     def tasks(self) -> list[Task]:
-        """Every task in `cluster`, chief first, parameter servers last."""
-        return [Task(job, i) for job in JOBS for i in range(len(self.cluster.get(job, ())))]
+        """Every task whose address is in `cluster`, chief first, parameter servers last."""
+        return [Task(job, i) for job in JOBS for i in sparse(self.cluster.get(job, ()))]
 
     @property
     def chief(self) -> Task:
@@ -228,3 +250,15 @@ def set_tf_config_env(config: TFConfig | None) -> None:
         os.environ.pop(VARIABLE, None)
     else:
         os.environ[VARIABLE] = config.to_json()
+
+
+def normalize_env() -> TFConfig:
+    """Reads `TF_CONFIG` of this process, and has TensorFlow read the same.
+
+    TensorFlow fails on an empty text, and ignores ``sparseCluster``.
+    """
+    config = TFConfig.from_env()
+    text = os.environ.get(VARIABLE)
+    if text is not None and (not text.strip() or SPARSE_CLUSTER in json.loads(text)):
+        set_tf_config_env(None if config == TFConfig() else config)
+    return config

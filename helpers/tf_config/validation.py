@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from helpers.errors import ConfigError
 from helpers.i18n import _, join_items, ngettext
+from helpers.tf_config.addresses import SPARSE_JOBS, check_address, check_addresses
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 JOBS = (CHIEF, WORKER, PS)  # what may stand in `cluster`; the evaluator may not
 TASK_EXAMPLE = '{"type": "worker", "index": 0}'
+CLUSTER, SPARSE_CLUSTER, TASK = "cluster", "sparseCluster", "task"
+# TensorFlow reads the first four, and hosted services write the others.
+OTHER_KEYS = (
+    "eval_session_master",
+    "model_dir",
+    "rpc_layer",
+    "service",
+    "session_master",
+    "environment",
+    "job",
+    "trial",
+)
+MAX_INDEX = 99_999  # in a sparse job
 
 
 @dataclass(frozen=True, order=True)
@@ -25,29 +39,93 @@ class Task:
         return f"{self.type} {self.index}"
 
 
+def find_cluster(value: dict[str, Any]) -> Any:
+    """The part of a decoded `TF_CONFIG` that describes the cluster; an empty dict without one.
+
+    Kubeflow's training operator, up to 1.6, wrote the cluster of dynamic workers under the key
+    ``sparseCluster``, which TensorFlow ignores; from 1.7 on it writes ``cluster``
+    (https://github.com/kubeflow/trainer/issues/1795).
+    """
+    if CLUSTER in value and SPARSE_CLUSTER in value:
+        message = _('TF_CONFIG has both "cluster" and "sparseCluster". Keep only "cluster".')
+        raise ConfigError(message)
+    if SPARSE_CLUSTER in value:
+        return value[SPARSE_CLUSTER]
+    unknown = [key for key in value if key not in (CLUSTER, TASK, *OTHER_KEYS)]
+    if CLUSTER not in value and unknown:
+        message = _(
+            'TF_CONFIG has no "cluster", but a key {key!r:.40} that TensorFlow ignores: this '
+            'process would train alone. Correct the key to "cluster" or "task", or remove it.'
+        )
+        raise ConfigError(message.format(key=unknown[0]))
+    return value.get(CLUSTER, {})
+
+
 def read_cluster(value: Any) -> dict[str, tuple[str, ...]]:
-    """The ``cluster`` of a decoded `TF_CONFIG`, with tuples for lists."""
+    """The ``cluster`` of a decoded `TF_CONFIG`, with tuples for lists.
+
+    As in `tf.train.ClusterSpec`, a job may also be sparse: a mapping from indices to addresses.
+    Where an index is missing, the tuple has an empty string.
+    """
     if not isinstance(value, dict):
         message = _(
             'TF_CONFIG["cluster"] must map job names to lists of addresses, not {value!r:.60}.'
         )
         raise ConfigError(message.format(value=value))
-    for job, addresses in value.items():
-        if not isinstance(addresses, list):
-            message = _(
-                'TF_CONFIG["cluster"]["{job}"] must be a list of "host:port" strings, '
-                "not {addresses!r:.60}."
-            )
-            raise ConfigError(message.format(job=job, addresses=addresses))
-    return {job: tuple(addresses) for job, addresses in value.items()}
+    cluster = {job: _read_job(job, addresses) for job, addresses in value.items()}
+    for job in SPARSE_JOBS:
+        if value.get(job) == {}:  # no worker is known
+            del cluster[job]
+    if value and not cluster:
+        message = _('TF_CONFIG["cluster"] is {value!r:.60}: it lists no task. Add the addresses.')
+        raise ConfigError(message.format(value=value))
+    return cluster
+
+
+def _read_job(job: str, addresses: Any) -> tuple[str, ...]:
+    """The addresses of a job by index."""
+    if isinstance(addresses, list):
+        if "" in addresses:
+            check_address(f"{job} {addresses.index('')}", "")
+        return tuple(addresses)
+    if not isinstance(addresses, dict):
+        message = _(
+            'TF_CONFIG["cluster"]["{job}"] must be a list of "host:port" strings, '
+            "not {addresses!r:.60}."
+        )
+        raise ConfigError(message.format(job=job, addresses=addresses))
+    by_index = {_sparse_index(job, key): address for key, address in addresses.items()}
+    for index, address in by_index.items():
+        check_address(f"{job} {index}", address)
+    return tuple(by_index.get(k, "") for k in range(max(by_index, default=-1) + 1))
+
+
+def _sparse_index(job: str, key: str) -> int:
+    if key.isascii() and key.isdigit() and int(key[:9]) <= MAX_INDEX and str(int(key[:9])) == key:
+        return int(key)
+    message = _(
+        'TF_CONFIG["cluster"]["{job}"] has the index {key!r:.40}; an index is a whole number from '
+        "0 to {most}."
+    )
+    raise ConfigError(message.format(job=job, key=key, most=MAX_INDEX))
+
+
+def is_sparse(addresses: Iterable[str]) -> bool:
+    """Whether some tasks of a job are unknown to this process."""
+    return "" in addresses
+
+
+def sparse(addresses: tuple[str, ...]) -> dict[int, str]:
+    """The known addresses of a job by index."""
+    return {index: address for index, address in enumerate(addresses) if address}
 
 
 def read_task(value: dict[str, Any]) -> Task:
     """The ``task`` of a decoded `TF_CONFIG`."""
-    task = value.get("task")
-    if task is None and not value.get("cluster"):
+    task = value.get(TASK)
+    if TASK not in value and not find_cluster(value):
         return Task(WORKER, 0)
-    if task is None:
+    if TASK not in value:
         message = _(
             'TF_CONFIG has no "task", so this process cannot know which entry of "cluster" '
             'it is. Add "task": {example}.'
@@ -74,22 +152,17 @@ def check_cluster(cluster: Mapping[str, tuple[str, ...]]) -> None:
     for job, addresses in cluster.items():
         _check_job(job, addresses)
     check_addresses(cluster)
+    _check_sparse_jobs(cluster)
 
 
-def check_addresses(cluster: Mapping[str, tuple[str, ...]]) -> None:
-    """Raises ConfigError unless every address is one, and none is given twice."""
-    seen: dict[str, str] = {}
-    for job, addresses in cluster.items():
-        for index, address in enumerate(addresses):
-            task = f"{job} {index}"
-            _check_address(task, address)
-            if address in seen:
-                message = _(
-                    "{first} and {second} of TF_CONFIG have the same address {address!r}. "
-                    "Two processes cannot share a port: give each its own."
-                )
-                raise ConfigError(message.format(first=seen[address], second=task, address=address))
-            seen[address] = task
+def _check_sparse_jobs(cluster: Mapping[str, tuple[str, ...]]) -> None:
+    workers = cluster.get(WORKER, ())
+    if is_sparse(workers) and PS not in cluster:
+        message = _(
+            'TF_CONFIG["cluster"]["worker"] does not list every worker from 0 to {last}. Without '
+            '"ps", all workers train together and need all addresses: list them.'
+        )
+        raise ConfigError(message.format(last=len(workers) - 1))
 
 
 def _check_job(job: str, addresses: tuple[str, ...]) -> None:
@@ -125,27 +198,6 @@ def _check_job(job: str, addresses: tuple[str, ...]) -> None:
         raise ConfigError(message.format(count=len(addresses), addresses=names))
 
 
-def _check_address(owner: str, address: Any) -> None:
-    if not isinstance(address, str) or ":" not in address:
-        message = _(
-            'The address of {task} in TF_CONFIG is {address!r:.60}; it must be "host:port".'
-        )
-        raise ConfigError(message.format(task=owner, address=address))
-    host, _colon, port = address.rpartition(":")
-    if not host or any(char.isspace() or char in "/," for char in host):
-        message = _(
-            "The address of {task} in TF_CONFIG is {address!r:.60}; its host {host!r:.40} is no "
-            'host name. Write "host:port" without "http://" or spaces.'
-        )
-        raise ConfigError(message.format(task=owner, address=address, host=host))
-    if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
-        message = _(
-            "The address of {task} in TF_CONFIG is {address!r:.60}; its port {port!r:.20} must "
-            "be a number from 1 to 65535."
-        )
-        raise ConfigError(message.format(task=owner, address=address, port=port))
-
-
 def check_task(task: Task, cluster: Mapping[str, tuple[str, ...]]) -> None:
     """Raises ConfigError unless `task` is a place in `cluster`, or its evaluator."""
     if not isinstance(task.type, str):
@@ -154,6 +206,12 @@ def check_task(task: Task, cluster: Mapping[str, tuple[str, ...]]) -> None:
                 value=task.type
             )
         )
+    if not cluster and task.type not in (WORKER, EVALUATOR):
+        message = _(
+            'TF_CONFIG["task"]["type"] is {type!r:.40}, but TF_CONFIG has no "cluster": this '
+            'process would train alone. Add the "cluster", which is the same in every process.'
+        )
+        raise ConfigError(message.format(type=task.type))
     if task.type == EVALUATOR or not cluster:
         allowed = 1
     elif task.type not in cluster:
@@ -170,3 +228,9 @@ def check_task(task: Task, cluster: Mapping[str, tuple[str, ...]]) -> None:
             "numbered from 0 and the last is {last}. Correct the index, or the cluster."
         )
         raise ConfigError(message.format(index=task.index, type=task.type, last=allowed - 1))
+    if cluster and task.type != EVALUATOR and not cluster[task.type][task.index]:
+        message = _(
+            'TF_CONFIG["cluster"]["{type}"] has no address for {task}, which is this process. Add '
+            "it, or correct the index."
+        )
+        raise ConfigError(message.format(type=task.type, task=task))

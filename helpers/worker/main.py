@@ -40,7 +40,7 @@ from helpers.system.machine import pin_to_cores
 from helpers.system.netns import enter_from_env
 from helpers.system.onednn import enable_onednn
 from helpers.system.parent_death import die_with_parent
-from helpers.tf_config import TFConfig, set_tf_config_env
+from helpers.tf_config import TFConfig, normalize_env, set_tf_config_env
 from helpers.tf_config.slurm import config_from_slurm
 from helpers.worker.context import Report, WorkerContext
 from helpers.worker.standalone import EXIT_RETRYABLE, EventLogger, StepWatchdog
@@ -204,7 +204,7 @@ def _config() -> TFConfig:
     """Who this process is. TensorFlow looks into `TF_CONFIG` too, so Slurm's answer goes there."""
     if "TF_CONFIG" not in os.environ and (config := config_from_slurm(os.environ)):
         set_tf_config_env(config)
-    return TFConfig.from_env()
+    return normalize_env()
 
 
 def drop_deprecation_records(record: logging.LogRecord) -> bool:

@@ -17,7 +17,7 @@ def serve(context: WorkerContext) -> NoReturn:
     """Runs a `tf.distribute.Server` for this task until the process is ended."""
     config = context.config
     tf.distribute.Server(
-        tf.train.ClusterSpec({job: list(addresses) for job, addresses in config.cluster.items()}),
+        tf.train.ClusterSpec(config.spec),
         job_name=config.task.type,
         task_index=config.task.index,
         config=server_options(),

@@ -14,7 +14,7 @@ from helpers.protocol.events import EventType
 from helpers.protocol.failures import split_graph_error
 from helpers.protocol.job import EstimatorJob
 from helpers.strategies import ONE_PROCESS
-from helpers.tf_config import EVALUATOR, PS, set_tf_config_env
+from helpers.tf_config import EVALUATOR, PS, TFConfig, set_tf_config_env
 from helpers.worker.checkpoints import (
     CheckpointMonitor,
     resume_step,
@@ -60,9 +60,12 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
     """Trains, or evaluates, as the task of `context` demands.
 
     Raises:
-      ConfigError: the input function and the choice of epochs or steps do not fit.
+      ConfigError: the input function and the choice of epochs or steps do not fit; or
+        `TF_CONFIG` does not list all workers.
       DataError: a file of the data set is damaged.
     """
+    if context.config.is_dynamic:
+        raise _dynamic(context.config)
     restrict_autograph_to_user_code()
     skip_save_after_restore(job.model_dir)
     raise_efbig_as_resource_exhausted()
@@ -267,6 +270,15 @@ class _Task:
 def _set_seed(job: EstimatorJob) -> None:
     """Keras's initializers heed no other seed."""
     tf.keras.utils.set_random_seed(param(job.params, "seed"))
+
+
+def _dynamic(config: TFConfig) -> ConfigError:
+    message = _(
+        "TF_CONFIG gives {task} the addresses of the parameter servers but not of all workers "
+        "(enableDynamicWorker of a TFJob). Without the number of workers an Estimator cannot "
+        "divide the data: list all workers."
+    )
+    return ConfigError(message.format(task=config.task))
 
 
 def _no_end_error() -> ConfigError:

@@ -127,3 +127,44 @@ def test_two_jobs_train_on_the_same_nodes_at_once(slurm: Slurm, tmp_path: Path) 
     for job, script in zip(jobs, scripts, strict=True):
         wait_for(slurm, job, script)
         assert last_step(script.parent) == 1500
+
+
+TELL = """
+import json, os, socket, time
+from helpers.tf_config.slurm import config_from_slurm
+try:
+    config = config_from_slurm(os.environ)
+    print(f"{config.task.index} on {socket.gethostname()}:", *config.cluster["worker"])
+except ValueError as error:
+    print("refused:", error)
+"""
+LAYOUTS = {
+    "block": ["-N2", "-n4", "--distribution=block"],
+    "cyclic": ["-N2", "-n4", "--distribution=cyclic"],
+    "plane": ["-N2", "-n7", "--distribution=plane=2"],
+    "by components": ["-n1", "-N1", ":", "-n2", "-N1"],
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_each_distribution_gives_each_task_its_own_host(slurm: Slurm, name: str) -> None:
+    told = slurm.ask(*tell(*LAYOUTS[name]))
+    lines = re.findall(r"^(\d+) on (n\d): (.*)$", told, re.MULTILINE)
+    assert len(lines) in (3, 4, 7), told
+    [addresses] = {line[2] for line in lines}
+    for rank, host, _all in lines:
+        assert addresses.split()[int(rank)].startswith(f"{host}:"), told
+
+
+def test_an_arbitrary_distribution_is_refused_by_every_task(slurm: Slurm, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("n1\nn2\nn2\nn1\n")
+    arbitrary = tell("-N2", "-n4", "--distribution=arbitrary")
+    told = slurm.ask("env", f"SLURM_HOSTFILE={hosts}", *arbitrary)
+    assert told.count("refused: Slurm's variables do not tell") == 4, told
+
+
+def tell(*options: str) -> list[str]:
+    """Has each task print what it makes of its variables."""
+    environ = ["env", f"PYTHONPATH={ROOT}"]
+    return [*environ, "srun", "--overcommit", *options, sys.executable, "-c", TELL]

@@ -236,3 +236,42 @@ def test_the_dockerfile_copies_what_the_package_is_built_from(tmp_path: Path) ->
     subprocess.run(command, cwd=tmp_path, check=True)
     assert list(tmp_path.glob("*.whl"))
     assert f"USER {USER}\n" in dockerfile
+
+
+def edited(change: Callable[[dict[str, Any]], Any]) -> str:
+    """The text of a manifest in which the pod of the workers was changed."""
+    manifest = copy.deepcopy(dict(make("chief and workers").manifest))
+    change(manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"])
+    return yaml.safe_dump(manifest)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda pod: pod["containers"][0].pop("volumeMounts"), "Worker has the volume shared"),
+        (
+            lambda pod: pod["volumes"].append({"name": "scratch", "emptyDir": {}}),
+            "has the volume scratch, which no container mounts",
+        ),
+        (lambda pod: pod.pop("volumes"), "mounts the volume shared, which is not under volumes"),
+        (
+            lambda pod: pod["containers"][0]["volumeMounts"][0].update(mountPath="/other"),
+            "reads the payload /shared/payload.pkl, which is in no volume",
+        ),
+    ],
+)
+def test_a_volume_that_is_not_mounted_is_named(
+    change: Callable[[dict[str, Any]], Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TFJob.parse(edited(change))
+
+
+def test_of_several_documents_the_kinds_are_named_and_empty_ones_do_not_count() -> None:
+    text = make("one worker").to_yaml()
+    assert TFJob.parse(f"---\n{text}---\n").manifest == make("one worker").manifest
+    claim = "apiVersion: v1\nkind: PersistentVolumeClaim\n---\n"
+    with pytest.raises(ConfigError, match=r"2 YAML documents \(PersistentVolumeClaim, TFJob\)"):
+        TFJob.parse(claim + text)
+    with pytest.raises(ConfigError, match="one of None None"):
+        TFJob.parse("")

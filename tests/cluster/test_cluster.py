@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+from argparse import Namespace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -239,13 +240,16 @@ def failing_input_fn(mode: str, params: Any) -> Any:
         (tiny_input_fn, {"steps": 1.5}, ConfigError, "steps=1.5"),
         (tiny_input_fn, {"save_checkpoints_steps": 0}, ConfigError, "save_checkpoints_steps=0"),
         (tiny_input_fn, {"evaluate": "later"}, ConfigError, "evaluate='later'"),
+        (tiny_input_fn, {"params": Namespace(batch_size=5)}, ConfigError, r"pass vars\(args\)"),
+        (tiny_input_fn, {"params": [("batch_size", 5)]}, ConfigError, "must be a dict"),
     ],
 )
 def test_a_mistake_in_the_call_gets_a_sentence_and_no_restart(
     function: Any, options: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     with LocalCluster(workers=2, max_restarts=0) as cluster, pytest.raises(kind, match=message):
-        cluster.train(tiny_model_fn, function, params={"batch_size": 5}, progress=False, **options)
+        options = {"params": {"batch_size": 5}, **options}
+        cluster.train(tiny_model_fn, function, progress=False, **options)
     assert not worker_pids()
 
 

@@ -214,6 +214,7 @@ def test_a_second_training_on_a_busy_cluster_is_refused() -> None:
         ({"collective": "MPI"}, "AUTO, RING, NCCL"),
         ({"strategy": "Mirrored"}, "unknown"),
         ({"workers": 1_000_000}, "do not fit into the free memory"),
+        ({"ps": 1_000_000}, "ps=1000000 parameter servers do not fit"),
         ({"max_restarts": -1}, "max_restarts=-1 must be a whole number from 0"),
         ({"max_restarts": 1.5}, "whole number from 0"),
         ({"step_timeout": 0}, "step_timeout=0 must be a number of seconds above 0"),
@@ -224,3 +225,9 @@ def test_a_second_training_on_a_busy_cluster_is_refused() -> None:
 def test_a_choice_that_cannot_work_is_refused_at_once(options: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         LocalCluster(**options)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "soon"])
+def test_a_time_for_a_function_that_is_none_is_refused(timeout: Any) -> None:
+    with LocalCluster(1) as cluster, pytest.raises(ConfigError, match="number of seconds above 0"):
+        cluster.run(print, timeout=timeout)

@@ -109,12 +109,38 @@ def test_a_checkout_on_the_path_is_ours_and_so_is_an_installed_package(tmp_path:
     assert execute(code, tmp_path).returncode == 1
 
 
+@pytest.mark.parametrize("name", ["helpers.py", "helpers/__init__.py"])
+@pytest.mark.parametrize("address", ["", ADDRESS])
+def test_what_hides_our_package_is_named_by_its_path(
+    name: str, address: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "notebooks"
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text("raise SystemExit('executed')")
+    project = Project(ROOT, repository=address, version="1.2")
+    code = install.cell(project, str).replace("%pip", "#")
+    hidden = execute(code, folder, ROOT)
+    assert hidden.returncode == 1
+    expected = install.HIDDEN.format(path=folder / name)
+    assert hidden.stderr.splitlines()[-1] == f"ImportError: {expected}"
+    assert execute(code, tmp_path, ROOT, folder).returncode == 0  # ours comes first
+
+
+def test_a_folder_without_code_does_not_hide_our_package(tmp_path: Path) -> None:
+    (tmp_path / "helpers").mkdir()
+    code = install.cell(Project(ROOT), str)
+    assert execute(code, tmp_path, ROOT).returncode == 0
+    record(tmp_path, "0.1.0")  # where ours is not, though it is said to be installed
+    done = execute(code, tmp_path)
+    assert f"ImportError: {install.HIDDEN.format(path=tmp_path / 'helpers')}" in done.stderr
+
+
 def test_with_an_address_the_release_is_installed_from_there_and_never_by_its_name() -> None:
     code = install.cell(Project(ROOT, repository=ADDRESS, version="1.2"), str)
     assert f'"{install.DISTRIBUTION}[course] @ git+{ADDRESS}@v1.2"\n' in f"{code}\n"
     assert code.count("%pip install") == 1
     assert "/tmp" not in code, "anybody may write there"
-    assert len(code.splitlines()) <= 20
+    assert len(code.splitlines()) <= 30
 
 
 def test_another_release_is_not_enough_and_a_failed_installation_is_told(tmp_path: Path) -> None:

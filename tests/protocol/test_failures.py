@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from helpers.errors import ConfigError, DataError, HelpersError, PackageError, UserCodeError
-from helpers.protocol.failures import error_fields, to_exception
+from helpers.protocol.failures import error_fields, to_exception, user_traceback
 
 
 def passed_on(error: Exception) -> HelpersError:
@@ -34,3 +36,21 @@ def test_a_readers_error_of_the_same_name_keeps_its_traceback() -> None:
 def test_an_error_that_is_derived_from_ours_keeps_its_traceback() -> None:
     derived = type("MyChoice", (ConfigError,), {})
     assert isinstance(passed_on(derived("not this")), UserCodeError)
+
+
+def test_the_kind_of_an_error_is_said_once() -> None:
+    class Rewritten(TypeError):
+        """As AutoGraph raises it."""
+
+    def describe_with(cause: str) -> str:
+        error = Rewritten("in user code: …")
+        error.ag_error_metadata = SimpleNamespace(  # type: ignore[attr-defined]
+            cause_message=cause, translated_stack=[]
+        )
+        error.__class__.__name__ = "TypeError"
+        return str(error_fields(error)["message"])
+
+    assert describe_with("TypeError: no such thing") == "no such thing"
+    assert describe_with("no such thing") == "no such thing"
+    shown = user_traceback(error_fields(TypeError("no")) | {"frames": []})
+    assert shown.count("TypeError: ") == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from helpers import init
-from helpers.cluster.processes import base_env
+from helpers.cluster.environment import base_env
 from helpers.system.onednn import ONE_DNN, enable_onednn
 
 

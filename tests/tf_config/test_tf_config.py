@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.errors import ConfigError
-from helpers.tf_config import EVALUATOR, PS, WORKER, Task, TFConfig, build_tf_configs
+from helpers.tf_config import EVALUATOR, PS, WORKER, Task, TFConfig, build_tf_configs, normalize_env
 
 HOSTS = st.from_regex(r"[a-z][a-z0-9-]{0,10}(\.[a-z]{2,5})?", fullmatch=True)
 ADDRESSES = st.builds("{}:{}".format, HOSTS, st.integers(1, 65535))
@@ -144,6 +144,52 @@ MALFORMED = {
     "port 0": (text_of({"worker": ["a:0"]}), "port '0'"),
     "port too large": (text_of({"worker": ["a:65536"]}), "port '65536'"),
     "a URL": (text_of({"worker": ["http://a:1"]}), "no host name"),
+    "IPv6 without brackets": (text_of({"worker": ["fe80::1:2222"]}), "Write [fe80::1]:port"),
+    "every interface": (text_of({"worker": ["0.0.0.0:2222"]}), "stands for every interface"),
+    "every interface of IPv6": (text_of({"worker": ["[::]:2222"]}), "stands for every interface"),
+    "a variable": (text_of({"worker": ["$HOST:2222"]}), "variable that was not replaced"),
+    "a placeholder": (text_of({"worker": ["<host>:2222"]}), "variable that was not replaced"),
+    "no IP address": (text_of({"worker": ["10.0.0.300:2222"]}), "no host name"),
+    "brackets without IPv6": (text_of({"worker": ["[host]:2222"]}), "no host name"),
+    "same host in other letters": (text_of({"worker": ["a:1", "A:1"]}), "have the same address"),
+    "a misspelt cluster": (
+        json.dumps({"clusters": ONE, "task": {"type": "worker", "index": 0}}),
+        "a key 'clusters' that TensorFlow ignores",
+    ),
+    "a misspelt task": (json.dumps({"Task": {"type": "worker", "index": 1}}), "a key 'Task'"),
+    "a ps without cluster": (
+        json.dumps({"task": {"type": "ps", "index": 0}}),
+        'has no "cluster": this process would train alone',
+    ),
+    "a master without cluster": (
+        json.dumps({"cluster": {}, "task": {"type": "master", "index": 0}}),
+        'has no "cluster"',
+    ),
+    "an evaluator without cluster": (
+        json.dumps({"task": {"type": "evaluator", "index": 0}}),
+        "or a cluster of only the evaluator",
+    ),
+    "task null": (json.dumps({"task": None}), 'needs both "type" and "index"'),
+    "the chief of dynamic workers": (
+        json.dumps({"sparseCluster": {"worker": {}}, "task": {"type": "chief", "index": 0}}),
+        "it lists no task",
+    ),
+    "sparse and not": (
+        json.dumps({"sparseCluster": {}, "cluster": {}, "task": {"type": "chief", "index": 0}}),
+        'both "cluster" and "sparseCluster"',
+    ),
+    "a sparse index that is no number": (text_of({"worker": {"one": "a:1"}}), "the index 'one'"),
+    "a sparse index twice": (text_of({"worker": {"1": "a:1", "01": "b:1"}}), "the index '01'"),
+    "a sparse index too large": (text_of({"worker": {"9" * 30: "a:1"}}), "from 0 to 99999"),
+    "workers that train together": (
+        text_of({"worker": {"1": "a:1"}}, {"type": "worker", "index": 1}),
+        "does not list every worker from 0 to 1",
+    ),
+    "a sparse worker without itself": (
+        text_of({"worker": {"1": "a:1"}, "ps": ["b:1"]}),
+        "has no address for worker 0",
+    ),
+    "sparse parameter servers": (text_of({**ONE, "ps": {"1": "b:1"}}), "address of ps 0"),
     "an address that is a number": (text_of({"worker": [2222]}), "is 2222"),
 }
 
@@ -159,6 +205,40 @@ def test_each_mistake_has_a_message_of_its_own(name: str) -> None:
 def test_no_tf_config_is_a_process_alone() -> None:
     assert TFConfig.from_env({}) == TFConfig()
     assert "waits for nobody" in TFConfig().explain()
+
+
+DYNAMIC = {"worker": {"3": "w:1"}, "ps": ["p:1", "q:1"]}
+
+
+@pytest.mark.parametrize("key", ["cluster", "sparseCluster"])
+def test_a_dynamic_worker_has_its_own_address_and_those_of_the_servers(key: str) -> None:
+    task = Task("worker", 3)
+    config = TFConfig.parse(json.dumps({key: DYNAMIC, "task": {"type": "worker", "index": 3}}))
+    assert config.is_dynamic
+    assert config.address == "w:1"
+    assert config.tasks == [task, Task("ps", 0), Task("ps", 1)]
+    assert "p:1" in config.explain() and "q:1" in config.explain()
+    assert TFConfig.parse(config.to_json()) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("", None),
+        ("{}", "{}"),
+        (text_of(ONE), text_of(ONE)),
+        (
+            json.dumps({"sparseCluster": DYNAMIC, "task": {"type": "ps", "index": 0}}),
+            text_of(DYNAMIC, {"type": "ps", "index": 0}),
+        ),
+    ],
+)
+def test_a_worker_hands_tensorflow_the_text_that_it_can_read(
+    text: str, written: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TF_CONFIG", text)
+    normalize_env()
+    assert os.environ.get("TF_CONFIG") == written
 
 
 def test_too_few_addresses_are_refused() -> None:

@@ -3,7 +3,8 @@
 It asks for our distribution, for a folder called `helpers` may be anybody's; a checkout of the
 course on Python's path will do. It installs from the course's own repository, for a name on a
 package index may be anybody's too; and so where another release is there than the notebook's.
-While there is no repository, it says what to do instead.
+While there is no repository, it says what to do instead. At last it looks whether another file or
+folder of the same name, as one beside the notebook, would be imported in place of ours.
 """
 
 from __future__ import annotations
@@ -25,12 +26,27 @@ FAILED = gettext_noop(
     "The course's own package could not be installed; pip says above why. "
     "Git and the internet are needed for it."
 )
+HIDDEN = gettext_noop(
+    "{path} hides the course's own package, which has the same name. "
+    "Rename that file or folder, restart the kernel and run this cell again."
+)
 FIND = """\
 import sys
 from importlib.metadata import distributions
+from importlib.util import find_spec
 from pathlib import Path
 
-checkout = any(Path(folder, "notebooks/course.toml").exists() for folder in sys.path)
+checkout = [folder for folder in sys.path if Path(folder, "notebooks/course.toml").exists()]
+"""
+COMPARE = f"""
+ours = checkout + [each.locate_file("") for each in distributions(name="{DISTRIBUTION}")]
+found = find_spec("helpers")
+places = [Path(folder, "helpers/__init__.py").resolve() for folder in ours]
+if found and (not found.origin or Path(found.origin).resolve() not in places):
+    path = found.origin or list(found.submodule_search_locations)[0]
+    raise ImportError(
+        {{message}}.format(path=path)
+    )
 """
 # IPython fills in {kept}: a file in a folder of its own, into which nobody else can write.
 INSTALL = f"""
@@ -63,7 +79,8 @@ def cell(project: Project, _: Callable[[str], str]) -> str:
         then = INSTALL.format(address=address, version=version, message=_quoted(_(FAILED)))
     else:
         then = TELL.format(message=_quoted(_(MISSING)))
-    return (FIND + then).rstrip("\n")
+    compare = COMPARE.format(message=_quoted(_(HIDDEN)))
+    return (FIND + then + compare).rstrip("\n")
 
 
 def _quoted(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from helpers.backends.kubernetes.validation import API_VERSION, CONTAINER, check_manifest
+from helpers.backends.kubernetes.validation import API_VERSION, CONTAINER, check_manifest, get
 from helpers.errors import ConfigError, check_count, not_installed
 from helpers.i18n import _, join_items
 
@@ -47,9 +47,17 @@ class TFJob:
     def parse(cls, text: str) -> TFJob:
         """Reads and checks the text of a manifest, such as one you have edited."""
         try:
-            return cls(yaml.safe_load(text))
+            documents = [one for one in yaml.safe_load_all(text) if one is not None]
         except yaml.YAMLError as error:
             raise ConfigError(_("The manifest is not YAML: {error}").format(error=error)) from None
+        if len(documents) > 1:
+            kinds = join_items(str(get(one, "kind")) for one in documents)
+            message = _(
+                "The text has {count} YAML documents ({kinds}), separated by ---. Pass the TFJob "
+                "alone."
+            )
+            raise ConfigError(message.format(count=len(documents), kinds=kinds))
+        return cls(documents[0] if documents else {})
 
     def to_yaml(self) -> str:
         """The text for `kubectl apply -f`."""

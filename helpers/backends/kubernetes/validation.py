@@ -17,6 +17,7 @@ from helpers.i18n import _, join_items
 
 API_VERSION = "kubeflow.org/v1"
 CONTAINER = "tensorflow"
+WORKER = "helpers.worker"  # the program, in a container's command
 ROLES = ("Chief", "Worker", "PS", "Evaluator")
 RESTART_POLICIES = ("ExitCode", "Never", "OnFailure", "Always")
 CLEAN_POD_POLICIES = ("Running", "All", "None")
@@ -27,38 +28,39 @@ QUANTITY = re.compile(r"\d+(\.\d*)?([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
 
 def check_manifest(manifest: Any) -> None:
     """Raises ConfigError unless the manifest is that of a TFJob that can work."""
-    kind = _get(manifest, "kind")
-    if _get(manifest, "apiVersion") != API_VERSION or kind != "TFJob":
+    kind = get(manifest, "kind")
+    if get(manifest, "apiVersion") != API_VERSION or kind != "TFJob":
         message = _(
             "The manifest is one of {version} {kind}; a TFJob has apiVersion kubeflow.org/v1 and "
             "kind TFJob."
         )
-        raise ConfigError(message.format(version=_get(manifest, "apiVersion"), kind=kind))
-    replicas = _get(manifest, "spec", "tfReplicaSpecs")
+        raise ConfigError(message.format(version=get(manifest, "apiVersion"), kind=kind))
+    replicas = get(manifest, "spec", "tfReplicaSpecs")
     if not isinstance(replicas, Mapping) or not replicas:
         message = _("The TFJob has no task: spec.tfReplicaSpecs needs Worker, Chief or both.")
         raise ConfigError(message)
     _check_roles(replicas)
-    _check_name(_get(manifest, "metadata", "name"), replicas)
+    _check_name(get(manifest, "metadata", "name"), replicas)
     for role, spec in replicas.items():
         _check_containers(role, spec)
-        policy = _get(spec, "restartPolicy")
+        _check_volumes(role, get(spec, "template", "spec"))
+        policy = get(spec, "restartPolicy")
         if policy is not None and policy not in RESTART_POLICIES:
             raise unknown_choice("restartPolicy", policy, RESTART_POLICIES)
-    clean = _get(manifest, "spec", "runPolicy", "cleanPodPolicy")
+    clean = get(manifest, "spec", "runPolicy", "cleanPodPolicy")
     if clean is not None and clean not in CLEAN_POD_POLICIES:
         raise unknown_choice("cleanPodPolicy", clean, CLEAN_POD_POLICIES)
 
 
-def _get(value: Any, *keys: str) -> Any:
-    """What lies under `keys`; None where one is missing."""
+def get(value: Any, *keys: str) -> Any:
+    """The value under `keys` of nested mappings; None if one is missing."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
 def _count(replicas: Mapping[str, Any], role: str) -> Any:
-    return _get(replicas[role], "replicas") if "replicas" in (replicas[role] or {}) else 1
+    return get(replicas[role], "replicas") if "replicas" in (replicas[role] or {}) else 1
 
 
 def _check_roles(replicas: Mapping[str, Any]) -> None:
@@ -105,9 +107,9 @@ def _check_name(name: Any, replicas: Mapping[str, Any]) -> None:
 
 
 def _check_containers(role: str, spec: Any) -> None:
-    containers = _get(spec, "template", "spec", "containers")
+    containers = get(spec, "template", "spec", "containers")
     containers = containers if isinstance(containers, list) else []
-    names = [_get(container, "name") for container in containers]
+    names = [get(container, "name") for container in containers]
     if CONTAINER not in names:
         message = _(
             "{role} has containers named {names}; the operator gives TF_CONFIG only to one named "
@@ -115,10 +117,10 @@ def _check_containers(role: str, spec: Any) -> None:
         )
         raise ConfigError(message.format(role=role, names=names, wanted=CONTAINER))
     for container in containers:
-        image = _get(container, "image")
+        image = get(container, "image")
         if not isinstance(image, str) or not image.strip():
             message = _("Container {name} of {role} has no image: name one, as {example}.")
-            values = {"name": _get(container, "name"), "role": role}
+            values = {"name": get(container, "name"), "role": role}
             raise ConfigError(message.format(example="registry.example/lessons:1", **values))
         for resource, amount in _amounts(container):
             if not QUANTITY.fullmatch(str(amount)):
@@ -130,7 +132,42 @@ def _check_containers(role: str, spec: Any) -> None:
                 raise ConfigError(message.format(**values))
 
 
+def _check_volumes(role: str, pod: Any) -> None:
+    """Every volume is mounted, every mount has its volume, and the payload is in one of them."""
+    volumes = {get(volume, "name") for volume in _listed(pod, "volumes")}
+    mounts = [
+        mount for each in _listed(pod, "containers") for mount in _listed(each, "volumeMounts")
+    ]
+    mounts += [m for each in _listed(pod, "initContainers") for m in _listed(each, "volumeMounts")]
+    mounted = {get(mount, "name") for mount in mounts}
+    if unmounted := sorted(map(str, volumes - mounted)):
+        message = _(
+            "{role} has the volume {name}, which no container mounts: its files would stay in the "
+            "pod and be lost. Add it to volumeMounts, or remove it."
+        )
+        raise ConfigError(message.format(role=role, name=unmounted[0]))
+    if missing := sorted(map(str, mounted - volumes)):
+        message = _("{role} mounts the volume {name}, which is not under volumes. Add it there.")
+        raise ConfigError(message.format(role=role, name=missing[0]))
+    for container in _listed(pod, "containers"):
+        command = [*_listed(container, "command"), *_listed(container, "args")]
+        payload = str(command[command.index(WORKER) + 1]) if WORKER in command[:-1] else None
+        folders = [str(get(m, "mountPath")) for m in _listed(container, "volumeMounts")]
+        if payload and not any(f"{payload}/".startswith(f"{f.rstrip('/')}/") for f in folders):
+            message = _(
+                "{role} reads the payload {payload}, which is in no volume that its container "
+                "mounts ({folders}). Mount the shared volume above it."
+            )
+            values = {"role": role, "payload": payload, "folders": join_items(folders) or None}
+            raise ConfigError(message.format(**values))
+
+
+def _listed(value: Any, key: str) -> list[Any]:
+    found = get(value, key)
+    return found if isinstance(found, list) else []
+
+
 def _amounts(container: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for part in ("requests", "limits"):
-        amounts = _get(container, "resources", part)
+        amounts = get(container, "resources", part)
         yield from amounts.items() if isinstance(amounts, Mapping) else ()

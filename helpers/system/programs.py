@@ -1,0 +1,37 @@
+"""Starts a module of this package as a program, undisturbed by files in the reader's folder.
+
+`python -m` and `python -c` put the current folder first on `sys.path`, so a file beside the
+notebook named as a module, such as ``random.py`` or ``helpers.py``, would be imported in its place.
+In a notebook it is not, because IPython looks into that folder after the standard library. So the
+folder is left out here, and the package is the one that runs in this process, whatever else has its
+name. `helpers.protocol.payload` adds the reader's folders later, where they cannot hide a module of
+Python.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import helpers
+
+START = """
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]
+package, module = sys.argv.pop(1), sys.argv.pop(1)
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location(
+    "helpers", package + "/__init__.py", submodule_search_locations=[package]
+)
+sys.modules["helpers"] = module_from_spec(spec)
+spec.loader.exec_module(sys.modules["helpers"])
+from runpy import run_module
+run_module(module, run_name="__main__", alter_sys=True)
+"""
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """What `subprocess` starts to run a module of this package."""
+    assert helpers.__file__
+    package = str(Path(helpers.__file__).parent)
+    return [sys.executable, "-u", "-c", START, package, module, *arguments]
