@@ -15,6 +15,7 @@ from tests.support import ROOT
 from tools.l10n import build
 from tools.lessons.project import Project
 from tools.teaching import course as courses
+from tools.teaching import submissions
 from tools.teaching.course import Course
 from tools.teaching.grading import NOT_RUN_ERROR, SandboxedExecute, sandbox_is_permitted
 
@@ -77,7 +78,7 @@ def test_three_submissions_in_three_languages_are_marked(
     server: socket.socket,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    submissions, outside = tmp_path / "submissions", tmp_path / "outside"
+    handed_in, outside = tmp_path / "submissions", tmp_path / "outside"
     port = server.getsockname()[1]
     reach_out = (
         "import os, socket\n"
@@ -93,14 +94,14 @@ def test_three_submissions_in_three_languages_are_marked(
         "        return numbers.shard(n.num_input_pipelines, n.input_pipeline_id).batch(4)\n"
     )
     submit(
-        submissions,
+        handed_in,
         "a-kills",
         "ko",
         {"third-worker": THIRD, "shard": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"},
     )
-    submit(submissions, "b-reaches-out", "ru", {"shard": reach_out})
-    submit(submissions, "c-good", "es", {}, solved=True)
-    folders = [str(submissions), "--course", str(course.folder)]
+    submit(handed_in, "b-reaches-out", "ru", {"shard": reach_out})
+    submit(handed_in, "c-good", "es", {}, solved=True)
+    folders = [str(handed_in), "--course", str(course.folder)]
     assert courses.main(["grade", *folders]) == 0
     printed = capsys.readouterr().out
     assert f"a-kills: {NAME}: 2 of 10 points, the kernel ended in cell shard" in printed
@@ -115,6 +116,7 @@ def test_three_submissions_in_three_languages_are_marked(
     assert marks == {"a-kills": 2, "b-reaches-out": 2, "c-good": 10}
 
 
+@pytest.mark.grading
 def test_a_submission_that_loops_is_stopped_and_the_next_is_graded(
     course: Course, tmp_path: Path
 ) -> None:
@@ -139,6 +141,7 @@ def test_a_submission_that_loops_is_stopped_and_the_next_is_graded(
     }
 
 
+@pytest.mark.grading
 @pytest.mark.parametrize("sandboxed", [True, False])
 def test_the_deadline_holds_with_and_without_namespaces(sandboxed: bool) -> None:
     if sandboxed and not sandbox_is_permitted():
@@ -157,13 +160,14 @@ def test_a_file_that_is_no_notebook_earns_nothing_and_is_named(
 ) -> None:
     (tmp_path / "f-damaged").mkdir()
     (tmp_path / "f-damaged" / f"{NAME}.ipynb").write_text('{"cells": [', "utf-8")
-    assert only(course, tmp_path) == ["f-damaged"]
-    course.configure()
-    mark = course.grade("f-damaged", NAME)
-    assert (mark.score, mark.max_score) == (0, 10)
-    assert "not graded: nbgrader autograde failed" in mark.notes[0]
+    [submission], ignored = submissions.find(tmp_path, [NAME])
+    mark = course.grade_submission(submission)
+    assert (mark.score, mark.max_score, mark.graded, ignored) == (0, 10, False, [])
+    assert f"f-damaged/{NAME}.ipynb: not graded: it is no notebook" in mark.notes[0]
+    assert "ask for a file that opens in Jupyter" in mark.notes[0]
 
 
+@pytest.mark.grading
 def test_graded_cells_that_were_changed_or_deleted_come_back(
     course: Course, tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def marks(notebook: Any, **limits: Any) -> dict[str, float]:
     return {cell.metadata.nbgrader.grade_id: determine_grade(cell)[0] for cell in graded}
 
 
+@pytest.mark.grading
 @pytest.mark.parametrize("patch", PATCHES)
 def test_whatever_a_submission_patches_earns_nothing(patch: str) -> None:
     wrong = "def third_worker(addresses):\n    return 'no TF_CONFIG'\n"
@@ -287,6 +288,7 @@ def test_an_answer_that_contains_itself_is_wrong() -> None:
         )
 
 
+@pytest.mark.grading
 @pytest.mark.skipif(not limits_are_permitted(), reason="no control groups on this machine")
 def test_floods_of_memory_processes_and_words_end_with_their_kernel() -> None:
     """The cells before them keep their points."""

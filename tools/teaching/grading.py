@@ -5,30 +5,69 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import zmq
+from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbgrader.exchange.default import Exchange
 from nbgrader.preprocessors import Execute
-from traitlets import Bool, Float, Int, List, Unicode, default
+from traitlets import Bool, Float, Int, List, Unicode
+from traitlets.config import Config
 
+import helpers
 from tools.teaching import judging
+from tools.teaching.sandbox import remove_folder
 
-SANDBOX = [sys.executable, "-I", "-S", str(Path(__file__).with_name("sandbox.py"))]
+HELPERS = Path(helpers.__file__).parent
+IN_PREFIX = ("bin", "etc", "lib", "lib64", "pyvenv.cfg", "share", "ssl")  # of a Python, or a conda
+
+
+def _readable() -> list[str]:
+    """What a kernel needs besides the system: Python, its packages, and what notebooks import."""
+    prefixes = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix} - {"/", "/usr"}
+    inside = [str(Path(prefix) / name) for prefix in sorted(prefixes) for name in IN_PREFIX]
+    return [*inside, str(HELPERS)]
+
+
+SANDBOX = [
+    *(sys.executable, "-I", "-S", str(Path(__file__).with_name("sandbox.py"))),
+    *(f"--readable={path}" for path in _readable()),
+]
 MEMORY = 6 * 10**9  # bytes that a notebook and its workers may take together
 PROCESSES = 2000  # with their threads, of which a worker has some hundred
 MAX_CHARACTERS = 100_000  # that a cell may print
 MAX_OUTPUT_CHARACTERS = 3_000_000  # and that it may show besides; an observation needs less
+MAX_NOTEBOOK_CHARACTERS = 10_000_000  # that all cells may print and show
+MAX_MESSAGE_BYTES = 50_000_000  # of each part of a message: the connection ends at a longer one
+MAX_GROWTH_BYTES = 10**9  # of the process that judges, while a notebook is executed
 OUTPUT_MESSAGE_TYPES = ("display_data", "update_display_data", "execute_result", "error")
 NOT_RUN_ERROR = "Stopped"  # the name of the error that unreached cells are given
 VARIABLES = ("HOME", "TMPDIR", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR")
+LANGUAGES = ("LANG", "LC_ALL", "LC_CTYPE")
+MAX_TMPDIR = 50  # characters; a Unix socket has a path of 107 at most
+NO_NAMESPACES = (
+    "This machine permits no namespaces, so a submission cannot be kept from your files and from "
+    "the network. Grade on Linux 5.12 or newer, where containers may make namespaces, or in a "
+    "virtual machine."
+)
+
+
+class SandboxError(Exception):
+    """A kernel that cannot be started as it has to be."""
 
 
 @functools.cache
@@ -57,67 +96,142 @@ def limits_are_permitted() -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
+def why_no_kernel(**options: Any) -> str:
+    """Why a notebook with nothing but an import cannot be graded on this machine; "" if it can.
+
+    Args:
+      options: the traits of `SandboxedKernelManager`.
+    """
+    cell = nbformat.v4.new_code_cell("from helpers.course.check import check")
+    config = Config({"SandboxedKernelManager": options})
+    try:
+        SandboxedExecute(config=config, timeout=120).preprocess(
+            nbformat.v4.new_notebook(cells=[cell]), {}
+        )
+    except Exception as error:
+        return f"{type(error).__name__}: {error}{_words_of_python(options.get('sandboxed', True))}"
+    return "; ".join(f"{one['ename']}: {one['evalue']}" for one in cell.outputs)
+
+
+def _words_of_python(sandboxed: bool) -> str:
+    """The last line that Python writes in the sandbox, if it fails without a kernel too."""
+    command = [*SANDBOX, *([] if sandboxed else ["--no-namespaces"]), "--", sys.executable, "-c"]
+    done = subprocess.run([*command, "import ipykernel"], capture_output=True, check=False)
+    lines = done.stderr.decode(errors="replace").splitlines()
+    return f" ({lines[-1]})" if done.returncode and lines else ""
+
+
 class SandboxedKernelManager(AsyncKernelManager):
     """Starts a kernel in a sandbox, in a folder of its own that is deleted with it.
 
-    Kernel and client talk through sockets in that folder, which no network reaches. Where no
-    sandbox can be made, the kernel has only the folder and the deadline.
+    Kernel and client talk through sockets in that folder, which no network reaches. The folder
+    is in another one that only this user can enter: a program that a submission leaves in it,
+    with the mode to become this user, is out of reach of everyone else.
     """
 
     seconds = Float(240.0, help="The most that one notebook may take.").tag(config=True)
     memory = Int(MEMORY, help="Bytes that all its processes may take.").tag(config=True)
     processes = Int(PROCESSES, help="Processes and threads that it may have.").tag(config=True)
     hidden = List(Unicode(), help="Folders that the notebook must not read.").tag(config=True)
-    sandboxed = Bool(help="Whether to keep it from the network and from files.").tag(config=True)
+    sandboxed = Bool(True, help="Whether to keep it from the network and from files.").tag(
+        config=True
+    )
 
     def __init__(self, **arguments: Any) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True)
-        folder = os.path.realpath(self._folder.name)
-        connection = os.path.join(folder, "kernel.json")
+        wanted = os.path.realpath(tempfile.gettempdir())
+        where = wanted if wanted.isascii() and len(wanted) <= MAX_TMPDIR else "/tmp"
+        self._outer = tempfile.mkdtemp(prefix="grade-", dir=where)
+        self._remove = weakref.finalize(self, remove_folder, self._outer)
+        self._folder = os.path.join(self._outer, "work")
+        os.mkdir(self._folder)
+        connection = os.path.join(self._folder, "kernel.json")
         super().__init__(transport="ipc", connection_file=connection, **arguments)
+        self.context.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
 
-    @default("sandboxed")
-    def _sandboxed_default(self) -> bool:
-        return sandbox_is_permitted()
+    @property
+    def kernel_spec(self) -> KernelSpec:
+        """This Python, whatever the notebook names and the user has installed."""
+        command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        return KernelSpec(argv=command, language="python", display_name="Python 3")
 
     async def _async_pre_start_kernel(self, **arguments: Any) -> tuple[list[str], dict[str, Any]]:
-        folder = os.path.realpath(self._folder.name)
-        arguments["cwd"] = folder
+        if self.sandboxed and not sandbox_is_permitted():
+            raise SandboxError(NO_NAMESPACES)
+        arguments["cwd"] = self._folder
         command, options = await super()._async_pre_start_kernel(**arguments)
-        environ = options.get("env") or os.environ
-        options["env"] = {**environ, **dict.fromkeys(VARIABLES, folder)}
+        options["env"] = _environment(self._folder)
         # What it writes past its cells would else fill the memory of who reads nbgrader's words.
         options["stdout"] = options["stderr"] = subprocess.DEVNULL
-        return [*self._limits(folder), *command], options
+        return [*self._limits(), *command], options
 
-    def _limits(self, folder: str) -> list[str]:
-        limits = [f"--seconds={self.seconds}"]
+    async def _async_cleanup_resources(self, restart: bool = False) -> None:
+        await super()._async_cleanup_resources(restart)
+        if not restart:
+            self._remove()
+
+    cleanup_resources = _async_cleanup_resources
+
+    def _limits(self) -> list[str]:
+        limits = [f"--seconds={self.seconds}", f"--remove={self._outer}"]
         if limits_are_permitted():
             limits += [f"--memory={self.memory}", f"--processes={self.processes}"]
         if self.sandboxed:
-            hidden = [f"--mask={path}" for path in self.hidden]
-            return [*SANDBOX, *limits, f"--writable={folder}", *hidden, "--"]
+            exchange = self.config.get("Exchange", {}).get("root") or Exchange.root.default()
+            hidden = [f"--mask={path}" for path in [*self.hidden, exchange]]
+            return [*SANDBOX, *limits, f"--writable={self._folder}", *hidden, "--"]
         return [*SANDBOX, *limits, "--no-namespaces", "--"]
+
+
+def _environment(folder: str) -> dict[str, str]:
+    """Of a kernel: nothing of the teacher's, which may hold passwords."""
+    programs = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
+    return {
+        **{name: os.environ[name] for name in LANGUAGES if name in os.environ},
+        **dict.fromkeys(VARIABLES, folder),
+        "PATH": os.pathsep.join(programs),
+        "PYTHONPATH": str(HELPERS.parent),
+    }
 
 
 class SandboxedExecute(Execute):
     """Executes a notebook as far as its kernel lives; cells that it does not reach fail."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        options["kernel_manager_class"] = SandboxedKernelManager
+        options |= {"kernel_manager_class": SandboxedKernelManager, "kernel_name": "python3"}
         super().__init__(*arguments, **options)
 
     def preprocess(self, nb: Any, resources: Any, km: Any = None) -> tuple[Any, Any]:
         """As nbgrader's, but for a kernel that ends."""
-        self._reached = self._told = 0
+        self._reached, self._told, self._kept = -1, 0, 0
+        done = threading.Event()
+        threading.Thread(target=self._watch_memory, args=[done], daemon=True).start()
         try:
             return super().preprocess(nb, resources, km)
         except (DeadKernelError, CellTimeoutError, RuntimeError) as error:
+            if self._reached < 0:
+                raise SandboxError(f"The kernel did not start: {error}") from error
             self.log.error("The kernel ended: %s", error)
+        finally:
+            done.set()
         for cell in nb.cells[self._reached :]:
             if cell.cell_type == "code":
                 cell.outputs = [_stopped()]
         return nb, resources
+
+    def _watch_memory(self, done: threading.Event) -> None:
+        """Kills a kernel whose messages fill the memory of this process.
+
+        ZeroMQ receives a message whole, and there is no limit to the number of its parts. A limit
+        of setrlimit(2) would be one for the workers too that the judge of an answer starts.
+        """
+        most = _resident_bytes() + MAX_GROWTH_BYTES
+        while not done.wait(0.05):
+            process = getattr(getattr(self.km, "provisioner", None), "process", None)
+            if process is not None and _resident_bytes() > most:
+                self.log.error("The kernel sent too much, and was killed.")
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                return
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
         """As nbgrader's; but a cell that checks is marked, and how far it came is remembered."""
@@ -134,25 +248,42 @@ class SandboxedExecute(Execute):
         return super().preprocess_cell(cell, resources, index)
 
     def _ask(self, question: Any, index: int) -> Any:
-        self._told = 0
+        kept, self._kept, self._told = self._kept, 0, 0  # what it shows is not kept
         self.nb.cells[index] = question
-        return self.execute_cell(question, index)
+        try:
+            return self.execute_cell(question, index)
+        finally:
+            self._kept = kept
 
     def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
         """As nbclient's, but of a flood it keeps the beginning, and of widgets nothing."""
         kind, content = msg["msg_type"], msg["content"]
+        msg["buffers"] = []
         if kind.startswith("comm_"):
             return None
         if kind == "stream":
             content["text"] = content["text"][: max(0, MAX_CHARACTERS - self._told)]
-            self._told += len(content["text"])
-            if not content["text"]:
+            if not self._has_room(len(content["text"]), MAX_CHARACTERS):
                 return None
-        elif kind in OUTPUT_MESSAGE_TYPES:
-            self._told += len(str(content))
-            if self._told > MAX_OUTPUT_CHARACTERS:
-                return None
+        elif kind in OUTPUT_MESSAGE_TYPES and not self._has_room(
+            len(str(content)), MAX_OUTPUT_CHARACTERS
+        ):
+            return None
         return super().process_message(msg, cell, cell_index)
+
+    def _has_room(self, characters: int, most: int) -> bool:
+        """Whether that much more may be kept, of the cell and of the notebook."""
+        self._told += characters
+        self._kept += characters
+        return bool(characters) and self._told <= most and self._kept <= MAX_NOTEBOOK_CHARACTERS
+
+
+def _resident_bytes() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:  # not Linux
+        return 0
+    return pages * resource.getpagesize()
 
 
 def _stopped() -> Any:
