@@ -15,8 +15,6 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import os
-import signal
 import statistics
 import sys
 import tempfile
@@ -92,17 +90,22 @@ class Outcome:
 
 
 class Chaos:
-    """Does the planned faults one after another, and follows what comes of them."""
+    """Injects the planned faults one after another, and records how the cluster reacts.
 
-    def __init__(self, faults: list[Fault]) -> None:
+    Args:
+      inject: `LocalCluster.inject_fault`.
+    """
+
+    def __init__(self, faults: list[Fault], inject: Callable[[str, str], None]) -> None:
         self._left = list(faults)
+        self._inject = inject
         self._done: tuple[Fault, float] | None = None  # not yet noticed
         self._noticed: tuple[Fault, float] | None = None  # not yet recovered
         self._reached = self._attempt = 0
         self.lost_checkpoints = 0
 
-    def on_event(self, event: Event, pids: list[int]) -> None:
-        """Takes in one event; may do the next fault."""
+    def on_event(self, event: Event) -> None:
+        """Takes in one event; may inject the next fault."""
         match event["event"]:
             case "group_restart":
                 self._notice(event["time"])
@@ -111,7 +114,7 @@ class Chaos:
             case "step":
                 self._recover(event["time"])
                 self._compare(event["step"], event["attempt"])
-                self._do_at_step(event["step"], pids)
+                self._do_at_step(event["step"])
 
     def _notice(self, now: float) -> None:
         if self._done:
@@ -133,21 +136,22 @@ class Chaos:
     def _do_at_start(self, event: Event) -> None:
         fault = self._next("kill at start", "block")
         if fault and event["task"] == f"worker {fault.task}":
-            self._do(fault, event["pid"])
+            self._do(fault)
 
-    def _do_at_step(self, step: int, pids: list[int]) -> None:
+    def _do_at_step(self, step: int) -> None:
         fault = self._next("kill", "freeze")
         if fault and step >= fault.step:
-            self._do(fault, pids[fault.task])
+            self._do(fault)
 
     def _next(self, *kinds: str) -> Fault | None:
         due = self._left and not self._done and self._left[0].kind in kinds
         return self._left[0] if due else None
 
-    def _do(self, fault: Fault, pid: int) -> None:
+    def _do(self, fault: Fault) -> None:
         self._left.remove(fault)
         self._done, self._noticed = (fault, time.time()), None
-        os.kill(pid, signal.SIGKILL if fault.kind.startswith("kill") else signal.SIGSTOP)
+        kind = "kill" if fault.kind.startswith("kill") else "pause"
+        self._inject(kind, f"worker {fault.task}")
 
 
 def plan(seed: int, count: int, workers: int, steps: int) -> list[Fault]:
@@ -216,14 +220,14 @@ def fit(context: WorkerContext, folder: str, steps: int, seed: int) -> list[Arra
 
 def train(outcome: Outcome, folder: Path, faults: list[Fault]) -> tuple[float, list[str], Weights]:
     """One run through `faults`; its seconds, why it was restarted, and what it came to."""
-    chaos = Chaos(faults)
-    # One deed can cost one restart; a loaded machine may add some of its own.
+    # One fault can cost one restart; a loaded machine may add some of its own.
     cluster = LocalCluster(
         outcome.workers,
         collective="RING",
         max_restarts=3 * len(faults) + 3,
         step_timeout=STEP_TIMEOUT,
     )
+    chaos = Chaos(faults, cluster.inject_fault)
     limit = threading.Timer(LIMIT_SECONDS, cluster.stop)
     limit.start()
     began = time.monotonic()
@@ -231,7 +235,7 @@ def train(outcome: Outcome, folder: Path, faults: list[Fault]) -> tuple[float, l
     weights: Weights = {}
 
     def on_event(event: Event) -> None:
-        chaos.on_event(event, [process.pid for process in cluster.processes])
+        chaos.on_event(event)
         if event["event"] == "group_restart":
             restarts.append(event["reason"])
 

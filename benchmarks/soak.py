@@ -18,7 +18,6 @@ import functools
 import gc
 import io
 import os
-import signal
 import statistics
 import sys
 import tempfile
@@ -70,14 +69,15 @@ def train(watch: Watch | None = None, *, steps: int = 60, **options: Any) -> Non
         )
 
 
-def harm(number: int, **options: Any) -> None:
-    """A training of which a worker is sent a signal at step 30."""
-    sent: list[int] = []
+def train_with_fault(fault: str, **options: Any) -> None:
+    """Injects a fault into worker 1 of a training run at step 30."""
+    injected = False
 
     def watch(cluster: LocalCluster, event: Event) -> None:
-        if event["event"] == "step" and event["step"] >= 30 and not sent:
-            sent.append(cluster.processes[1].pid)
-            os.kill(sent[0], number)
+        nonlocal injected
+        if event["event"] == "step" and event["step"] >= 30 and not injected:
+            injected = True
+            cluster.inject_fault(fault, "worker 1")
 
     train(watch, step_timeout=6.0, **options)
 
@@ -149,9 +149,9 @@ ACTIONS: dict[str, Callable[[], None]] = {
     "trains": train,
     "trains with parameter servers": functools.partial(train, ps=1),
     "trains over a slow network": functools.partial(train, bandwidth=4e8, steps=20),
-    "loses a worker": functools.partial(harm, signal.SIGKILL),
-    "loses a worker beside parameter servers": functools.partial(harm, signal.SIGKILL, ps=1),
-    "has a frozen worker": functools.partial(harm, signal.SIGSTOP),
+    "loses a worker": functools.partial(train_with_fault, "kill"),
+    "loses a worker beside parameter servers": functools.partial(train_with_fault, "kill", ps=1),
+    "has a frozen worker": functools.partial(train_with_fault, "pause"),
     "fits with Keras 2": functools.partial(fit, 2),
     "fits with Keras 3": functools.partial(fit, 3),
     "fails": fail,

@@ -19,35 +19,26 @@ from helpers.system.virtual_hosts import VirtualHosts, check_hosts
 FAULT_OPTIONS: Mapping[FaultType, Mapping[str, float | None]] = {
     FaultType.KILL: {},
     FaultType.PAUSE: {"seconds": None},
-    FaultType.THAW: {},
     FaultType.THROTTLE: {"factor": 4},
     FaultType.PARTITION: {"seconds": None},
-    FaultType.JOIN: {},
     FaultType.DISK_FULL: {},
-    FaultType.FREE_DISK: {},
     FaultType.DELAY_START: {"seconds": 5},
 }
-UNDOES = {
-    FaultType.THAW: FaultType.PAUSE,
-    FaultType.JOIN: FaultType.PARTITION,
-    FaultType.FREE_DISK: FaultType.DISK_FULL,
-}
-UNDONE_BY = {fault: undoing for undoing, fault in UNDOES.items()}
 
-RUN_SLICE_SECONDS = 0.04  # shorter ones cost more than their share: after each, work has to resume
-MAX_STOP_SECONDS = 0.5  # at most, however late a slice ends: signs of life are to come in time
+RUN_SLICE_SECONDS = 0.04  # resuming work costs time, so shorter slices run slower than their share
+MAX_STOP_SECONDS = 0.5  # so that heartbeats arrive in time
 MAX_SLOWDOWN = 50
-MIN_FILE_SIZE_LIMIT = 32  # a full disk has no part in them, but they are files: sem_overview(7)
+MIN_FILE_SIZE_LIMIT = 32  # bytes; POSIX semaphores are files too: sem_overview(7)
 
 
 class FaultInjector:
-    """Injects the faults that are asked for, by any thread, and keeps the events that tell of them.
+    """Injects faults into the processes of a run, from any thread, and records events about them.
 
-    A fault is injected into a process and ends with it: the task's next process starts without it;
-    but for a delay, which is done to the next one.
+    A fault ends with its process: the task's next process starts without it. Only a delayed start
+    is meant for the next process.
 
     Args:
-      tasks: those that a run may have.
+      tasks: the names of the tasks that a run can have.
     """
 
     def __init__(self, tasks: Sequence[str]) -> None:
@@ -57,7 +48,7 @@ class FaultInjector:
         self._delays: dict[str, float] = {}
         self._active: dict[tuple[str, FaultType], threading.Timer | None] = {}
         self._throttles: dict[str, Throttle] = {}
-        self._tasks: Sequence[str] = []  # of the run; none while none is at work
+        self._tasks: Sequence[str] = []  # of the run; empty between runs
         self._processes: Callable[[], Sequence[TaskProcess]] = list
         self._hosts: VirtualHosts | None = None
 
@@ -67,21 +58,23 @@ class FaultInjector:
         processes: Callable[[], Sequence[TaskProcess]],
         hosts: VirtualHosts | None,
     ) -> None:
-        """A run begins.
+        """Starts injecting faults into a run.
 
         Args:
           tasks: its tasks, in the order of their hosts.
-          processes: gives the present process of each.
-          hosts: where each task has one.
+          processes: returns the current process of each task.
+          hosts: the virtual hosts, if each task has one.
         """
         with self._lock:
             self._tasks, self._processes, self._hosts = tasks, processes, hosts
             self._delays = {task: late for task, late in self._delays.items() if task in tasks}
             for task, late in self._delays.items():
-                self._record(FaultType.DELAY_START, task, {"seconds": late})
+                self._record(
+                    EventType.FAULT_INJECTED, FaultType.DELAY_START, task, options={"seconds": late}
+                )
 
     def detach(self) -> None:
-        """The run has ended, and all faults with it."""
+        """Ends all faults when the run has ended."""
         with self._lock:
             timers = [timer for timer in self._active.values() if timer]
             throttles = list(self._throttles.values())
@@ -95,42 +88,68 @@ class FaultInjector:
             throttle.end()
 
     def drain_events(self) -> list[Event]:
-        """The events of what was done since the last call; waits for what is being done."""
+        """Returns and clears the events recorded since the last call."""
         with self._lock:
             events, self._events = self._events, []
         return events
 
-    def start_delay_for(self, task: str) -> float:
-        """A new process of a task is to start: what was done to the last one ends.
-
-        Returns: by how many seconds it is to start late.
-        """
+    def reset_task(self, task: str) -> None:
+        """Ends the faults of a task whose process is about to be replaced."""
         with self._lock:
             if (task, FaultType.PARTITION) in self._active:
                 self._set_link(task, up=True)
-            for fault in UNDONE_BY:
-                self._cancel_timer(task, fault)
+            for fault in FaultType:
+                self._end(task, fault)
             if throttle := self._throttles.pop(task, None):
                 throttle.end()
+
+    def take_start_delay(self, task: str) -> float:
+        """Returns and clears the delay, in seconds, of the task's next start."""
+        with self._lock:
             return self._delays.pop(task, 0.0)
 
     def inject(self, fault: str, task: str, options: Mapping[str, Any]) -> None:
-        """As `LocalCluster.inject_fault`."""
-        chosen, values = _validate(fault, options)
+        """See `LocalCluster.inject_fault`."""
+        chosen = _fault_type(fault)
+        values = _validate(chosen, options)
         with self._lock:
-            known = self._tasks or self._task_names
-            if task not in known:
-                raise unknown_choice("task", task, known)
+            self._check_task(task)
             if chosen == FaultType.DELAY_START:
                 self._delays[task] = values["seconds"]
             else:
                 process = self._process(task)
                 try:
-                    self._inject(chosen, process, values)
-                except ProcessLookupError:  # it ended while we looked at it
+                    self._apply(chosen, process, values)
+                except ProcessLookupError:  # it ended after the check
                     raise self._no_process(task) from None
-            if self._tasks:
-                self._record(chosen, task, values)
+                self._end(task, chosen)
+                if chosen != FaultType.KILL:
+                    self._active[task, chosen] = self._start_timer(
+                        chosen, process, values.get("seconds")
+                    )
+            self._record(EventType.FAULT_INJECTED, chosen, task, options=values)
+
+    def clear(self, fault: str, task: str) -> None:
+        """See `LocalCluster.clear_fault`."""
+        chosen = _fault_type(fault)
+        with self._lock:
+            self._check_task(task)
+            if chosen == FaultType.DELAY_START and task in self._delays:
+                del self._delays[task]
+            elif (task, chosen) in self._active:
+                try:
+                    self._revert(chosen, self._process(task))
+                except ProcessLookupError:
+                    raise self._no_process(task) from None
+            else:
+                message = _("{fault!r} is not active in {task}, so it cannot be cleared.")
+                raise ClusterError(message.format(fault=fault, task=task))
+            self._record(EventType.FAULT_CLEARED, chosen, task)
+
+    def _check_task(self, task: str) -> None:
+        known = self._tasks or self._task_names
+        if task not in known:
+            raise unknown_choice("task", task, known)
 
     def _process(self, task: str) -> TaskProcess:
         if not self._tasks:
@@ -152,61 +171,65 @@ class FaultInjector:
         message = _("{task} does not run now: it has ended, or not begun yet. What runs: {tasks}.")
         return ClusterError(message.format(task=task, tasks=join_items(self._running()) or "—"))
 
-    def _inject(self, fault: FaultType, process: TaskProcess, options: Mapping[str, float]) -> None:
-        task = str(process.task)
-        if fault in UNDOES and (task, UNDOES[fault]) not in self._active:
-            message = _("{fault!r} takes {undone!r} back, which has not been done to {task}.")
-            raise ClusterError(
-                message.format(fault=fault.value, undone=UNDOES[fault].value, task=task)
-            )
-        self._apply(fault, process, options)
-        self._cancel_timer(task, UNDOES.get(fault, fault))
-        if fault in UNDONE_BY:
-            timer = None
-            if seconds := options.get("seconds"):
-                timer = threading.Timer(seconds, self._expire, [fault, process])
-                timer.daemon = True
-                timer.start()
-            self._active[task, fault] = timer
+    def _throttle(self, process: TaskProcess) -> Throttle:
+        return self._throttles.setdefault(str(process.task), Throttle(process))
 
     def _apply(self, fault: FaultType, process: TaskProcess, options: Mapping[str, float]) -> None:
-        task = str(process.task)
-        throttle = self._throttles.setdefault(task, Throttle(process))
         match fault:
             case FaultType.KILL:
                 process.signal(signal.SIGKILL)
-            case FaultType.PAUSE | FaultType.THAW:
-                throttle.set(frozen=fault == FaultType.PAUSE)
+            case FaultType.PAUSE:
+                self._throttle(process).set(frozen=True)
             case FaultType.THROTTLE:
-                throttle.set(factor=options["factor"])
-            case FaultType.PARTITION | FaultType.JOIN:
-                self._set_link(task, up=fault == FaultType.JOIN)
-            case FaultType.DISK_FULL | FaultType.FREE_DISK:
-                _set_file_size_limit(process.pid, allowed=fault == FaultType.FREE_DISK)
+                self._throttle(process).set(factor=options["factor"])
+            case FaultType.PARTITION:
+                self._set_link(str(process.task), up=False)
+            case FaultType.DISK_FULL:
+                _set_file_size_limit(process.pid, allowed=False)
+
+    def _revert(self, fault: FaultType, process: TaskProcess) -> None:
+        match fault:
+            case FaultType.PAUSE:
+                self._throttle(process).set(frozen=False)
+            case FaultType.THROTTLE:
+                self._throttle(process).set(factor=1.0)
+            case FaultType.PARTITION:
+                self._set_link(str(process.task), up=True)
+            case FaultType.DISK_FULL:
+                _set_file_size_limit(process.pid, allowed=True)
+        self._end(str(process.task), fault)
+
+    def _start_timer(
+        self, fault: FaultType, process: TaskProcess, seconds: float | None
+    ) -> threading.Timer | None:
+        if seconds is None:
+            return None
+        timer = threading.Timer(seconds, self._expire, [fault, process])
+        timer.daemon = True
+        timer.start()
+        return timer
 
     def _expire(self, fault: FaultType, process: TaskProcess) -> None:
-        """In a timer's thread: the time of a fault is over."""
+        """Clears a fault when its time is over, in the timer's thread."""
         task = str(process.task)
         with self._lock:
             current = self._active.get((task, fault)) is threading.current_thread()
             if current and process.is_running:
-                self._inject(UNDONE_BY[fault], process, {})
-                self._record(UNDONE_BY[fault], task, {})
+                self._revert(fault, process)
+                self._record(EventType.FAULT_CLEARED, fault, task)
 
-    def _cancel_timer(self, task: str, fault: FaultType) -> None:
+    def _end(self, task: str, fault: FaultType) -> None:
+        """Marks a fault as not active, and cancels its timer."""
         if timer := self._active.pop((task, fault), None):
             timer.cancel()
 
-    def _record(self, fault: FaultType, task: str, options: Mapping[str, float]) -> None:
-        self._events.append(
-            supervisor_event(
-                EventType.FAULT_INJECTED, task, fault=fault.value, options=dict(options)
-            )
-        )
+    def _record(self, event_type: EventType, fault: FaultType, task: str, **fields: Any) -> None:
+        if self._tasks:
+            self._events.append(supervisor_event(event_type, task, fault=fault.value, **fields))
 
     def _set_link(self, task: str, *, up: bool) -> None:
         if self._hosts is None:
-            check_hosts()  # where none can be had, that is what there is to say
+            check_hosts()  # raises the more helpful error if this machine has no virtual hosts
             message = _(
                 "All tasks of this cluster share one network, so that none can be cut off. Give "
                 "each a network of its own: LocalCluster(…, hosts=True)."
@@ -216,9 +239,9 @@ class FaultInjector:
 
 
 class Throttle:
-    """How fast a process runs. One that is slow is stopped again and again, for a moment each.
+    """Pauses a process, or slows it down by pausing it many times a second.
 
-    It is stopped as a whole, by SIGSTOP, with all its threads and what it has started.
+    SIGSTOP stops all its threads and child processes.
     """
 
     def __init__(self, process: TaskProcess) -> None:
@@ -229,7 +252,7 @@ class Throttle:
         self._thread: threading.Thread | None = None
 
     def set(self, *, frozen: bool | None = None, factor: float | None = None) -> None:
-        """Freezes it or thaws it; or has it run at 1/factor of its speed, as soon as it runs."""
+        """Pauses or resumes the process, or sets its speed to 1/`factor`."""
         self._frozen = self._frozen if frozen is None else frozen
         self._factor = self._factor if factor is None else factor
         self.end()
@@ -240,7 +263,7 @@ class Throttle:
             self._thread.start()
 
     def end(self) -> None:
-        """Ends the thread that slows it down."""
+        """Ends the thread that slows the process down."""
         self._over.set()
         if self._thread:
             self._thread.join()
@@ -255,41 +278,47 @@ class Throttle:
             self._over.wait(min(share * (time.monotonic() - began), MAX_STOP_SECONDS))
 
 
-def _validate(fault: str, given: Mapping[str, Any]) -> tuple[FaultType, dict[str, float]]:
-    """A fault and its options.
-
-    Raises:
-      ConfigError: there is no such fault, or it cannot be done so.
-    """
+def _fault_type(fault: str) -> FaultType:
+    """Raises ConfigError if there is no such fault."""
     try:
-        chosen = FaultType(fault)
+        return FaultType(fault)
     except ValueError:
         raise unknown_choice("fault", fault, FaultType) from None
-    options = FAULT_OPTIONS[chosen]
+
+
+def _validate(fault: FaultType, given: Mapping[str, Any]) -> dict[str, float]:
+    """The options of a fault, with the defaults of those that are not given.
+
+    Raises:
+      ConfigError: an option or its value is wrong.
+    """
+    options = FAULT_OPTIONS[fault]
     for name, value in given.items():
         if name not in options:
             message = _("{fault!r} cannot be told {name}={value!r}. What it can be told: {names}.")
             names = join_items(options) or "—"
-            raise ConfigError(message.format(fault=fault, name=name, value=value, names=names))
+            raise ConfigError(
+                message.format(fault=fault.value, name=name, value=value, names=names)
+            )
     values = {name: value for name, value in {**options, **given}.items() if value is not None}
     if "seconds" in values:
         check_seconds("seconds", values["seconds"])
     if "factor" in values:
         _check_factor(values["factor"])
-    return chosen, values
+    return values
 
 
 def _check_factor(value: Any) -> None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 1 <= value <= MAX_SLOWDOWN:
-        message = _("factor={value!r} must be a number from 1, which is full speed, to {most}.")
+    if not number or not 1 < value <= MAX_SLOWDOWN:
+        message = _("factor={value!r} must be a number greater than 1 and at most {most}.")
         raise ConfigError(message.format(value=value, most=MAX_SLOWDOWN))
 
 
 def _set_file_size_limit(pid: int, *, allowed: bool) -> None:
-    """Lets a process write to files, or has that fail with EFBIG, "File too large".
+    """Lets a process write to files, or makes every write fail with EFBIG, "File too large".
 
-    Python ignores the signal, SIGXFSZ, that would end it else (setrlimit(2), RLIMIT_FSIZE).
+    Python ignores SIGXFSZ, the signal that would end the process (setrlimit(2), RLIMIT_FSIZE).
     """
     if not capabilities.has_prlimit():
         raise ConfigError(_("Only on Linux can a process be kept from writing. Use another fault."))

@@ -157,7 +157,8 @@ class WorkerGroup:
     def _injected_events(self) -> Iterator[Event]:
         for event in self._drain_events():
             if event["fault"] == FaultType.THROTTLE:
-                self._slowdown[event["task"]] = event["options"]["factor"]
+                cleared = event["event"] == EventType.FAULT_CLEARED
+                self._slowdown[event["task"]] = 1.0 if cleared else event["options"]["factor"]
             yield event
 
     @property

@@ -76,6 +76,7 @@ class Launcher:
         return self._process(failed.config, failed.log, [])
 
     def _process(self, config: TFConfig, log: Path, cores: Sequence[int]) -> TaskProcess:
+        self.fault_injector.reset_task(str(config.task))
         return TaskProcess(
             config,
             self.payload_path,
@@ -84,7 +85,7 @@ class Launcher:
             gpus=self._gpus(config.task),
             network=self._network(config),
             keras=self.keras,
-            delay=self.fault_injector.start_delay_for(str(config.task)),
+            delay=self.fault_injector.take_start_delay(str(config.task)),
         )
 
     def _network(self, config: TFConfig) -> Network | None:

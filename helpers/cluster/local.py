@@ -172,35 +172,45 @@ class LocalCluster(Cluster):
                 self._supervisor.stop()
 
     def inject_fault(self, fault: str, task: str, **options: Any) -> None:
-        """Does to a running process what the world does to one: at once, from any thread.
+        """Injects a fault into the process of a running task; can be called from any thread.
 
-        For while `train` or `run` is at work: call it from `on_event`, from another thread, from a
-        button. What was done is an event, "fault_injected", and a line of
-        `TrainingResult.fault_log`; so are what was noticed of it, and the next step. A fault ends
-        with the process it was injected into: its successor, after a restart, is in order.
+        Call it while `train` or `run` is at work: from `on_event`, from another thread, or from a
+        button. Each fault is recorded as the event "fault_injected" and as a line of
+        `TrainingResult.fault_log`, which also says how the fault was detected and when training
+        resumed. A fault ends when its process ends: after a restart, the new process has no fault.
 
         Args:
-          fault: what to do; each is described, with what TensorFlow does then, in docs/FAULTS.md:
+          fault: one of these; docs/FAULTS.md says how TensorFlow reacts to each:
 
-            - "kill": SIGKILL, as from the kernel when memory runs out.
-            - "pause": SIGSTOP, to what it has started too, for `seconds`, or until "thaw".
-            - "throttle": it runs at 1/`factor` of its speed (4, at most 50), until `factor=1`.
-            - "partition": no packet reaches or leaves it, for `seconds`, or until "join", and its
-              connections stay open, as when a cable is pulled. Needs `hosts=True`.
-            - "disk_full": no write to a file succeeds, its log's neither, until "free disk". On a
-              full disk, TensorFlow finds "No space left on device" (ENOSPC); here "File too
-              large" (EFBIG, RLIMIT_FSIZE), since the disk is the machine's and stays as it is.
-            - "delay_start": its next start is late by `seconds` (5): that after a restart or, if
-              called before `train` or `run`, the first.
+            - "kill": sends SIGKILL, as the kernel does if memory runs out.
+            - "pause": sends SIGSTOP to the process and its children, for `seconds` or until
+              cleared.
+            - "throttle": runs the process at 1/`factor` of its speed (4; at most 50) until cleared.
+            - "partition": drops all packets from and to the process, as if its network cable were
+              pulled, for `seconds` or until cleared. Connections stay open. Needs `hosts=True`.
+            - "disk_full": makes every write to a file fail, to its log too, until cleared. On a
+              full disk, TensorFlow finds "No space left on device" (ENOSPC); here it finds "File
+              too large" (EFBIG, RLIMIT_FSIZE), because the disk of the machine is not filled.
+            - "delay_start": delays the next start of the task by `seconds` (5): the start after a
+              restart or, if called before `train` or `run`, the first start.
 
-          task: whose process, as "worker 1", "ps 0", "chief 0", "evaluator 0".
-          options: those named above, by their names.
+          task: the task, as "worker 1", "ps 0", "chief 0", "evaluator 0".
+          options: the options named above.
 
         Raises:
-          ConfigError: there is no such fault, task or option, or this cluster cannot do it.
-          ClusterError: the process does not run, or the fault to undo was not injected.
+          ConfigError: there is no such fault, task or option, or this cluster cannot inject it.
+          ClusterError: the process is not running.
         """
         self._fault_injector.inject(fault, task, options)
+
+    def clear_fault(self, fault: str, task: str) -> None:
+        """Clears a fault that `inject_fault` injected, and records the event "fault_cleared".
+
+        Raises:
+          ConfigError: there is no such fault or task.
+          ClusterError: the fault is not active in this task, or the process is not running.
+        """
+        self._fault_injector.clear(fault, task)
 
     def _state(self) -> str:
         if is_prewarming() and not self._run_lock.locked():

@@ -47,6 +47,7 @@ class EventType(str, Enum):
     | respawned           | a new process took its place (same) | reason                           |
     | group_restart       | a new attempt begins (same)         | reason                           |
     | fault_injected      | a fault was injected (same)         | fault, options (of the fault)    |
+    | fault_cleared       | a fault was cleared (same)          | fault                            |
     | attempt_failed      | an attempt on Ray ended (by Ray's   | lost, raised                     |
     |                     | controller)                         |                                  |
     """
@@ -73,22 +74,20 @@ class EventType(str, Enum):
     RESPAWNED = "respawned"
     GROUP_RESTART = "group_restart"
     FAULT_INJECTED = "fault_injected"
+    FAULT_CLEARED = "fault_cleared"
     ATTEMPT_FAILED = "attempt_failed"
 
     __str__ = str.__str__
 
 
 class FaultType(str, Enum):
-    """What `LocalCluster.inject_fault` does to a process, and undoes."""
+    """The faults that `LocalCluster.inject_fault` injects into a process."""
 
     KILL = "kill"
     PAUSE = "pause"
-    THAW = "thaw"
     THROTTLE = "throttle"
     PARTITION = "partition"
-    JOIN = "join"
     DISK_FULL = "disk_full"
-    FREE_DISK = "free disk"
     DELAY_START = "delay_start"
 
     __str__ = str.__str__
@@ -225,6 +224,7 @@ SUPERVISOR_EVENT_FIELDS: Mapping[EventType, tuple[str, ...]] = {
     EventType.RESPAWNED: ("reason",),
     EventType.GROUP_RESTART: ("reason",),
     EventType.FAULT_INJECTED: ("fault", "options"),
+    EventType.FAULT_CLEARED: ("fault",),
     EventType.ATTEMPT_FAILED: ("lost", "raised"),
 }
 

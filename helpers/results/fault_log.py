@@ -9,6 +9,7 @@ from helpers.i18n import _, join_clauses, join_phrases, ngettext, number
 from helpers.protocol.events import Event, EventType, FaultType
 
 ANY_TASK = ""  # whose step is awaited, where it is that of no task in particular
+BLOCKING_FAULTS = (FaultType.PAUSE, FaultType.PARTITION, FaultType.DISK_FULL)
 STYLE = "text-align: left; vertical-align: top"
 
 
@@ -43,8 +44,10 @@ class FaultLog(list[Entry]):
             case EventType.FAULT_INJECTED:
                 self.append(Entry(seconds, task, _describe_fault(event["fault"], event["options"])))
                 self._fault_time = seconds
-                if event["fault"] in (FaultType.THAW, FaultType.JOIN, FaultType.FREE_DISK):
-                    self._fault_time = None
+            case EventType.FAULT_CLEARED:
+                self.append(Entry(seconds, task, _describe_cleared_fault(event["fault"])))
+                self._fault_time = None
+                if event["fault"] in BLOCKING_FAULTS:
                     self._pending_recovery[task if task in self._reporters else ANY_TASK] = seconds
             case EventType.GROUP_RESTART:
                 then = _("all processes were started again")
@@ -111,31 +114,38 @@ def format_elapsed(seconds: float) -> str:
 
 
 def _describe_fault(fault: str, options: dict[str, float]) -> str:
-    """What was done to a process, in words."""
+    """The message about an injected fault."""
     match fault:
         case FaultType.KILL:
             what = _("killed (SIGKILL)")
         case FaultType.PAUSE:
             what = _("frozen (SIGSTOP)")
-        case FaultType.THAW:
-            what = _("thawed (SIGCONT)")
-        case FaultType.THROTTLE if options["factor"] > 1:
-            what = _("slowed down to 1/{factor} of its speed")
         case FaultType.THROTTLE:
-            what = _("at full speed again")
+            what = _("slowed down to 1/{factor} of its speed")
         case FaultType.PARTITION:
             what = _("cut off: its network cable is pulled")
-        case FaultType.JOIN:
-            what = _("joined again: its network cable is plugged in")
         case FaultType.DISK_FULL:
             what = _("its disk is full: no write to a file succeeds")
-        case FaultType.FREE_DISK:
-            what = _("its disk has room again")
         case _delay:
             return _("its next start is {seconds} s late").format(**_numbers(options))
     if "seconds" in options:
         what = join_phrases([what, _("for {seconds} s")])
     return what.format(**_numbers(options))
+
+
+def _describe_cleared_fault(fault: str) -> str:
+    """The message about a cleared fault."""
+    match fault:
+        case FaultType.PAUSE:
+            return _("thawed (SIGCONT)")
+        case FaultType.THROTTLE:
+            return _("at full speed again")
+        case FaultType.PARTITION:
+            return _("joined again: its network cable is plugged in")
+        case FaultType.DISK_FULL:
+            return _("its disk has room again")
+        case _delay:
+            return _("its next start is not late")
 
 
 def _lost_steps(steps: int) -> str:

@@ -76,10 +76,7 @@ class Watched:
     def told(self, *kinds: str) -> list[tuple[str, str]]:
         """Of these kinds of events, the task and the fault, or the kind, in their order."""
         return [
-            (
-                event["task"],
-                event["fault" if event["event"] == EventType.FAULT_INJECTED else "event"],
-            )
+            (event["task"], str(event.get("fault", event["event"])))
             for event in self.events
             if event["event"] in kinds
         ]
@@ -135,7 +132,7 @@ def test_one_that_is_thawed_in_time_goes_on_and_nobody_is_restarted() -> None:
     def freeze() -> None:
         cluster.inject_fault("pause", "worker 1", seconds=0.5)
         cluster.inject_fault("pause", "worker 0")
-        threading.Timer(1.0, cluster.inject_fault, ["thaw", "worker 0"]).start()
+        threading.Timer(1.0, cluster.clear_fault, ["pause", "worker 0"]).start()
 
     with LocalCluster(workers=2, step_timeout=10) as cluster:
         run = Watched(cluster, freeze)
@@ -143,10 +140,9 @@ def test_one_that_is_thawed_in_time_goes_on_and_nobody_is_restarted() -> None:
     assert run.told("fault_injected", "group_restart") == [
         ("worker 1", "pause"),
         ("worker 0", "pause"),
-        ("worker 1", "thaw"),
-        ("worker 0", "thaw"),
     ]
-    frozen = run.time_of("fault_injected", "worker 1", "thaw") - run.time_of(
+    assert run.told("fault_cleared") == [("worker 1", "pause"), ("worker 0", "pause")]
+    frozen = run.time_of("fault_cleared", "worker 1", "pause") - run.time_of(
         "fault_injected", "worker 1", "pause"
     )
     assert 0.45 < frozen < 3
@@ -173,7 +169,7 @@ def test_the_group_goes_at_the_pace_of_a_slow_worker_which_never_counts_as_froze
                 cluster.inject_fault("throttle", "worker 1", factor=10)
             if "slow" in turns and "again" not in turns and now > turns["slow"] + 2.5 * seconds:
                 turns["again"] = now
-                cluster.inject_fault("throttle", "worker 1", factor=1)
+                cluster.clear_fault("throttle", "worker 1")
             if "again" in turns and now > turns["again"] + seconds:
                 cluster.stop()
 
@@ -230,12 +226,12 @@ def test_one_that_is_joined_again_in_time_goes_on_where_it_was() -> None:
     with LocalCluster(workers=2, hosts=True, step_timeout=20) as cluster:
         run = Watched(cluster, lambda: cluster.inject_fault("partition", "worker 1", seconds=1))
         result = run.train()
-    assert run.told("fault_injected", "group_restart") == [
+    assert run.told("fault_injected", "fault_cleared", "group_restart") == [
         ("worker 1", "partition"),
-        ("worker 1", "join"),
+        ("worker 1", "partition"),
     ]
     assert {point.attempt for point in result.history["worker 1"]} == {0}
-    joined = run.time_of("fault_injected", "worker 1", "join") - result.started
+    joined = run.time_of("fault_cleared", "worker 1", "partition") - result.started
     assert result.fault_log[-1].seconds > joined
     assert "the next step is" in result.fault_log[-1].message
 
@@ -278,7 +274,7 @@ def test_a_full_disk_ends_the_run_with_a_sentence() -> None:
 def test_a_disk_that_is_freed_before_the_next_checkpoint_costs_nothing() -> None:
     def fill_and_free() -> None:
         cluster.inject_fault("disk_full", "worker 0")
-        cluster.inject_fault("free disk", "worker 0")
+        cluster.clear_fault("disk_full", "worker 0")
 
     with LocalCluster(workers=2) as cluster:
         result = Watched(cluster, fill_and_free).train()
@@ -344,7 +340,8 @@ def test_what_cannot_be_done_is_refused_in_a_sentence_that_names_what_there_is()
 
     def ask() -> None:
         said["host"] = refused("partition", "worker 1")
-        said["thaw"] = refused("thaw", "worker 1")
+        with pytest.raises(ClusterError, match="'pause' is not active in worker 1"):
+            cluster.clear_fault("pause", "worker 1")
         said["evaluator"] = refused("kill", "evaluator 0")
         cluster.processes[1].signal(9)
         cluster.processes[1].wait()
@@ -358,8 +355,10 @@ def test_what_cannot_be_done_is_refused_in_a_sentence_that_names_what_there_is()
         said["option"] = refused("kill", "worker 1", seconds=1)
         for value in (0, -1, "2", float("nan")):
             assert "seconds=" in refused("pause", "worker 1", seconds=value)
-        for value in (0.5, 51, "4", float("nan"), True):
+        for value in (0.5, 1, 51, "4", float("nan"), True):
             assert "factor=" in refused("throttle", "worker 1", factor=value)
+        with pytest.raises(ConfigError, match="kick"):
+            cluster.clear_fault("kick", "worker 1")
         Watched(cluster, ask).train(steps=200)
         said["idle again"] = refused("kill", "worker 1")
     assert said["idle"] == said["idle again"]
@@ -370,7 +369,6 @@ def test_what_cannot_be_done_is_refused_in_a_sentence_that_names_what_there_is()
     assert "task='ps 0' is unknown" in said["ps"]
     assert "'kill' cannot be told seconds=1" in said["option"]
     assert "ConfigError" in said["host"] and "hosts=True" in said["host"]
-    assert "'thaw' takes 'pause' back" in said["thaw"]
     assert "Choose one of worker 0, worker 1." in said["evaluator"]
     assert said["ended"].startswith("ClusterError: worker 1 does not run now")
     assert said["ended"].endswith("What runs: worker 0.")
@@ -425,7 +423,7 @@ def test_what_is_done_while_no_process_speaks_is_told_at_once() -> None:
         told.wait(10)
         waited.append(time.monotonic() - began)
         for task in ("worker 0", "worker 1"):
-            cluster.inject_fault("thaw", task)
+            cluster.clear_fault("pause", task)
 
     def listen(event: Event) -> None:
         if event["event"] == EventType.FAULT_INJECTED and event["task"] == "worker 1":
@@ -527,7 +525,7 @@ def a_story() -> Iterator[Event]:
     }
     yield step(101, 9.25)
     yield injected("partition", "worker 0", 10, seconds=1.5)
-    yield injected("join", "worker 0", 11.5)
+    yield supervisor_event(EventType.FAULT_CLEARED, "worker 0", fault="partition") | {"time": 11.5}
     yield step(130, 11.5)  # it was made before
     yield step(131, 12)
     yield supervisor_event(EventType.RESPAWNED, "worker 2", reason="worker 2 is gone") | {

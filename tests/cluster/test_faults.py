@@ -56,7 +56,7 @@ def test_a_killed_worker_restarts_the_group_from_the_checkpoint(
 
 def kill_at_a_step(api: TrainingApi, workers: int, task: int, folder: Path) -> None:
     with LocalCluster(workers, collective="RING") as cluster:
-        saboteur = FaultAtStep(cluster, api.fault_at, kill(task))
+        saboteur = FaultAtStep(cluster, api.fault_at, kill(f"worker {task}"))
         result = api.train(cluster, folder, saboteur)
     assert f"worker {task} ended with signal 9 (SIGKILL)" in result.restarts[0]
     assert len(result.restarts) == 1
@@ -69,7 +69,7 @@ def kill_at_a_step(api: TrainingApi, workers: int, task: int, folder: Path) -> N
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_killed_evaluator_restarts_the_group(workers: int) -> None:
     with LocalCluster(workers) as cluster:
-        saboteur = FaultAtStep(cluster, ESTIMATOR.fault_at, kill(workers))  # it comes last
+        saboteur = FaultAtStep(cluster, ESTIMATOR.fault_at, kill("evaluator 0"))
         result = cluster.train(
             tiny_model_fn,
             tiny_input_fn,
@@ -93,7 +93,7 @@ def test_a_frozen_worker_is_known_within_the_deadline(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
     with LocalCluster(workers, step_timeout=5) as cluster:
-        saboteur = FaultAtStep(cluster, api.fault_at, freeze(1))
+        saboteur = FaultAtStep(cluster, api.fault_at, freeze("worker 1"))
         result = api.train(cluster, tmp_path, saboteur)
     assert len(result.restarts) == 1
     assert "worker 1 gave no sign of life for 5 s" in result.restarts[0]
@@ -157,7 +157,9 @@ def test_a_port_taken_at_a_start_or_a_restart_is_answered_with_other_ports(
 
         monkeypatch.setattr(helpers.cluster.launcher, "free_ports", some_taken)
         with LocalCluster(workers, isolated=False) as cluster:
-            result = api.train(cluster, tmp_path, FaultAtStep(cluster, api.fault_at, kill(0)))
+            result = api.train(
+                cluster, tmp_path, FaultAtStep(cluster, api.fault_at, kill("worker 0"))
+            )
     first, second, third = result.restarts
     for reason in (first, third):
         assert f"worker {workers - 1} raised UnknownError" in reason
@@ -171,8 +173,8 @@ def test_two_faults_at_once_cost_one_restart(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
     def both(cluster: LocalCluster) -> None:
-        freeze(0)(cluster)
-        kill(1)(cluster)
+        freeze("worker 0")(cluster)
+        kill("worker 1")(cluster)
 
     with LocalCluster(workers) as cluster:
         result = api.train(cluster, tmp_path, FaultAtStep(cluster, api.fault_at, both))
@@ -190,7 +192,7 @@ def test_a_fault_during_the_restart_costs_one_more_restart(
             os.kill(event["pid"], signal.SIGKILL)
 
     with LocalCluster(workers) as cluster:
-        saboteur = FaultAtStep(cluster, api.fault_at, kill(0))
+        saboteur = FaultAtStep(cluster, api.fault_at, kill("worker 0"))
         result = api.train(cluster, tmp_path, kill_again)
     assert len(result.restarts) == 2
     assert_resumed_near(api, result)
@@ -201,7 +203,7 @@ def test_a_fault_in_the_last_step_loses_no_result(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
     with LocalCluster(workers) as cluster:
-        saboteur = FaultAtStep(cluster, api.steps, kill(0))
+        saboteur = FaultAtStep(cluster, api.steps, kill("worker 0"))
         result = api.train(cluster, tmp_path, saboteur)
     assert saboteur.done_at
     assert len(result.restarts) == 1

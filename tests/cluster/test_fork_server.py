@@ -175,7 +175,9 @@ def test_where_forks_are_not_safe_workers_import_for_themselves(
     monkeypatch.setattr(processes, "can_fork", lambda: False)
     assert {worker["parent"] for worker in run()} == {os.getpid()}
     with LocalCluster(workers=2) as cluster:
-        result = train_tiny(cluster, steps=300, on_event=FaultAtStep(cluster, 100, kill(1)))
+        result = train_tiny(
+            cluster, steps=300, on_event=FaultAtStep(cluster, 100, kill("worker 1"))
+        )
     assert (result.steps, len(result.restarts)) == (300, 1)
     assert not worker_pids()
 

@@ -63,7 +63,7 @@ class Killer:
     """Kills worker 1 in each of the first attempts."""
 
     def __init__(self, cluster: LocalCluster, times: int) -> None:
-        self._saboteurs = [FaultAtStep(cluster, 1 + 50 * i, kill(1)) for i in range(times)]
+        self._saboteurs = [FaultAtStep(cluster, 1 + 50 * i, kill("worker 1")) for i in range(times)]
 
     def __call__(self, event: Event) -> None:
         if event.get("attempt", 0) < len(self._saboteurs):

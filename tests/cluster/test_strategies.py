@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from helpers.errors import ConfigError
 from helpers.protocol.events import Event
 from helpers.results.training_result import TrainingResult
 from helpers.worker.context import WorkerContext
+from tests.support.faults import FaultAtStep, kill
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 STEPS = 2000
@@ -23,19 +23,6 @@ def train(cluster: LocalCluster, **options: Any) -> TrainingResult:
     chosen = {"steps": STEPS, "params": PARAMS, "save_checkpoints_steps": 200, "progress": False}
     chosen |= options
     return cluster.train(tiny_model_fn, tiny_input_fn, **chosen)  # type: ignore[arg-type]
-
-
-def killing(cluster: LocalCluster, task: str, after_step: int) -> Callable[[Event], None]:
-    """What to pass as on_event: kills one task, once."""
-    victims = [task]
-
-    def on_event(event: Event) -> None:
-        if victims and event["event"] == "step" and event["step"] > after_step:
-            victim = victims.pop()
-            [process] = [p for p in cluster.processes if str(p.task) == victim]
-            process.signal(signal.SIGKILL)
-
-    return on_event
 
 
 @pytest.mark.parametrize(
@@ -84,9 +71,8 @@ def test_an_epoch_with_parameter_servers_counts_the_batches_of_all() -> None:
 
 def test_a_lost_worker_beside_parameter_servers_is_replaced_and_the_others_go_on() -> None:
     with LocalCluster(workers=2, ps=1) as cluster:
-        result = train(
-            cluster, steps=6000, evaluate=None, on_event=killing(cluster, "worker 1", 500)
-        )
+        saboteur = FaultAtStep(cluster, 500, kill("worker 1"))
+        result = train(cluster, steps=6000, evaluate=None, on_event=saboteur)
     assert result.restarts == []
     assert "worker 1" in result.warnings[-1]
     assert {point.attempt for point in result.history["chief 0"]} == {0}
@@ -95,7 +81,7 @@ def test_a_lost_worker_beside_parameter_servers_is_replaced_and_the_others_go_on
 @pytest.mark.parametrize("task", ["ps 0", "chief 0"])
 def test_a_lost_parameter_server_or_chief_restarts_all_from_the_checkpoint(task: str) -> None:
     with LocalCluster(workers=1, ps=1) as cluster:
-        result = train(cluster, on_event=killing(cluster, task, 500))
+        result = train(cluster, on_event=FaultAtStep(cluster, 500, kill(task)))
     assert len(result.restarts) == 1
     assert task in result.restarts[0]
     assert result.resumed_at[1] >= 400
@@ -149,7 +135,7 @@ def test_a_worker_that_is_lost_again_and_again_ends_the_run() -> None:
         LocalCluster(workers=1, ps=1, max_restarts=0) as cluster,
         pytest.raises(RuntimeError, match="worker 0 ended with signal 9"),
     ):
-        train(cluster, on_event=killing(cluster, "worker 0", 500))
+        train(cluster, on_event=FaultAtStep(cluster, 500, kill("worker 0")))
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,14 @@ def test_a_deed_is_noticed_survived_and_told(tab: Any, deed: str) -> None:
     wait_for_status(tab, "done")
 
 
+def test_the_kill_button_of_a_row_is_reported_as_an_injected_fault(tab: Any) -> None:
+    run(tab)
+    tab.locator(".mwl-kill").nth(1).click()
+    wait_for_story(tab, *SURVIVED["kill"])
+    assert "worker 1" in told(tab)[0]
+    wait_for_status(tab, "done")
+
+
 def test_a_straggler_slows_all_and_is_not_taken_for_dead(tab: Any) -> None:
     run(tab)
     do(tab, "slow down to 1/4")

@@ -214,8 +214,8 @@ def test_a_function_knows_which_collective_was_asked_for() -> None:
 def test_a_killed_worker_is_seen_lost_and_the_group_comes_back(state: PanelState) -> None:
     state.start(epochs=20)
     assert wait_until(lambda: reached(state, 150), 60)
-    state.kill("worker 1")
-    assert state.tasks[1].shown_status == Status.LOST
+    state.inject_fault("kill", "worker 1")
+    assert wait_until(lambda: state.tasks[1].shown_status == Status.LOST, 10)
     run = state.run
     assert run and wait_until(lambda: run.result.restarts != [] and run.phase == "training", 60)
     assert "signal 9" in run.result.restarts[0]
@@ -254,7 +254,7 @@ def test_every_strategy_trains(state: PanelState, strategy: str, tasks: list[str
 def test_a_worker_killed_beside_a_parameter_server_comes_back_alone(state: PanelState) -> None:
     state.start(strategy="ParameterServerStrategy", epochs=20)
     assert wait_until(lambda: reached(state, 100), 60)
-    state.kill("worker 1")
+    state.inject_fault("kill", "worker 1")
     run = state.run
     assert run and wait_until(lambda: run.result.warnings != [], 30)
     assert wait_until(lambda: run.tasks[2].status == "training", 60)

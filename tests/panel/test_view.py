@@ -12,6 +12,7 @@ from typing import Any
 import ipywidgets as widgets  # type: ignore[import-untyped]
 import pytest
 
+import helpers.course.panel.state
 from helpers.course.charts.svg import AXIS, nice_ceiling
 from helpers.course.panel import Panel, scenarios
 from helpers.course.panel import choices as panel_choices
@@ -21,10 +22,11 @@ from helpers.course.panel import fragments as panel_texts
 from helpers.course.panel.cluster_diagram import cluster_diagram
 from helpers.course.panel.run import Run, RunRecord, planned_tasks
 from helpers.course.panel.status import Status
-from helpers.errors import ConfigError, StoppedError
+from helpers.errors import ClusterError, ConfigError, StoppedError
 from helpers.i18n import number
 from helpers.results.history import Evaluation, Staleness, StepReport
 from helpers.results.training_result import TrainingResult
+from tests.support.fake_cluster import FakeCluster
 from tests.support.processes import wait_until
 
 EVIL = '<img src=x onerror="alert(1)">&'
@@ -78,7 +80,7 @@ def test_run_waits_returns_the_result_and_leaves_a_picture(panel: Panel) -> None
 
 def test_the_stop_button_ends_an_awaited_run(panel: Panel) -> None:
     async def press_stop() -> None:
-        while not panel.state.process("worker 1"):
+        while not panel.state.processes:
             await asyncio.sleep(0.02)
         assert not panel.stop_button.disabled
         panel.stop_button.click()
@@ -100,6 +102,38 @@ def test_the_kill_button_of_a_row_kills_that_worker(panel: Panel) -> None:
     assert run and wait_until(lambda: run.result.restarts != [], 30)
     assert "worker 1" in run.result.restarts[0]
     panel.stop()
+
+
+def test_the_kill_button_injects_a_fault_that_the_report_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(helpers.course.panel.state, "LocalCluster", FakeCluster)
+    panel = Panel(fault_injection=True)
+    panel.launch()
+    row = panel.tasks.children[1]
+    assert wait_until(lambda: not row.kill_button.disabled, 10)
+    row.kill_button.click()
+    run = panel.state.run
+    assert run and wait_until(lambda: run.result.restarts != [], 10)
+    panel.close()
+    killed, noticed = run.result.fault_log
+    assert (killed.task, killed.message) == ("worker 1", "killed (SIGKILL)")
+    assert noticed.message.startswith("noticed 0.") and "signal 9" in noticed.message
+
+
+def test_a_click_on_kill_after_the_end_of_the_process_does_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(helpers.course.panel.state, "LocalCluster", FakeCluster)
+    panel = Panel()
+    panel.launch()
+    row = panel.tasks.children[1]
+    assert wait_until(lambda: not row.kill_button.disabled, 10)
+    panel.state.stop_and_wait()
+    row.kill_button.click()
+    with pytest.raises(ClusterError, match="No run is at work"):
+        panel.kill("worker 1")
+    panel.close()
 
 
 def test_details_show_tf_config_and_log_and_stay_open(panel: Panel) -> None:
@@ -315,7 +349,7 @@ def test_a_stop_ends_the_whole_sweep() -> None:
     panel = Panel(collective="RING", batch_size=1024, epochs=50)
 
     def stop_soon() -> None:
-        assert wait_until(lambda: panel.state.process("worker 0") is not None, 60)
+        assert wait_until(lambda: "worker 0" in panel.state.processes, 60)
         panel.stop()
 
     threading.Thread(target=stop_soon).start()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -167,14 +165,14 @@ class FaultAtStep:
         return self.back_at - self.known_at
 
 
-def kill(task: int) -> Deed:
+def kill(task: str) -> Deed:
     """Ends a task as the kernel does when memory runs out."""
-    return lambda cluster: os.kill(cluster.processes[task].pid, signal.SIGKILL)
+    return lambda cluster: cluster.inject_fault("kill", task)
 
 
-def freeze(task: int) -> Deed:
+def freeze(task: str) -> Deed:
     """Stops a task; only SIGCONT or SIGKILL move it again."""
-    return lambda cluster: os.kill(cluster.processes[task].pid, signal.SIGSTOP)
+    return lambda cluster: cluster.inject_fault("pause", task)
 
 
 def assert_resumed_near(api: TrainingApi, result: TrainingResult) -> None:

@@ -16,19 +16,20 @@ from helpers.i18n import _, gettext_noop
 from helpers.protocol.events import FaultType
 from helpers.results.fault_log import FaultLog, format_elapsed
 
-# What can be done, by its name, which is translated when it is shown.
-FAULT_ACTIONS: Mapping[str, tuple[FaultType, Mapping[str, float]]] = {
+# Each action by its name, which is translated when it is shown: a fault, and its options if the
+# fault is injected, or None if it is cleared.
+FAULT_ACTIONS: Mapping[str, tuple[FaultType, Mapping[str, float] | None]] = {
     gettext_noop("kill"): (FaultType.KILL, {}),
     gettext_noop("freeze for 2 s"): (FaultType.PAUSE, {"seconds": 2}),
     gettext_noop("freeze"): (FaultType.PAUSE, {}),
-    gettext_noop("thaw"): (FaultType.THAW, {}),
+    gettext_noop("thaw"): (FaultType.PAUSE, None),
     gettext_noop("slow down to 1/4"): (FaultType.THROTTLE, {"factor": 4}),
-    gettext_noop("full speed again"): (FaultType.THROTTLE, {"factor": 1}),
+    gettext_noop("full speed again"): (FaultType.THROTTLE, None),
     gettext_noop("pull its cable for 2 s"): (FaultType.PARTITION, {"seconds": 2}),
     gettext_noop("pull its cable"): (FaultType.PARTITION, {}),
-    gettext_noop("plug its cable in"): (FaultType.JOIN, {}),
+    gettext_noop("plug its cable in"): (FaultType.PARTITION, None),
     gettext_noop("fill its disk"): (FaultType.DISK_FULL, {}),
-    gettext_noop("free its disk"): (FaultType.FREE_DISK, {}),
+    gettext_noop("free its disk"): (FaultType.DISK_FULL, None),
     gettext_noop("start it 5 s late next time"): (FaultType.DELAY_START, {"seconds": 5}),
 }
 
@@ -108,7 +109,10 @@ class FaultControls(widgets.VBox):
     def _do(self) -> None:
         fault, options = FAULT_ACTIONS[self.fault.value]
         try:
-            self.state.inject_fault(fault.value, self.task.value, **options)
+            if options is None:
+                self.state.clear_fault(fault.value, self.task.value)
+            else:
+                self.state.inject_fault(fault.value, self.task.value, **options)
             self._said = ""
         except HelpersError as error:
             self._said = str(error)

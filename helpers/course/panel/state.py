@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -140,26 +138,17 @@ class PanelState(Choices):
         cluster.stop()  # before the first process runs this does nothing: `_train` asks again
 
     def inject_fault(self, fault: str, task: str, **options: float) -> None:
-        """Does to a process of the run what `LocalCluster.inject_fault` does.
+        """Injects a fault into a process of the run; see `LocalCluster.inject_fault`."""
+        self._started_cluster().inject_fault(fault, task, **options)
 
-        Raises:
-          ConfigError, ClusterError: as it does.
-        """
+    def clear_fault(self, fault: str, task: str) -> None:
+        """Clears a fault of a process of the run; see `LocalCluster.clear_fault`."""
+        self._started_cluster().clear_fault(fault, task)
+
+    def _started_cluster(self) -> LocalCluster:
         if not self._cluster:
             raise ClusterError(_("No training has been started. Call start() first."))
-        self._cluster.inject_fault(fault, task, **options)
-
-    def kill(self, task: str) -> None:
-        """Sends SIGKILL to the process of a task, as "worker 1"; the group will restart."""
-        process = self.process(task)
-        if process and self.run and self.busy:
-            self.run.mark_lost(task)
-            with suppress(ProcessLookupError):  # it ended between our look and the signal
-                process.signal(signal.SIGKILL)
-
-    def process(self, task: str) -> TaskProcess | None:
-        """The latest process of a task, as "worker 1"."""
-        return self.processes.get(task)
+        return self._cluster
 
     @property
     def processes(self) -> dict[str, TaskProcess]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import ipywidgets as widgets  # type: ignore[import-untyped]
@@ -30,7 +30,9 @@ from helpers.course.panel.static_output import static_html
 from helpers.course.panel.status import Status
 from helpers.course.panel.style import STYLE
 from helpers.course.panel.widgets import TaskRow, close_tree, mime_bundle
+from helpers.errors import ClusterError
 from helpers.i18n import _
+from helpers.protocol.events import FaultType
 from helpers.results.progress import in_notebook
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import communication_label
@@ -157,8 +159,12 @@ class Panel(widgets.VBox):
         self.state.stop()
 
     def kill(self, task: str) -> None:
-        """Kills the process of a task, as "worker 1"; the group restarts."""
-        self.state.kill(task)
+        """Kills the process of a task, as "worker 1"; the group restarts.
+
+        Raises:
+          ClusterError: the process is not running.
+        """
+        self.state.inject_fault(FaultType.KILL.value, task)
 
     def close(self) -> None:
         """Ends the training and takes the panel off the page."""
@@ -263,6 +269,10 @@ class Panel(widgets.VBox):
         self.state.on_run_clicked()
         self.paint()
 
+    def _press_kill(self, task: str) -> None:
+        with suppress(ClusterError):  # it ended after the button was painted
+            self.kill(task)
+
     def _on_status(self, change: Any) -> None:
         if change["new"] == Status.RUNNING:
             self.paint()  # at once, so that nobody presses Run again
@@ -309,7 +319,7 @@ class Panel(widgets.VBox):
             row.paint(task, total, alive=alive, log=log)
 
     def _new_row(self, number: int, task: TaskStatus) -> TaskRow:
-        row = TaskRow(task.name, number, self.kill)
+        row = TaskRow(task.name, number, self._press_kill)
         row.details_button.observe(lambda _change: self.paint(), "value")
         return row
 
