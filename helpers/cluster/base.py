@@ -58,14 +58,19 @@ class Cluster(ABC):
         max_restarts: int,
         start_timeout: float,
         step_timeout: float,
+        *,
+        heartbeat_timeout: float | None = None,
     ) -> None:
         self.workers = workers
         self.collective = collective
         check_count("max_restarts", max_restarts, least=0)
         check_seconds("start_timeout", start_timeout)
         check_seconds("step_timeout", step_timeout)
+        if heartbeat_timeout is None:
+            heartbeat_timeout = step_timeout
+        check_seconds("heartbeat_timeout", heartbeat_timeout)
         self.max_restarts = max_restarts
-        self.timeouts = Timeouts(start_timeout, heartbeat=step_timeout, progress=step_timeout)
+        self.timeouts = Timeouts(start_timeout, heartbeat_timeout, progress=step_timeout)
         self._run_lock = threading.Lock()
         self._folder: Path | None = None
 

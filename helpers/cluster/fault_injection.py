@@ -232,7 +232,7 @@ class FaultInjector:
             check_hosts()  # raises the more helpful error if this machine has no virtual hosts
             message = _(
                 "All tasks of this cluster share one network, so that none can be cut off. Give "
-                "each a network of its own: LocalCluster(…, hosts=True)."
+                'each a network of its own: LocalCluster(…, network="per_task").'
             )
             raise ConfigError(message)
         self._hosts.set_link(self._tasks.index(task), up=up)

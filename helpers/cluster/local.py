@@ -16,7 +16,7 @@ from helpers.cluster.prewarm import is_prewarming, prewarm
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.supervisor import Supervisor
 from helpers.cluster.timeouts import Timeouts, default_start_timeout
-from helpers.errors import check_count, check_seconds
+from helpers.errors import check_count, check_seconds, unknown_choice
 from helpers.i18n import _
 from helpers.protocol.events import Event
 from helpers.protocol.job import EstimatorJob, FunctionJob
@@ -32,6 +32,8 @@ from helpers.system.descriptors import limit_explained
 from helpers.system.netns import Network, check_bandwidth
 from helpers.system.virtual_hosts import VirtualHosts, check_hosts
 from helpers.tf_config import CHIEF, EVALUATOR, PS, WORKER
+
+ISOLATED, PER_TASK, HOST = NETWORKS = ("isolated", "per_task", "host")
 
 
 class LocalCluster(Cluster):
@@ -53,14 +55,18 @@ class LocalCluster(Cluster):
         checkpoint; or, for a worker that serves a coordinator, by starting that worker again.
       start_timeout: seconds until every worker must be ready to train; by default 60, and more
         where many workers share few cores.
-      step_timeout: seconds without a step, or without a sign of life from one worker, after
-        which the group counts as failed.
-      isolated: whether the workers get a network of their own, where the machine permits one
-        (see SECURITY.md). Say False if your functions need the network.
-      bandwidth: bits per second that the workers' own network carries, all of them together;
-        as many as it can by default. With hosts, what each one's cable carries, each way.
-      hosts: whether each task gets a network of its own, with an address of its own, joined to
-        the others by a switch, as if each ran on a machine of its own; so that it can be cut off.
+      step_timeout: seconds without a step after which the group counts as failed.
+      heartbeat_timeout: seconds without a heartbeat from one worker after which it counts as
+        failed; by default `step_timeout`.
+      network: the network of the workers, where the machine permits it (see SECURITY.md):
+
+        - "isolated": one network for the cluster, which nothing else can reach.
+        - "per_task": a network for each task, with its own address, connected by a switch as if
+          each task ran on its own machine. The fault "partition" needs it.
+        - "host": the network of this machine. Choose it if your functions need the network.
+
+      bandwidth: bits per second that an isolated network carries in total, or that each task's
+        link carries in each direction with "per_task"; unlimited by default.
 
     From the first one on, where that is safe, a process of this program imports TensorFlow;
     workers are forked from it.
@@ -81,9 +87,9 @@ class LocalCluster(Cluster):
         max_restarts: int = MAX_RESTARTS,
         start_timeout: float | None = None,
         step_timeout: float = DEFAULT_STEP_TIMEOUT,
-        isolated: bool = True,
+        heartbeat_timeout: float | None = None,
+        network: str = ISOLATED,
         bandwidth: float | None = None,
-        hosts: bool = False,
     ) -> None:
         check_count("workers", workers)
         if ps:
@@ -92,19 +98,27 @@ class LocalCluster(Cluster):
             strategy = PARAMETER_SERVER if ps else MULTI_WORKER
         check_strategy(strategy, workers, ps)
         check_collective(collective, workers)
-        check_bandwidth(bandwidth, isolated=isolated)
-        if hosts:
-            check_hosts(isolated=isolated)
+        if network not in NETWORKS:
+            raise unknown_choice("network", network, NETWORKS)
+        check_bandwidth(bandwidth, isolated=network != HOST)
+        if network == PER_TASK:
+            check_hosts()
         if strategy not in ONE_PROCESS:
             check_memory(workers, ps or 0, forked=can_fork())
         if start_timeout is None:
             start_timeout = default_start_timeout(workers)
-        super().__init__(workers, collective, max_restarts, start_timeout, step_timeout)
+        super().__init__(
+            workers,
+            collective,
+            max_restarts,
+            start_timeout,
+            step_timeout,
+            heartbeat_timeout=heartbeat_timeout,
+        )
         self.strategy = strategy
         self.ps = int(strategy == PARAMETER_SERVER) if ps is None else ps
-        self.isolated = isolated
+        self.network = network
         self.bandwidth = bandwidth
-        self.hosts = hosts
         self._fault_injector = FaultInjector(self._tasks(evaluator=True))
         self._lock = threading.Lock()  # of the two below
         self._running = False
@@ -187,7 +201,8 @@ class LocalCluster(Cluster):
               cleared.
             - "throttle": runs the process at 1/`factor` of its speed (4; at most 50) until cleared.
             - "partition": drops all packets from and to the process, as if its network cable were
-              pulled, for `seconds` or until cleared. Connections stay open. Needs `hosts=True`.
+              pulled, for `seconds` or until cleared. Connections stay open. Needs
+              `network="per_task"`.
             - "disk_full": makes every write to a file fail, to its log too, until cleared. On a
               full disk, TensorFlow finds "No space left on device" (ENOSPC); here it finds "File
               too large" (EFBIG, RLIMIT_FSIZE), because the disk of the machine is not filled.
@@ -230,7 +245,7 @@ class LocalCluster(Cluster):
         payload = folder / "payload.pkl"
         job.save(payload)
         tasks = self._tasks(evaluator=job.has_evaluator)
-        network = self._network(len(tasks))
+        network = self._create_network(len(tasks))
         launcher = Launcher(
             self._worker_processes,
             self.ps,
@@ -260,10 +275,10 @@ class LocalCluster(Cluster):
             if network:
                 network.close()
 
-    def _network(self, tasks: int) -> Network | VirtualHosts | None:
-        if self.hosts:
+    def _create_network(self, tasks: int) -> Network | VirtualHosts | None:
+        if self.network == PER_TASK:
             return VirtualHosts.create(tasks, self.bandwidth)
-        return Network.create(self.bandwidth) if self.isolated else None
+        return Network.create(self.bandwidth) if self.network == ISOLATED else None
 
     @property
     def _worker_processes(self) -> int:

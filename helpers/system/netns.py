@@ -98,7 +98,7 @@ def check_bandwidth(bandwidth: float | None, *, isolated: bool = True) -> None:
         )
     if not isolated:
         message = _(
-            "bandwidth={value:g} limits the network of an isolated cluster, and isolated=False "
+            'bandwidth={value:g} limits the network of an isolated cluster, and network="host" '
             "leaves it on the machine's. Give one or the other."
         )
         raise ConfigError(message.format(value=bandwidth))

@@ -86,14 +86,8 @@ class VirtualHosts:
             network.close()
 
 
-def check_hosts(*, isolated: bool = True) -> None:
+def check_hosts() -> None:
     """Raises ConfigError if a cluster cannot have a host for each task."""
-    if not isolated:
-        message = _(
-            "hosts=True gives each task a network of its own, and isolated=False leaves all of "
-            "them on the machine's. Give one or the other."
-        )
-        raise ConfigError(message)
     if not virtual_hosts_supported():
         raise _not_permitted()
 
@@ -113,9 +107,9 @@ def virtual_hosts_supported() -> bool:
 
 def _not_permitted() -> ConfigError:
     message = _(
-        "hosts=True cannot be had: this machine forbids network namespaces, or its kernel has no "
-        "virtual cables (veth), no bridge or no token bucket filter. Leave hosts out, or use "
-        "another machine."
+        'network="per_task" cannot be had: this machine forbids network namespaces, or its kernel '
+        "has no virtual cables (veth), no bridge or no token bucket filter. Leave network out, or "
+        "use another machine."
     )
     return ConfigError(message)
 

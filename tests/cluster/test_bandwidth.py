@@ -51,8 +51,8 @@ def test_a_bandwidth_that_no_network_has_is_refused(value: float) -> None:
 
 
 def test_a_bandwidth_needs_a_network_of_the_clusters_own() -> None:
-    with pytest.raises(ConfigError, match="isolated=False"):
-        LocalCluster(bandwidth=1e8, isolated=False)
+    with pytest.raises(ConfigError, match='network="host"'):
+        LocalCluster(bandwidth=1e8, network="host")
 
 
 def test_where_namespaces_are_forbidden_a_bandwidth_is_an_error_and_not_ignored(

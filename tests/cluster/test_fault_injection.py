@@ -207,7 +207,7 @@ def test_one_that_is_cut_off_keeps_its_connections_and_is_noticed_by_the_others(
             places[str(process.task)] = process.config.address, place
         cluster.inject_fault("partition", "worker 1")
 
-    with LocalCluster(workers=2, hosts=True, step_timeout=DEADLINE) as cluster:
+    with LocalCluster(workers=2, network="per_task", step_timeout=DEADLINE) as cluster:
         run = Watched(cluster, cut)
         result = run.train()
     assert [address for address, _place in places.values()] == ["10.0.0.1:2222", "10.0.0.2:2222"]
@@ -223,7 +223,7 @@ def test_one_that_is_cut_off_keeps_its_connections_and_is_noticed_by_the_others(
 
 @needs_hosts
 def test_one_that_is_joined_again_in_time_goes_on_where_it_was() -> None:
-    with LocalCluster(workers=2, hosts=True, step_timeout=20) as cluster:
+    with LocalCluster(workers=2, network="per_task", step_timeout=20) as cluster:
         run = Watched(cluster, lambda: cluster.inject_fault("partition", "worker 1", seconds=1))
         result = run.train()
     assert run.told("fault_injected", "fault_cleared", "group_restart") == [
@@ -368,7 +368,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence_that_names_what_there_is()
     assert "worker 0, worker 1, evaluator 0" in said["task"]
     assert "task='ps 0' is unknown" in said["ps"]
     assert "'kill' cannot be told seconds=1" in said["option"]
-    assert "ConfigError" in said["host"] and "hosts=True" in said["host"]
+    assert "ConfigError" in said["host"] and 'network="per_task"' in said["host"]
     assert "Choose one of worker 0, worker 1." in said["evaluator"]
     assert said["ended"].startswith("ClusterError: worker 1 does not run now")
     assert said["ended"].endswith("What runs: worker 0.")
@@ -393,7 +393,7 @@ def stop_harmed_runs() -> None:
         cluster.inject_fault("delay_start", "worker 1", seconds=600)
         cluster.stop()
 
-    with LocalCluster(workers=2, hosts=True) as cluster:
+    with LocalCluster(workers=2, network="per_task") as cluster:
         Watched(cluster).train(steps=50)  # what is loaded once, and stays
         before = held()
         with pytest.raises(StoppedError):
@@ -438,11 +438,11 @@ def test_what_is_done_while_no_process_speaks_is_told_at_once() -> None:
 
 
 def test_hosts_that_the_machine_forbids_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="isolated=False"):
-        LocalCluster(hosts=True, isolated=False)
+    with pytest.raises(ConfigError, match="network='virtual' is unknown"):
+        LocalCluster(network="virtual")
     monkeypatch.setattr(helpers.system.virtual_hosts, "virtual_hosts_supported", lambda: False)
-    with pytest.raises(ConfigError, match="hosts=True cannot be had"):
-        LocalCluster(hosts=True)
+    with pytest.raises(ConfigError, match='network="per_task" cannot be had'):
+        LocalCluster(network="per_task")
 
 
 BYTES = 1_000_000
@@ -476,7 +476,7 @@ def sends(host: str, port: int) -> bool:
 
 @needs_hosts
 def test_with_hosts_the_bandwidth_is_that_of_each_cable() -> None:
-    with LocalCluster(workers=2, hosts=True, bandwidth=16e6) as cluster:
+    with LocalCluster(workers=2, network="per_task", bandwidth=16e6) as cluster:
         seconds = cluster.run(send_to_the_chief)[0]
     expected = BYTES * 8 / 16e6
     assert 0.8 * expected < seconds < 3 * expected

@@ -156,7 +156,7 @@ def test_a_port_taken_at_a_start_or_a_restart_is_answered_with_other_ports(
             return [*ports[:-1], taken] if next(answers, False) else ports
 
         monkeypatch.setattr(helpers.cluster.launcher, "free_ports", some_taken)
-        with LocalCluster(workers, isolated=False) as cluster:
+        with LocalCluster(workers, network="host") as cluster:
             result = api.train(
                 cluster, tmp_path, FaultAtStep(cluster, api.fault_at, kill("worker 0"))
             )

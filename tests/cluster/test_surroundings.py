@@ -54,7 +54,7 @@ def run_program(
 def about_isolation(isolated: bool) -> list[str]:
     with (
         warnings.catch_warnings(record=True) as said,
-        LocalCluster(2, isolated=isolated) as cluster,
+        LocalCluster(2, network="isolated" if isolated else "host") as cluster,
     ):
         warnings.simplefilter("always")
         assert cluster.run(os.getpid)

@@ -49,14 +49,14 @@ def can_connect(address: str) -> bool:
     return True
 
 
-def reached_ports(*, isolated: bool) -> tuple[set[bool], TrainingResult]:
+def reached_ports(network: str) -> tuple[set[bool], TrainingResult]:
     reached: set[bool] = set()
 
     def knock() -> None:
         config = cluster.processes[0].config
         reached.update(can_connect(config.address_of(task)) for task in config.tasks)
 
-    with LocalCluster(workers=2, isolated=isolated) as cluster:
+    with LocalCluster(workers=2, network=network) as cluster:
         result = train_and_at_a_step(cluster, knock)
     return reached, result
 
@@ -64,14 +64,14 @@ def reached_ports(*, isolated: bool) -> tuple[set[bool], TrainingResult]:
 def test_no_port_of_an_isolated_cluster_can_be_reached_from_outside() -> None:
     if not netns_supported():
         pytest.skip("this machine forbids network namespaces")
-    reached, result = reached_ports(isolated=True)
+    reached, result = reached_ports("isolated")
     assert reached == {False}
     assert not result.warnings
     assert OPEN not in repr(result)
 
 
 def test_the_ports_of_a_cluster_that_is_not_isolated_are_open_and_its_result_says_so() -> None:
-    reached, result = reached_ports(isolated=False)
+    reached, result = reached_ports("host")
     assert reached == {True}  # so the test above could fail
     [notice] = result.warnings  # two workers, one line
     assert OPEN in notice
@@ -82,7 +82,7 @@ def test_a_machine_that_forbids_namespaces_trains_without_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(helpers.system.netns, "netns_supported", lambda: False)
-    reached, result = reached_ports(isolated=True)
+    reached, result = reached_ports("isolated")
     assert reached == {True}
     assert OPEN in repr(result)
 

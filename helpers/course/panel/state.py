@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from traitlets import Instance, UseEnum
 
-from helpers.cluster.local import LocalCluster
+from helpers.cluster.local import PER_TASK, LocalCluster
 from helpers.cluster.processes import TaskProcess
 from helpers.course import lazy_defaults
 from helpers.course.panel import scenarios
@@ -24,8 +23,8 @@ from helpers.protocol.events import Event
 from helpers.results.training_result import TrainingResult
 from helpers.system.virtual_hosts import virtual_hosts_supported
 
-# Seconds: nobody watches a frozen group for half a minute; but a first step may take its time.
-HEARTBEAT_TIMEOUT, PROGRESS_TIMEOUT = 4.0, 10.0
+# Seconds; shorter than by default, because a class watches. A first step takes longer.
+HEARTBEAT_TIMEOUT, STEP_TIMEOUT = 4.0, 10.0
 STOP_TIMEOUT = 10.0  # a stopped group is gone in 0.2 s
 
 _states: weakref.WeakSet[PanelState] = weakref.WeakSet()
@@ -202,16 +201,14 @@ class PanelState(Choices):
         return self._finished.is_set()
 
     def _new_cluster(self) -> LocalCluster:
-        hosts = self.fault_injection and virtual_hosts_supported()
-        cluster = LocalCluster(
-            self.workers, strategy=self.strategy, collective=self.collective, hosts=hosts
-        )
+        options: dict[str, Any] = {}
         if self.fault_injection:
-            sooner = replace(
-                cluster.timeouts, heartbeat=HEARTBEAT_TIMEOUT, progress=PROGRESS_TIMEOUT
-            )
-            cluster.timeouts = sooner
-        return cluster
+            options = {"step_timeout": STEP_TIMEOUT, "heartbeat_timeout": HEARTBEAT_TIMEOUT}
+            if virtual_hosts_supported():
+                options["network"] = PER_TASK
+        return LocalCluster(
+            self.workers, strategy=self.strategy, collective=self.collective, **options
+        )
 
     def _reset(self) -> None:
         """Deletes what the last run has left on disk."""
