@@ -9,28 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from helpers.cluster.equal_steps import EqualSteps
+from helpers.cluster.liveness import LivenessTracker
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
 from helpers.errors import ClusterError, ConfigError, StoppedError
-from helpers.i18n import _, join_items
+from helpers.i18n import _
 from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
 from helpers.protocol.failures import error_summary
 from helpers.system import machine
-from helpers.tf_config import EVALUATOR, Task, TFConfig
+from helpers.tf_config import TFConfig
 
 POLL_INTERVAL = 0.1
 LARGE_GROUP = 63  # processes; with more, timeouts are checked less often, and events read together
 BATCH_READ_SECONDS = 0.05
-BUSY_SHARE = 0.1  # of a core, below which a task does not compute
-MAX_BUILDING = 10  # times the deadline of a start
-PROGRESS_EVENTS = (
-    EventType.READY,
-    EventType.STEP,
-    EventType.CHECKPOINT,
-    EventType.EVALUATION_PROGRESS,
-    EventType.EVALUATION,
-    EventType.RESULT,
-)
 
 
 class TaskFailure(Exception):
@@ -77,7 +68,8 @@ class WorkerGroup:
       is_server: whether a task only serves; the group has ended when all others have.
       timeouts: when a silence counts as a fault.
       respawn_policy: gives lost workers a successor, where that is possible.
-      drain_events: gives what others did to the processes since it was called last.
+      drain_events: returns the events of faults that were injected since the last call.
+      clock: measures the timeouts; by default one that does not count time in suspend.
     """
 
     def __init__(
@@ -87,23 +79,17 @@ class WorkerGroup:
         timeouts: Timeouts,
         respawn_policy: RespawnPolicy,
         drain_events: Callable[[], Iterable[Event]] = tuple,
+        *,
+        clock: SuspendSafeClock | None = None,
     ) -> None:
         self._processes = list(processes)
         self._is_server = is_server
-        self._timeouts = timeouts
         self._respawn_policy = respawn_policy
         self._drain_events = drain_events
-        self._clock = SuspendSafeClock()
-        self._checked = 0.0  # when timeouts were looked at last
-        self._last_heartbeat: dict[Task, float] = {}  # a start has a deadline of its own
-        self._last_progress = 0.0
-        self._building = 0.0  # when a task computed, before all were ready
-        self._cpu: dict[Task, tuple[float, float]] = {}  # seconds used, and when
-        self._step = 0
+        self._clock = clock or SuspendSafeClock()
+        self._liveness = LivenessTracker([str(p.task) for p in processes], timeouts, self._clock)
+        self._checked = 0.0  # when the timeouts were last checked
         self._oom_kills = machine.oom_kill_count()
-        self._not_ready = {p.task for p in processes if p.task.type != EVALUATOR}
-        self._connecting: set[Task] = set()  # those that wait for the others, and cannot speak
-        self._slowdown: dict[str, float] = {}  # by which factor, on purpose
         self._errors: dict[str, Event] = {}
         self._equal_steps = EqualSteps()
 
@@ -158,7 +144,8 @@ class WorkerGroup:
         for event in self._drain_events():
             if event["fault"] == FaultType.THROTTLE:
                 cleared = event["event"] == EventType.FAULT_CLEARED
-                self._slowdown[event["task"]] = 1.0 if cleared else event["options"]["factor"]
+                factor = 1.0 if cleared else event["options"]["factor"]
+                self._liveness.set_slowdown(event["task"], factor)
             yield event
 
     @property
@@ -173,44 +160,22 @@ class WorkerGroup:
             selector.unregister(lost.fileno())
         lost.close()
         self._processes[index] = new
-        self._slowdown.pop(str(new.task), None)
+        self._liveness.reset(str(new.task))
         selector.register(new.fileno(), selectors.EVENT_READ, new)
-        self._last_heartbeat[new.task] = self._last_progress = self._clock.now
         return supervisor_event(EventType.RESPAWNED, new.task, reason=str(failure))
 
     def _read(self, process: TaskProcess) -> Iterator[Event]:
         for event in process.read_events():
-            kind = event["event"]
-            self._last_heartbeat[process.task] = self._clock.now
-            if kind in PROGRESS_EVENTS:
-                self._last_progress = self._clock.now
-                self._not_ready.discard(process.task)
-            if kind == EventType.HEARTBEAT:
-                self._note_work(process.task, event.get("cpu"))
-            if kind == EventType.CONNECTING:
-                self._connecting.add(process.task)
-            if kind == EventType.CONNECTED:
-                self._connecting.discard(process.task)
-            if kind in (EventType.READY, EventType.STEP):
-                self._step = max(self._step, event["step"])
-            if kind == EventType.ERROR:
-                self._errors[str(process.task)] = event
-            yield event | {"task": str(process.task)}
+            task = str(process.task)
+            self._liveness.observe(task, event)
+            if event["event"] == EventType.ERROR:
+                self._errors[task] = event
+            yield event | {"task": task}
             if reason := self._equal_steps.note(process.config, event):
                 raise _final(process, reason)
 
-    def _note_work(self, task: Task, cpu: object) -> None:
-        """Counts graph building as progress: a task that computes is no task that hangs."""
-        if not isinstance(cpu, float) or task in self._connecting:
-            return
-        before, then = self._cpu.get(task, (cpu, self._clock.now))
-        if cpu - before >= BUSY_SHARE * (self._clock.now - then) and cpu > before:
-            self._building = self._clock.now
-        self._cpu[task] = cpu, self._clock.now
-
     def _reap(self, process: TaskProcess) -> Event:
         code = process.wait()
-        self._not_ready.discard(process.task)
         if code == 0:
             self._equal_steps.end(process.config)
         else:
@@ -220,12 +185,14 @@ class WorkerGroup:
             if error and error["retryable"]:
                 self._check_peers(process)
             raise TaskFailure(process, self._describe_failure(process, code), error)
-        return supervisor_event(EventType.EXIT, process.task, code=code)
+        event = supervisor_event(EventType.EXIT, process.task, code=code)
+        self._liveness.observe(str(process.task), event)
+        return event
 
     def _describe_failure(self, process: TaskProcess, code: int) -> str:
         if error := self._errors.get(str(process.task)):
-            return error_summary(str(process.task), self._step, error)
-        values: dict[str, Any] = {"task": process.task, "step": self._step}
+            return error_summary(str(process.task), self._liveness.step, error)
+        values: dict[str, Any] = {"task": process.task, "step": self._liveness.step}
         if code == -signal.SIGKILL and machine.oom_kill_count() > self._oom_kills:
             message = _(
                 "{task} ended with signal 9 (SIGKILL) at step {step}; meanwhile the kernel killed "
@@ -239,64 +206,26 @@ class WorkerGroup:
         return message.format(code=code, **values)
 
     def _check_deadlines(self) -> None:
-        now, limits = self._clock.now, self._timeouts
+        now = self._clock.now
         if now - self._checked < POLL_INTERVAL * max(1, len(self._processes) / LARGE_GROUP):
             return
         self._checked = now
-        running = [process for process in self._processes if not process.has_exited]
-        for process in running:
-            process.truncate_log()
-        free = [process for process in running if process.task not in self._connecting]
-        for process in free:
-            timeout = limits.heartbeat * self._slowdown.get(str(process.task), 1.0)
-            if now - self._last_heartbeat.get(process.task, now) > timeout:
-                raise self._heartbeat_lost(process, timeout)
-        waiting = [process for process in running if process.task in self._not_ready]
-        longest = MAX_BUILDING * limits.start
-        if waiting and (now - self._building > limits.start or now > longest):
-            raise self._start_timed_out(waiting)
-        if running and not waiting and now - self._last_progress > limits.progress:
-            self._check_peers((free or running)[0])
-            raise self._no_progress((free or running)[0])
+        for process in self._processes:
+            if not process.has_exited:
+                process.truncate_log()
+        if cause := self._liveness.check():
+            process = self._process_of(cause.task)
+            if cause.is_alive:
+                self._check_peers(process)
+            raise TaskFailure(process, cause.reason)
+
+    def _process_of(self, task: str) -> TaskProcess:
+        return next(process for process in self._processes if str(process.task) == task)
 
     def _check_peers(self, process: TaskProcess) -> None:
-        """Raises a fault that no restart answers if a task waits for one that has ended."""
+        """Raises a failure that no restart answers if a task waits for one that has ended."""
         if reason := self._equal_steps.explain(process.config):
             raise _final(process, reason)
-
-    def _heartbeat_lost(self, process: TaskProcess, seconds: float) -> TaskFailure:
-        message = _(
-            "{task} gave no sign of life for {seconds:g} s, at step {step}: it is stopped, or "
-            "starved by other programs"
-        )
-        return TaskFailure(
-            process, message.format(task=process.task, seconds=seconds, step=self._step)
-        )
-
-    def _start_timed_out(self, waiting: Sequence[TaskProcess]) -> TaskFailure:
-        silent = min(waiting, key=self._suspect_key)
-        others = join_items(str(process.task) for process in waiting if process is not silent)
-        message = (
-            _("{task} was not ready within {seconds:g} s; {others} may only have waited for it")
-            if others
-            else _("{task} was not ready within {seconds:g} s")
-        )
-        seconds = self._timeouts.start
-        return TaskFailure(silent, message.format(task=silent.task, seconds=seconds, others=others))
-
-    def _suspect_key(self, process: TaskProcess) -> tuple[bool, float]:
-        """By which the first is the suspect: who waits for others, or was heard later, did more."""
-        return process.task in self._connecting, self._last_heartbeat.get(process.task, -1.0)
-
-    def _no_progress(self, process: TaskProcess) -> TaskFailure:
-        message = _(
-            "{task} and its peers made no step for {seconds:g} s after step {step}, though all "
-            "processes are alive"
-        )
-        seconds = self._timeouts.progress
-        return TaskFailure(
-            process, message.format(task=process.task, seconds=seconds, step=self._step)
-        )
 
 
 def _final(process: TaskProcess, reason: str) -> TaskFailure:

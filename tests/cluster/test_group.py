@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.scale import TIMEOUTS, FakeWorkerProcess
 from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
+from helpers.cluster.timeouts import SuspendSafeClock
 from helpers.protocol.events import EventType
 from helpers.tf_config import build_tf_configs
 
@@ -38,15 +39,18 @@ def test_deadlines_are_looked_at_some_times_a_second_not_at_every_event() -> Non
         for config in build_tf_configs([f"host-{k}:2222" for k in range(workers)])
     ]
     timeouts: Any = Counted()
-    group = WorkerGroup(talkers, lambda config: False, timeouts, RespawnPolicy(_nobody, 0))
+    clock = SuspendSafeClock()
+    group = WorkerGroup(
+        talkers, lambda config: False, timeouts, RespawnPolicy(_nobody, 0), clock=clock
+    )
     silent, wake = os.pipe()
-    began = group._clock.now
+    began = clock.now
     with closing(group):
         events = group.monitor(silent)
         for count, event in enumerate(events):  # noqa: B007
             if event["event"] == EventType.STEP and event["step"] > 10:
                 break
-        seconds = group._clock.now - began
+        seconds = clock.now - began
     os.close(silent)
     os.close(wake)
     rounds = timeouts.looks / workers

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 
+from helpers.cluster.liveness import FailureCause
 from helpers.protocol.events import Event, EventType
-
-
-@dataclass(frozen=True)
-class FailureCause:
-    """Why an attempt failed.
-
-    Attributes:
-      task: which task failed.
-      reason: how, in a sentence without its stop.
-    """
-
-    task: str
-    reason: str
 
 
 class EventQueue:

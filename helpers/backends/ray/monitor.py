@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from helpers.backends.ray.event_queue import EventQueue, FailureCause
+from helpers.backends.ray.event_queue import EventQueue
 from helpers.backends.ray.tasks import TRAINER_ENV, RayRun, fit
-from helpers.cluster.group import PROGRESS_EVENTS
+from helpers.cluster.liveness import FailureCause, LivenessTracker
 from helpers.cluster.timeouts import SuspendSafeClock
 from helpers.errors import ClusterError, StoppedError
-from helpers.i18n import _, join_items, ngettext
+from helpers.i18n import _, ngettext
 from helpers.protocol.events import Event, EventType, supervisor_event
 from helpers.protocol.failures import to_exception
 
@@ -64,18 +66,16 @@ class _RunMonitor:
         self._event_queue = event_queue
         self._running = running
         self._attempts = 0
-        self._step = 0
         self._begin()
 
     def _begin(self) -> None:
-        """Nothing of this attempt has been heard yet."""
+        """Resets what was observed, for a new attempt."""
         self._clock = SuspendSafeClock()
-        self._at_work = [f"worker {index}" for index in range(self._run.workers)]
-        self._waiting = list(self._at_work)  # those that are not ready
-        self._connecting: set[str] = set()  # of them, those that wait for the others
-        self._hosts: dict[str, str] = {}  # of those that Ray has started
-        self._heard: dict[str, float] = {}
-        self._progress = 0.0
+        tasks = [f"worker {index}" for index in range(self._run.workers)]
+        # The heartbeats are checked beside the workers, and not forwarded.
+        timeouts = replace(self._run.timeouts, heartbeat=math.inf)
+        self._liveness = LivenessTracker(tasks, timeouts, self._clock)
+        self._hosts: dict[str, str] = {}  # of the tasks that Ray has started
         self._aborted = False
 
     def events(self, stopped: threading.Event) -> Iterator[Event]:
@@ -102,18 +102,7 @@ class _RunMonitor:
         if kind == EventType.LAUNCHED:
             self._hosts[task] = event["host"]
             return event
-        self._heard[task] = self._clock.now
-        if kind in (*PROGRESS_EVENTS, EventType.EXIT):
-            self._progress = self._clock.now
-            self._waiting = [one for one in self._waiting if one != task]
-        if kind in (EventType.READY, EventType.STEP):
-            self._step = max(self._step, event["step"])
-        if kind == EventType.CONNECTING:
-            self._connecting.add(task)
-        if kind == EventType.CONNECTED:
-            self._connecting.discard(task)
-        if kind == EventType.EXIT:
-            self._at_work = [one for one in self._at_work if one != task]
+        self._liveness.observe(task, event)
         return event
 
     def _check_error(self, event: Event) -> None:
@@ -129,37 +118,16 @@ class _RunMonitor:
         Raises:
           ClusterError: Ray has not even started it.
         """
-        now, limits = self._clock.now, self._run.timeouts
-        if self._aborted:
+        cause = None if self._aborted else self._liveness.check()
+        if cause is None:
             return
-        if self._waiting and now > limits.start:
-            if len(self._hosts) < self._run.workers:
-                raise self._insufficient_resources_error()
-            self._abort(self._late())
-        elif self._at_work and not self._waiting and now - self._progress > limits.progress:
-            message = _("{task} and its peers made no step for {seconds:g} s after step {step}")
-            task = self._suspect(self._at_work)
-            values = {"task": task, "seconds": limits.progress, "step": self._step}
-            self._abort(FailureCause(task, message.format(**values)))
+        if self._liveness.not_ready and len(self._hosts) < self._run.workers:
+            raise self._insufficient_resources_error()
+        self._abort(cause)
 
     def _abort(self, cause: FailureCause) -> None:
         self._aborted = True
         ray.get(self._event_queue.abort.remote(self._attempts, cause))
-
-    def _suspect(self, tasks: list[str]) -> str:
-        """Of these, the one that did least: it does not wait for the others, and fell silent."""
-        return min(tasks, key=lambda task: (task in self._connecting, self._heard.get(task, -1.0)))
-
-    def _late(self) -> FailureCause:
-        task = self._suspect(self._waiting)
-        others = join_items(one for one in self._waiting if one != task)
-        message = (
-            _("{task} was not ready within {seconds:g} s; {others} may only have waited for it")
-            if others
-            else _("{task} was not ready within {seconds:g} s")
-        )
-        values = {"task": task, "seconds": self._run.timeouts.start, "others": others}
-        return FailureCause(task, message.format(**values))
 
     def _restart(self, failure: Event) -> Event:
         """The event for a failure that Ray answers with a new group.
@@ -183,7 +151,7 @@ class _RunMonitor:
         task = f"worker {min(failure['lost'], default=0)}"
         message = _("{task} was lost at step {step}: its process on {host}, or {host}, has ended")
         host = self._hosts.get(task, "?")
-        return FailureCause(task, message.format(task=task, step=self._step, host=host))
+        return FailureCause(task, message.format(task=task, step=self._liveness.step, host=host))
 
     def _exhausted(self, cause: FailureCause) -> ClusterError:
         log = self._run.log(self._attempts, cause.task)

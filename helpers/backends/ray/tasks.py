@@ -15,8 +15,8 @@ import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 from ray.train.backend import Backend, BackendConfig
 
-from helpers.backends.ray.event_queue import FailureCause
 from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
+from helpers.cluster.liveness import FailureCause
 from helpers.cluster.prewarm import is_prewarming
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.timeouts import Timeouts

@@ -1,0 +1,168 @@
+"""Decides, from the events of a group and a clock, which task has failed without saying so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from helpers.cluster.timeouts import Timeouts
+from helpers.i18n import _, join_items
+from helpers.protocol.events import Event, EventType
+from helpers.tf_config import EVALUATOR
+
+PROGRESS_EVENTS = (
+    EventType.READY,
+    EventType.STEP,
+    EventType.CHECKPOINT,
+    EventType.EVALUATION_PROGRESS,
+    EventType.EVALUATION,
+    EventType.RESULT,
+    EventType.EXIT,
+)
+
+
+MIN_BUSY_SHARE = 0.1  # of a core; below it a task does not compute
+MAX_BUILDING = 10  # times the start timeout, for a task that computes all the while
+
+
+class Clock(Protocol):
+    """Measures the time since the group was started."""
+
+    @property
+    def now(self) -> float:
+        """Seconds."""
+
+
+class FailureCause(NamedTuple):
+    """Why an attempt failed.
+
+    Attributes:
+      task: the task that failed, as "worker 1".
+      reason: how it failed; a sentence without its full stop.
+      is_alive: whether its process runs and sends heartbeats, and makes no progress.
+    """
+
+    task: str
+    reason: str
+    is_alive: bool = False
+
+
+class LivenessTracker:
+    """Tracks heartbeats, readiness and progress of a group; it reads and sends nothing itself.
+
+    Args:
+      tasks: the names of the tasks, as "worker 1". An evaluator need not be ready for the others
+        to start.
+      timeouts: an infinite timeout turns its check off.
+      clock: starts at 0 with the group.
+
+    Attributes:
+      step: the last global step that was reported.
+    """
+
+    def __init__(self, tasks: Sequence[str], timeouts: Timeouts, clock: Clock) -> None:
+        self.step = 0
+        self._timeouts = timeouts
+        self._clock = clock
+        self._running = list(tasks)
+        self._not_ready = {task for task in tasks if not task.startswith(EVALUATOR)}
+        self._connecting: set[str] = set()  # they block all threads, so they send no heartbeat
+        self._slowdown: dict[str, float] = {}
+        # The start timeout covers the time before a task's first event.
+        self._last_event: dict[str, float] = {}
+        self._last_progress = 0.0
+        self._last_computing = 0.0
+        self._cpu: dict[str, tuple[float, float]] = {}  # seconds used, and when that was
+
+    @property
+    def not_ready(self) -> list[str]:
+        """The running tasks that are not ready to train yet."""
+        return [task for task in self._running if task in self._not_ready]
+
+    def observe(self, task: str, event: Event) -> None:
+        """Takes in an event of a task."""
+        kind = event["event"]
+        self._last_event[task] = self._clock.now
+        if kind in PROGRESS_EVENTS:
+            self._last_progress = self._clock.now
+            self._not_ready.discard(task)
+        if kind == EventType.HEARTBEAT and isinstance(event.get("cpu"), float):
+            self._observe_cpu(task, event["cpu"])
+        if kind in (EventType.READY, EventType.STEP):
+            self.step = max(self.step, event["step"])
+        if kind == EventType.CONNECTING:
+            self._connecting.add(task)
+        if kind == EventType.CONNECTED:
+            self._connecting.discard(task)
+        if kind == EventType.EXIT and task in self._running:
+            self._running.remove(task)
+
+    def _observe_cpu(self, task: str, cpu: float) -> None:
+        """Counts computing as progress before a start: building a large graph takes minutes."""
+        now = self._clock.now
+        before, then = self._cpu.get(task, (cpu, now))
+        if task not in self._connecting and cpu > before + MIN_BUSY_SHARE * (now - then):
+            self._last_computing = now
+        self._cpu[task] = cpu, now
+
+    def set_slowdown(self, task: str, factor: float) -> None:
+        """Multiplies the heartbeat timeout of a task that is slowed down on purpose."""
+        self._slowdown[task] = factor
+
+    def reset(self, task: str) -> None:
+        """Starts all timeouts of a task again, whose process was replaced."""
+        self._slowdown.pop(task, None)
+        self._connecting.discard(task)
+        self._not_ready.discard(task)  # the start timeout is that of the whole group
+        self._last_event[task] = self._last_progress = self._clock.now
+
+    def check(self) -> FailureCause | None:
+        """The task that failed, if a timeout has passed."""
+        now, limits = self._clock.now, self._timeouts
+        free = [task for task in self._running if task not in self._connecting]
+        for task in free:
+            timeout = limits.heartbeat * self._slowdown.get(task, 1.0)
+            if now - self._last_event.get(task, now) > timeout:
+                return self._heartbeat_lost(task, timeout)
+        if not_ready := self.not_ready:
+            idle = now - self._last_computing
+            late = idle > limits.start or now > MAX_BUILDING * limits.start
+            return self._start_timed_out(not_ready) if late else None
+        if self._running and now - self._last_progress > limits.progress:
+            return self._no_progress((free or self._running)[0])
+        return None
+
+    def _heartbeat_lost(self, task: str, seconds: float) -> FailureCause:
+        message = _(
+            "{task} gave no sign of life for {seconds:g} s, at step {step}: it is stopped, or "
+            "starved by other programs"
+        )
+        return FailureCause(task, message.format(task=task, seconds=seconds, step=self.step))
+
+    def _start_timed_out(self, not_ready: Sequence[str]) -> FailureCause:
+        task = min(not_ready, key=self._suspect_key)
+        others = join_items(one for one in not_ready if one != task)
+        message = (
+            _("{task} was not ready within {seconds:g} s; {others} may only have waited for it")
+            if others
+            else _("{task} was not ready within {seconds:g} s")
+        )
+        values = {"task": task, "seconds": self._timeouts.start, "others": others}
+        return FailureCause(task, message.format(**values))
+
+    def _suspect_key(self, task: str) -> tuple[bool, float]:
+        """Sort key: the task most likely to have caused the failure comes first."""
+        return task in self._connecting, self._last_event.get(task, -1.0)
+
+    def _no_progress(self, task: str) -> FailureCause:
+        message = (
+            _("{task} and its peers made no step for {seconds:g} s after step {step}")
+            if math.isinf(self._timeouts.heartbeat)  # then a process may have ended unnoticed
+            else _(
+                "{task} and its peers made no step for {seconds:g} s after step {step}, though all "
+                "processes are alive"
+            )
+        )
+        values = {"task": task, "seconds": self._timeouts.progress, "step": self.step}
+        return FailureCause(task, message.format(**values), is_alive=True)
