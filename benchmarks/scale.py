@@ -13,8 +13,6 @@ import argparse
 import io
 import os
 import signal
-import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, redirect_stderr, suppress
@@ -28,78 +26,14 @@ from benchmarks.report import page, publish
 from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.timeouts import Timeouts
-from helpers.protocol.events import Event, EventType, EventWriter
+from helpers.protocol.events import Event, EventType
 from helpers.results.progress import consume
 from helpers.results.training_result import TrainingResult
-from helpers.tf_config import TFConfig, build_tf_configs
-from helpers.worker.context import WorkerContext
-from helpers.worker.main import send_heartbeats
-from helpers.worker.step_reporter import StepReporter
+from helpers.tf_config import build_tf_configs
+from tests.support.fake_worker import FakeWorkerProcess
 
-STEP_SECONDS = 0.1
-GLOBAL_BATCH = 64
 SETTLED = 3.0  # seconds after the last worker came
 TIMEOUTS = Timeouts(start=120.0, heartbeat=30.0, progress=30.0)
-
-
-class FakeWorkerProcess(TaskProcess):
-    """A process that says what a worker says, and trains nothing."""
-
-    def __init__(self, config: TFConfig) -> None:
-        self.config = config
-        self.log = Path(os.devnull)
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
-        self._forked = os.fork()
-        if self._forked == 0:
-            _send_events(config, writer)
-        os.close(writer)
-        self._reader: int | None = reader
-        self._unread: list[bytes] = []
-        self._code: int | None = None
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._forked
-
-    def wait(self, seconds: float = 0.0) -> int:
-        """Waits for the end; minus the number of the signal."""
-        if self._code is None:
-            self._code = os.waitstatus_to_exitcode(os.waitpid(self._forked, 0)[1])
-        return self._code
-
-    def signal(self, number: int) -> None:
-        """Sends a signal, unless it has ended."""
-        if self._code is None:
-            os.kill(self._forked, number)
-
-    def close(self) -> None:
-        """Kills the process and closes the pipe."""
-        self.signal(signal.SIGKILL)
-        self.wait()
-        self._close_pipe()
-
-
-def _send_events(config: TFConfig, events: int) -> None:
-    """The life of a talker: a step each tenth of a second, until its parent goes."""
-    parent = os.getppid()
-    with suppress(BaseException):
-        report = EventWriter(events)
-        context = WorkerContext(config, report)
-        report(
-            EventType.STARTED, pid=os.getpid(), cores=[], isolated=True, host=socket.gethostname()
-        )
-        threading.Thread(target=send_heartbeats, args=(report,), daemon=True).start()
-        report(EventType.RUN_INFO, total_steps=10**6, global_batch=GLOBAL_BATCH)
-        report(EventType.READY, step=0)
-        reporter, step = StepReporter(context, GLOBAL_BATCH), 0
-        while os.getppid() == parent:
-            step += 1
-            if reporter.should_report:
-                reporter.report(step, 1.0)
-            time.sleep(STEP_SECONDS)
-    os._exit(0)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from typing import Any
 
 import pytest
 
-import benchmarks.scale
 import helpers.system.virtual_hosts
-from benchmarks.scale import FakeWorkerProcess
+import tests.support.fake_worker
 from helpers import LocalCluster
 from helpers.cluster.group import RespawnPolicy, WorkerGroup
 from helpers.cluster.timeouts import Timeouts
@@ -30,6 +29,7 @@ from helpers.results.training_result import TrainingResult
 from helpers.system.virtual_hosts import virtual_hosts_supported
 from helpers.tf_config import build_tf_configs
 from helpers.worker.context import WorkerContext
+from tests.support.fake_worker import FakeWorkerProcess
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 from tests.support.processes import wait_until
 
@@ -485,7 +485,7 @@ def test_with_hosts_the_bandwidth_is_that_of_each_cable() -> None:
 def test_a_successor_has_the_whole_deadline_before_it_stands_still(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(benchmarks.scale, "STEP_SECONDS", 60)
+    monkeypatch.setattr(tests.support.fake_worker, "STEP_SECONDS", 60)
     deadline = 1.0
     [_chief, worker, _ps] = build_tf_configs(["a:1", "b:1", "c:1"], chief=True, ps=1)
     respawn_policy = RespawnPolicy(lambda lost: FakeWorkerProcess(lost.config), 2)

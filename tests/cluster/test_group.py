@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.scale import TIMEOUTS, FakeWorkerProcess
 from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
-from helpers.cluster.timeouts import SuspendSafeClock
+from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
 from helpers.protocol.events import EventType
 from helpers.tf_config import build_tf_configs
+from tests.support.fake_worker import FakeWorkerProcess
+
+TIMEOUTS = Timeouts(start=120.0, heartbeat=30.0, progress=30.0)
 
 
 class Counted:
