@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from helpers.cluster.event_lines import LineBuffer
 from helpers.cluster.processes import TaskProcess
 from helpers.protocol.events import EventType, EventWriter
 from helpers.tf_config import TFConfig
@@ -34,13 +35,17 @@ class FakeWorkerProcess(TaskProcess):
             _send_events(config, writer)
         os.close(writer)
         self._reader: int | None = reader
-        self._unread: list[bytes] = []
+        self._lines = LineBuffer()
         self._code: int | None = None
 
     @property
     def pid(self) -> int:
         """The process id."""
         return self._forked
+
+    @property
+    def start_error(self) -> None:
+        """It can be started."""
 
     def wait(self, seconds: float = 0.0) -> int:
         """Waits for the end; minus the number of the signal."""
