@@ -7,6 +7,7 @@ in another module may change from one release to the next.
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ if sys.platform == "win32":  # before a module that only Unix has is imported
     from helpers.system.windows import raise_unsupported
 
     raise_unsupported()
+
+# Else Python prints warnings of a logger without a handler to standard error.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
     from helpers.backends.kubernetes.tfjob import TFJob as TFJob

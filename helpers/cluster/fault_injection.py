@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
@@ -14,6 +15,8 @@ from helpers.i18n import _, join_items
 from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
 from helpers.system import capabilities
 from helpers.system.virtual_hosts import VirtualHosts, check_hosts
+
+logger = logging.getLogger(__name__)
 
 # The options of each fault, with their defaults.
 FAULT_OPTIONS: Mapping[FaultType, Mapping[str, float | None]] = {
@@ -225,6 +228,7 @@ class FaultInjector:
 
     def _record(self, event_type: EventType, fault: FaultType, task: str, **fields: Any) -> None:
         if self._tasks:
+            logger.info("%s: %s, %s %s", event_type, task, fault, fields.get("options", ""))
             self._events.append(supervisor_event(event_type, task, fault=fault.value, **fields))
 
     def _set_link(self, task: str, *, up: bool) -> None:

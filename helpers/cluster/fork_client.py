@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import math
 import os
 import select
@@ -22,6 +23,8 @@ from helpers.cluster.fork_server import READY_BYTE, Request, claim, new_claim_to
 from helpers.system import capabilities, keras_version, programs
 from helpers.system.descriptors import are_exhausted, fill_standard
 from helpers.system.machine import nvidia_gpus
+
+logger = logging.getLogger(__name__)
 
 POLL_INTERVAL = 0.1
 SHUTDOWN_TIMEOUT = 1.0
@@ -110,6 +113,7 @@ class ForkServer:
                 server.shutdown_when_idle()
                 server = None
             if server is None:
+                logger.info("Starting a fork server with Keras %d", keras)
                 server = cls._servers[keras] = cls(environment)
             return server
 
@@ -294,6 +298,7 @@ def fork(spec: ProcessSpec) -> ForkedProcess:
         try:
             server.fork(request, descriptors)
         except ConnectionError:  # it died while we looked at it
+            logger.warning("The fork server has died: starting another one")
             server = ForkServer.get(spec.env, after=server)
             server.fork(request, descriptors)
     except BaseException:

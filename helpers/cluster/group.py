@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import selectors
 import signal
 import time
@@ -18,6 +19,8 @@ from helpers.protocol.events import Event, EventType, FaultType, supervisor_even
 from helpers.protocol.failures import error_summary
 from helpers.system import machine
 from helpers.tf_config import TFConfig
+
+logger = logging.getLogger(__name__)
 
 POLL_INTERVAL = 0.1
 LARGE_GROUP = 63  # processes; with more, timeouts are checked less often, and events read together
@@ -162,6 +165,7 @@ class WorkerGroup:
         self._processes[index] = new
         self._liveness.reset(str(new.task))
         selector.register(new.fileno(), selectors.EVENT_READ, new)
+        logger.warning("Respawned %s: %s", new.task, failure)
         return supervisor_event(EventType.RESPAWNED, new.task, reason=str(failure))
 
     def _read(self, process: TaskProcess) -> Iterator[Event]:
@@ -170,6 +174,10 @@ class WorkerGroup:
             self._liveness.observe(task, event)
             if event["event"] == EventType.ERROR:
                 self._errors[task] = event
+            if event["event"] == EventType.STARTED:
+                logger.info("%s started as process %d", task, event["pid"])
+            if event["event"] == EventType.READY:
+                logger.info("%s is ready at step %d", task, event["step"])
             yield event | {"task": task}
             if reason := self._equal_steps.note(process.config, event):
                 raise _final(process, reason)
@@ -185,6 +193,7 @@ class WorkerGroup:
             if error and error["retryable"]:
                 self._check_peers(process)
             raise TaskFailure(process, self._describe_failure(process, code), error)
+        logger.info("%s has ended", process.task)
         event = supervisor_event(EventType.EXIT, process.task, code=code)
         self._liveness.observe(str(process.task), event)
         return event

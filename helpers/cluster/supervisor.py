@@ -9,6 +9,7 @@ no state, and nobody waits for it, so it gets a successor at its address.
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -22,6 +23,8 @@ from helpers.i18n import ngettext
 from helpers.protocol.events import Event, EventType, supervisor_event
 from helpers.protocol.failures import to_exception
 from helpers.tf_config import TFConfig
+
+logger = logging.getLogger(__name__)
 
 
 class Supervisor:
@@ -75,6 +78,7 @@ class Supervisor:
         for attempt in itertools.count():
             respawn_policy = RespawnPolicy(self._launcher.respawn, self._max_restarts)
             processes = self._launcher.launch(attempt)
+            logger.info("Attempt %d: started %d processes", attempt, len(processes))
             drain_events = self._launcher.fault_injector.drain_events
             group = WorkerGroup(
                 processes, self._is_server, self._timeouts, respawn_policy, drain_events
@@ -90,6 +94,7 @@ class Supervisor:
                     raise to_exception(str(failure.process.task), failure.error) from None
                 if attempt >= self._max_restarts:
                     raise _restarts_exhausted(failure, attempt) from None
+                logger.warning("Restart %d of %d: %s", attempt + 1, self._max_restarts, failure)
                 about = {"attempt": attempt + 1, "reason": str(failure)}
                 yield supervisor_event(EventType.GROUP_RESTART, failure.process.task, **about)
 

@@ -45,6 +45,8 @@ from helpers.tf_config.slurm import config_from_slurm
 from helpers.worker.context import Report, WorkerContext
 from helpers.worker.standalone import EXIT_RETRYABLE, EventLogger, StepWatchdog
 
+logger = logging.getLogger(__name__)
+
 HEARTBEAT_INTERVAL = 1.0
 EXIT_BARRIER_TIMEOUT = 10.0  # for the peers, when the own work is done
 POLL_INTERVAL = 0.02
@@ -91,12 +93,14 @@ class Worker:
         logging.getLogger("tensorflow").addFilter(drop_deprecation_records)
         try:
             context = WorkerContext(_config(), report)
+            logger.info("%s starts as process %d", context.config.task, os.getpid())
             print(context.config.explain(), flush=True)
             report(EventType.RESULT, value=self._work_unless_preempted(context))
             self._exit_barrier(context.config)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # the reader's too
             fields = error_fields(error)
             report(EventType.ERROR, **fields)
+            logger.warning("The job failed: %s", fields["message"])
             if isinstance(error, USER_FACING_ERRORS):
                 print(error, file=sys.stderr)
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import secrets
 import shutil
@@ -30,6 +31,8 @@ from helpers.protocol.job import EstimatorJob, FunctionJob
 from helpers.strategies import COLLECTIVES, check_collective
 from helpers.system import keras_version
 from helpers.system.machine import cores
+
+logger = logging.getLogger(__name__)
 
 REQUIREMENT = "ray[train]==2.60.0"  # of the extra `ray` in pyproject.toml
 RPC_TIMEOUT = 10.0
@@ -172,6 +175,7 @@ class RayCluster(Cluster):
         if self.address:
             import ray
 
+            logger.info("Joining Ray at %s", self.address)
             try:
                 ray.init(self.address, **quiet)
             except (ConnectionError, ValueError) as error:
@@ -187,6 +191,7 @@ class RayCluster(Cluster):
         _reload_ray_config()
         import ray
 
+        logger.info("Starting Ray on this machine")
         ray.init(
             "local",
             num_cpus=max(self.workers, cores()),

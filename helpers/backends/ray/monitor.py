@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections.abc import Generator, Iterator
@@ -19,6 +20,8 @@ from helpers.errors import ClusterError, StoppedError
 from helpers.i18n import _, ngettext
 from helpers.protocol.events import Event, EventType, supervisor_event
 from helpers.protocol.failures import to_exception
+
+logger = logging.getLogger(__name__)
 
 POLL_INTERVAL = 0.2
 SHUTDOWN_TIMEOUT = 15.0
@@ -40,6 +43,7 @@ def watch_run(run: RayRun, stopped: threading.Event) -> Generator[Event, None, N
     environment = {"env_vars": TRAINER_ENV}
     trainer = ray.remote(fit).options(max_retries=0, runtime_env=environment, **options)
     running = trainer.remote(run, event_queue)
+    logger.info("Asked Ray for %d workers", run.workers)
     try:
         yield from _RunMonitor(run, event_queue, running).events(stopped)
     except ray.exceptions.RayError as error:
@@ -100,6 +104,7 @@ class _RunMonitor:
         if event["attempt"] < self._attempts:
             return event  # of a worker of an aborted attempt
         if kind == EventType.LAUNCHED:
+            logger.info("Ray started %s on %s", task, event["host"])
             self._hosts[task] = event["host"]
             return event
         self._liveness.observe(task, event)
@@ -126,6 +131,7 @@ class _RunMonitor:
         self._abort(cause)
 
     def _abort(self, cause: FailureCause) -> None:
+        logger.warning("Aborting attempt %d: %s", self._attempts, cause.reason)
         self._aborted = True
         ray.get(self._event_queue.abort.remote(self._attempts, cause))
 
@@ -139,6 +145,12 @@ class _RunMonitor:
         if self._attempts >= self._run.max_restarts:
             raise self._exhausted(cause)
         self._attempts = failure["attempt"] + 1
+        logger.warning(
+            "Ray restarts the group, %d of %d: %s",
+            self._attempts,
+            self._run.max_restarts,
+            cause.reason,
+        )
         self._begin()
         return supervisor_event(
             EventType.GROUP_RESTART, cause.task, attempt=self._attempts, reason=cause.reason
