@@ -23,8 +23,7 @@ import psutil
 
 from benchmarks import RESULTS
 from benchmarks.report import page, publish
-from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
-from helpers.cluster.processes import TaskProcess
+from helpers.cluster.group import TaskFailure, WorkerGroup
 from helpers.cluster.timeouts import Timeouts
 from helpers.protocol.events import Event, EventType
 from helpers.results.progress import consume
@@ -98,7 +97,7 @@ def measure(workers: int, seconds: float) -> Cost:
         FakeWorkerProcess(config)
         for config in build_tf_configs([f"host-{k}:2222" for k in range(workers)])
     ]
-    group = WorkerGroup(talkers, lambda config: False, TIMEOUTS, RespawnPolicy(_nobody, 0))
+    group = WorkerGroup(talkers, (), TIMEOUTS)
     watch = _Watch(group, seconds)
     result = TrainingResult(workers, "RING", "", time.time())
     silent, wake = os.pipe()
@@ -126,10 +125,6 @@ def _noting(events: Iterator[Event], noticed: list[float]) -> Iterator[Event]:
     except TaskFailure:
         noticed.append(time.monotonic())
         raise
-
-
-def _nobody(lost: TaskProcess) -> TaskProcess:
-    raise AssertionError(f"nobody takes the place of {lost.task}")
 
 
 def report_text(costs: list[Cost]) -> str:

@@ -55,26 +55,25 @@ class FaultInjector:
         self._processes: Callable[[], Sequence[TaskProcess]] = list
         self._hosts: VirtualHosts | None = None
 
-    def attach(
-        self,
-        tasks: Sequence[str],
-        processes: Callable[[], Sequence[TaskProcess]],
-        hosts: VirtualHosts | None,
-    ) -> None:
-        """Starts injecting faults into a run.
+    def attach(self, tasks: Sequence[str], hosts: VirtualHosts | None = None) -> None:
+        """Starts recording the faults of a run.
 
         Args:
           tasks: its tasks, in the order of their hosts.
-          processes: returns the current process of each task.
           hosts: the virtual hosts, if each task has one.
         """
         with self._lock:
-            self._tasks, self._processes, self._hosts = tasks, processes, hosts
+            self._tasks, self._hosts = tasks, hosts
             self._delays = {task: late for task, late in self._delays.items() if task in tasks}
             for task, late in self._delays.items():
                 self._record(
                     EventType.FAULT_INJECTED, FaultType.DELAY_START, task, options={"seconds": late}
                 )
+
+    def set_processes(self, processes: Callable[[], Sequence[TaskProcess]]) -> None:
+        """Sets the function that returns the current process of each task."""
+        with self._lock:
+            self._processes = processes
 
     def detach(self) -> None:
         """Ends all faults when the run has ended."""

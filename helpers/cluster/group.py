@@ -6,10 +6,11 @@ import logging
 import selectors
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from helpers.cluster.equal_steps import EqualSteps
+from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.liveness import LivenessTracker
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
@@ -18,7 +19,6 @@ from helpers.i18n import _
 from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
 from helpers.protocol.failures import error_summary
 from helpers.system import machine
-from helpers.tf_config import TFConfig
 
 logger = logging.getLogger(__name__)
 
@@ -68,27 +68,28 @@ class WorkerGroup:
 
     Args:
       processes: those of all tasks, started.
-      is_server: whether a task only serves; the group has ended when all others have.
+      servers: the names of the tasks that only serve; the group ends when all others have ended.
       timeouts: when a silence counts as a fault.
-      respawn_policy: gives lost workers a successor, where that is possible.
-      drain_events: returns the events of faults that were injected since the last call.
+      respawn_policy: replaces lost workers; without one, each loss is a failure of the group.
+      fault_injector: injects faults into these processes, and records the events about them.
       clock: measures the timeouts; by default one that does not count time in suspend.
     """
 
     def __init__(
         self,
         processes: Sequence[TaskProcess],
-        is_server: Callable[[TFConfig], bool],
+        servers: Collection[str],
         timeouts: Timeouts,
-        respawn_policy: RespawnPolicy,
-        drain_events: Callable[[], Iterable[Event]] = tuple,
+        respawn_policy: RespawnPolicy | None = None,
+        fault_injector: FaultInjector | None = None,
         *,
         clock: SuspendSafeClock | None = None,
     ) -> None:
         self._processes = list(processes)
-        self._is_server = is_server
+        self._servers = servers
         self._respawn_policy = respawn_policy
-        self._drain_events = drain_events
+        self._fault_injector = fault_injector or FaultInjector([])
+        self._fault_injector.set_processes(lambda: self._processes)
         self._clock = clock or SuspendSafeClock()
         self._liveness = LivenessTracker([str(p.task) for p in processes], timeouts, self._clock)
         self._checked = 0.0  # when the timeouts were last checked
@@ -144,7 +145,7 @@ class WorkerGroup:
                     yield self._respawn(failure, selector)
 
     def _injected_events(self) -> Iterator[Event]:
-        for event in self._drain_events():
+        for event in self._fault_injector.drain_events():
             if event["fault"] == FaultType.THROTTLE:
                 cleared = event["event"] == EventType.FAULT_CLEARED
                 factor = 1.0 if cleared else event["options"]["factor"]
@@ -153,11 +154,13 @@ class WorkerGroup:
 
     @property
     def _is_active(self) -> bool:
-        return any(not (p.has_exited or self._is_server(p.config)) for p in self._processes)
+        return any(not (p.has_exited or str(p.task) in self._servers) for p in self._processes)
 
     def _respawn(self, failure: TaskFailure, selector: selectors.BaseSelector) -> Event:
         """Puts a successor in the place of the lost process, or raises the fault."""
         lost, index = failure.process, self._processes.index(failure.process)
+        if self._respawn_policy is None:
+            raise failure
         new = self._respawn_policy.respawn(failure)
         if not lost.has_exited:
             selector.unregister(lost.fileno())

@@ -27,7 +27,7 @@ class Launcher:
       run_dir: where each attempt gets a folder for logs and temporary files.
       network: the workers' own network, or None for the machine's; or a host for each task.
       keras: which Keras they import.
-      fault_injector: does faults to them.
+      fault_injector: knows by how much the start of a task is delayed.
     """
 
     workers: int

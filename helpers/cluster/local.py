@@ -256,14 +256,12 @@ class LocalCluster(Cluster):
             job.keras,
             self._fault_injector,
         )
-        supervisor = Supervisor(launcher, job.is_server, timeouts, self.max_restarts)
+        supervisor = Supervisor(
+            launcher, job.is_server, timeouts, self.max_restarts, self._fault_injector
+        )
         with self._lock:
             self._supervisor, self._running = supervisor, True
-        self._fault_injector.attach(
-            tasks,
-            lambda: supervisor.processes,
-            network if isinstance(network, VirtualHosts) else None,
-        )
+        self._fault_injector.attach(tasks, network if isinstance(network, VirtualHosts) else None)
         try:
             with closing(supervisor.run()) as events:
                 yield from events

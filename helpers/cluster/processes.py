@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from helpers.cluster.environment import base_env
 from helpers.cluster.event_lines import LineBuffer
@@ -28,8 +29,39 @@ MAX_LOG_BYTES = 1 << 24
 EXIT_TIMEOUT = 5.0
 
 
+class ProcessHandle(Protocol):
+    """A worker process, however it is started."""
+
+    @property
+    def pid(self) -> int:
+        """The process id, also of its process group; waits until the process was started.
+
+        Raises:
+          ProcessLookupError: it was killed before it was started.
+        """
+
+    def poll(self) -> int | None:
+        """The exit code, or minus the number of the signal; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for the end, and returns what `poll` returns.
+
+        Raises:
+          subprocess.TimeoutExpired: it still runs after `timeout` seconds.
+        """
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process and its children; does nothing if it has ended.
+
+        A process that has not been started yet can only be killed.
+        """
+
+    def close(self) -> None:
+        """Kills the process if it runs, waits for its end, and closes its pipes."""
+
+
 class SpawnedProcess(subprocess.Popen[bytes]):
-    """A worker that is started anew and imports TensorFlow for itself."""
+    """A worker in a new Python process, which imports TensorFlow itself."""
 
     def __init__(self, spec: ProcessSpec) -> None:
         environ = {**spec.env, **spec.extra_env, EVENT_FD: str(spec.event_fd)}
@@ -46,7 +78,6 @@ class SpawnedProcess(subprocess.Popen[bytes]):
         )
 
     def signal(self, number: int) -> None:
-        """As `ForkedProcess.signal`."""
         if self.poll() is None:
             left_its_session = orphans.descendants(self.pid) if number == signal.SIGKILL else []
             with suppress(ProcessLookupError, PermissionError):  # it has just ended (macOS says so)
@@ -56,14 +87,13 @@ class SpawnedProcess(subprocess.Popen[bytes]):
                     os.kill(pid, number)
 
     def wait(self, timeout: float | None = None) -> int:
-        """As that of `subprocess.Popen`; then kills what is left of its session."""
         code = super().wait(timeout)
+        # Kills what is left of its session.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         return code
 
     def close(self) -> None:
-        """As `ForkedProcess.close`."""
         self.signal(signal.SIGKILL)
         self.wait()
         assert self.stdin is not None
@@ -73,15 +103,11 @@ class SpawnedProcess(subprocess.Popen[bytes]):
 
 
 class DelayedProcess:
-    """A process that begins some seconds late, unless it is ended before.
-
-    Args:
-      spec: what it will be given.
-    """
+    """A process that is started after a delay, unless it is killed before."""
 
     def __init__(self, spec: ProcessSpec, seconds: float) -> None:
         self._spec = replace(spec, log_fd=os.dup(spec.log_fd), event_fd=os.dup(spec.event_fd))
-        self._process: ForkedProcess | SpawnedProcess | None = None
+        self._process: ProcessHandle | None = None
         self._returncode: int | None = None  # of one that never began
         self._lock = threading.Lock()
         self._decided = threading.Event()
@@ -91,28 +117,25 @@ class DelayedProcess:
 
     @property
     def pid(self) -> int:
-        """As `ForkedProcess.pid`."""
         self._decided.wait()
         if self._process is None:
             raise ProcessLookupError("ended before it began")
         return self._process.pid
 
     @property
-    def process(self) -> ForkedProcess | SpawnedProcess | None:
+    def process(self) -> ProcessHandle | None:
         """The process, once it has begun."""
         return self._process
 
     @property
     def is_pending(self) -> bool:
-        """Whether it is yet to begin."""
+        """Whether it has not been started yet."""
         return not self._decided.is_set()
 
     def poll(self) -> int | None:
-        """As `ForkedProcess.poll`."""
         return self._process.poll() if self._process else self._returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """As `ForkedProcess.wait`."""
         if not self._decided.wait(timeout):
             raise subprocess.TimeoutExpired("helpers.worker", timeout or 0)
         if self._process:
@@ -121,14 +144,12 @@ class DelayedProcess:
         return self._returncode
 
     def signal(self, number: int) -> None:
-        """As `ForkedProcess.signal`; one that is yet to begin heeds nothing but SIGKILL."""
         if number == signal.SIGKILL:
             self._on_delay_elapsed(-number)
         if self._process:
             self._process.signal(number)
 
     def close(self) -> None:
-        """As `ForkedProcess.close`."""
         self.signal(signal.SIGKILL)
         if self._process:
             self._process.close()
@@ -137,7 +158,7 @@ class DelayedProcess:
         self._on_delay_elapsed(None)
 
     def _on_delay_elapsed(self, returncode: int | None) -> None:
-        """Has it begin or, with a return code, never begin; whoever comes first decides."""
+        """Starts the process or, with a return code, never starts it; the first call decides."""
         with self._lock:
             if self._decided.is_set():
                 return
@@ -154,8 +175,8 @@ class DelayedProcess:
                 self._decided.set()
 
 
-def start_process(spec: ProcessSpec) -> ForkedProcess | SpawnedProcess:
-    """Starts a worker, in the way of this machine."""
+def start_process(spec: ProcessSpec) -> ProcessHandle:
+    """Starts a worker: forks it if that is safe on this machine, else spawns it."""
     return fork(spec) if can_fork() else SpawnedProcess(spec)
 
 
@@ -206,7 +227,9 @@ class TaskProcess:
                     writer,
                     network.descriptors if network else [],
                 )
-                self._process = DelayedProcess(spec, delay) if delay else start_process(spec)
+                self._process: ProcessHandle = (
+                    DelayedProcess(spec, delay) if delay else start_process(spec)
+                )
         except BaseException:
             os.close(reader)
             raise

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import closing
 
+from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
 from helpers.cluster.launcher import Launcher
 from helpers.cluster.processes import TaskProcess
@@ -37,6 +38,7 @@ class Supervisor:
       timeouts: when a silence counts as a fault.
       max_restarts: how many faults are answered with a new group, or, in each attempt, with a
         new worker.
+      fault_injector: injects faults into the processes of each attempt.
     """
 
     def __init__(
@@ -45,11 +47,13 @@ class Supervisor:
         is_server: Callable[[TFConfig], bool],
         timeouts: Timeouts,
         max_restarts: int,
+        fault_injector: FaultInjector,
     ) -> None:
         self._launcher = launcher
         self._is_server = is_server
         self._timeouts = timeouts
         self._max_restarts = max_restarts
+        self._fault_injector = fault_injector
         self._stop_r, self._stop_w = os.pipe()
         self._group: WorkerGroup | None = None
 
@@ -76,12 +80,14 @@ class Supervisor:
           StoppedError: `stop` was called.
         """
         for attempt in itertools.count():
-            respawn_policy = RespawnPolicy(self._launcher.respawn, self._max_restarts)
             processes = self._launcher.launch(attempt)
             logger.info("Attempt %d: started %d processes", attempt, len(processes))
-            drain_events = self._launcher.fault_injector.drain_events
             group = WorkerGroup(
-                processes, self._is_server, self._timeouts, respawn_policy, drain_events
+                processes,
+                {str(process.task) for process in processes if self._is_server(process.config)},
+                self._timeouts,
+                RespawnPolicy(self._launcher.respawn, self._max_restarts),
+                self._fault_injector,
             )
             self._group = group
             try:

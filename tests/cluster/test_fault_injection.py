@@ -491,7 +491,7 @@ def test_a_successor_has_the_whole_deadline_before_it_stands_still(
     respawn_policy = RespawnPolicy(lambda lost: FakeWorkerProcess(lost.config), 2)
     group = WorkerGroup(
         [FakeWorkerProcess(worker)],
-        lambda _config: False,
+        (),
         Timeouts(30, 30, deadline),
         respawn_policy,
     )

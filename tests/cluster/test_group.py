@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
+from helpers.cluster.group import TaskFailure, WorkerGroup
 from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
 from helpers.protocol.events import EventType
 from helpers.tf_config import build_tf_configs
@@ -42,9 +42,7 @@ def test_deadlines_are_looked_at_some_times_a_second_not_at_every_event() -> Non
     ]
     timeouts: Any = Counted()
     clock = SuspendSafeClock()
-    group = WorkerGroup(
-        talkers, lambda config: False, timeouts, RespawnPolicy(_nobody, 0), clock=clock
-    )
+    group = WorkerGroup(talkers, (), timeouts, clock=clock)
     silent, wake = os.pipe()
     began = clock.now
     with closing(group):
@@ -68,7 +66,7 @@ def test_a_death_is_a_fault_that_names_the_worker_and_the_signal(number: int, na
         FakeWorkerProcess(config)
         for config in build_tf_configs([f"host-{k}:2222" for k in range(3)])
     ]
-    group = WorkerGroup(talkers, lambda config: False, TIMEOUTS, RespawnPolicy(_nobody, 0))
+    group = WorkerGroup(talkers, (), TIMEOUTS)
     silent, wake = os.pipe()
     told = re.escape(f"worker 1 ended with signal {number:d} ({name}) at step ")
     with closing(group), pytest.raises(TaskFailure, match=told):
@@ -77,7 +75,3 @@ def test_a_death_is_a_fault_that_names_the_worker_and_the_signal(number: int, na
                 talkers[1].signal(number)
     os.close(silent)
     os.close(wake)
-
-
-def _nobody(lost: Any) -> Any:
-    raise AssertionError(lost)

@@ -25,7 +25,6 @@ class FakeLauncher:
     """Starts fake workers."""
 
     def __init__(self, *, ps: int = 0) -> None:
-        self.fault_injector = FaultInjector(["worker 0", "worker 1"])
         addresses = [f"127.0.0.1:{port}" for port in range(2000, 2002 + 2 * ps)]
         self.configs = build_tf_configs(addresses, chief=ps > 0, ps=ps)
 
@@ -38,7 +37,9 @@ class FakeLauncher:
 
 def run_and_kill(launcher: Any, times: int, max_restarts: int = 1) -> None:
     """Supervises fake workers, and kills worker 1 after a step, this many times."""
-    supervisor = Supervisor(launcher, lambda _config: False, TIMEOUTS, max_restarts)
+    supervisor = Supervisor(
+        launcher, lambda _config: False, TIMEOUTS, max_restarts, FaultInjector([])
+    )
     for event in supervisor.run():
         if event["event"] == EventType.STEP and event["task"] == "worker 1":
             if not times:
@@ -91,7 +92,7 @@ def test_a_failure_without_a_restart_is_raised_and_not_logged(
 def test_an_injected_fault_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "helpers")
     injector = FaultInjector(["worker 0"])
-    injector.attach(["worker 0"], list, None)
+    injector.attach(["worker 0"])
     injector.inject("delay_start", "worker 0", {"seconds": 2})
     injector.clear("delay_start", "worker 0")
     assert [line.partition(": ")[2] for line in lines(caplog, logging.INFO)] == [

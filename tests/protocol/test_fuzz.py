@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.cluster.group import RespawnPolicy, WorkerGroup
+from helpers.cluster.group import WorkerGroup
 from helpers.cluster.timeouts import Timeouts
 from helpers.course.panel.choices import CHOICES
 from helpers.course.panel.run import Run, planned_tasks
@@ -78,9 +78,7 @@ class FakeWorkerProcess:
 @given(st.lists(LINES, max_size=5))
 def test_whatever_a_worker_sends_the_watching_and_the_result_go_on(lines: list[bytes]) -> None:
     talker: Any = FakeWorkerProcess(lines)
-    group = WorkerGroup(
-        [talker], lambda _config: False, Timeouts(60, 60, 60), RespawnPolicy(lambda x: x, 0)
-    )
+    group = WorkerGroup([talker], (), Timeouts(60, 60, 60))
     result = TrainingResult(1, "RING", "", time.time())
     run = Run(result, planned_tasks(1, evaluator=False), 64)
     for received in group._read(talker):

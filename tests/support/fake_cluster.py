@@ -51,7 +51,8 @@ class FakeCluster:
         self._configs = build_tf_configs([f"127.0.0.1:{k}" for k in range(2000, 2000 + workers)])
         self._injector = FaultInjector([str(config.task) for config in self._configs])
         self._stopped = threading.Event()
-        self.processes = [FakeProcess(config) for config in self._configs]
+        self.processes: list[Any] = [FakeProcess(config) for config in self._configs]
+        self._injector.set_processes(lambda: self.processes)
 
     def inject_fault(self, fault: str, task: str, **options: Any) -> None:
         """As `LocalCluster.inject_fault`."""
@@ -71,7 +72,7 @@ class FakeCluster:
             on_event(event | {"attempt": len(result.restarts)})
 
         tasks = [str(process.task) for process in self.processes]
-        self._injector.attach(tasks, lambda: self.processes, None)  # type: ignore[arg-type, return-value]
+        self._injector.attach(tasks)
         for task in tasks:
             report(supervisor_event(EventType.LAUNCHED, task))
         while not self._stopped.is_set():

@@ -15,7 +15,7 @@ import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 from ray.train.backend import Backend, BackendConfig
 
-from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
+from helpers.cluster.group import TaskFailure, WorkerGroup
 from helpers.cluster.liveness import FailureCause
 from helpers.cluster.prewarm import is_prewarming
 from helpers.cluster.processes import TaskProcess
@@ -222,6 +222,4 @@ def _group(run: RayRun, config: TFConfig, attempt: int) -> WorkerGroup:
     log.parent.mkdir(exist_ok=True)
     process = TaskProcess(config, run.payload, log, [], keras=run.keras)
     timeouts = replace(run.timeouts, start=math.inf, progress=math.inf)
-    return WorkerGroup(
-        [process], lambda config: False, timeouts, RespawnPolicy(lambda lost: lost, 0)
-    )
+    return WorkerGroup([process], (), timeouts)
