@@ -131,11 +131,7 @@ class Worker:
         tensorflow_patches.fix_keras_3_when_imported(self.report)
         with tensorflow_patches.first_operation() as lines:
             job = packed.unpack()
-        tensorflow_patches.report_rendezvous(self.report)
-        if self.supervised:
-            tensorflow_patches.disable_coordination_heartbeat()
-            tensorflow_patches.disable_traceback_filtering()
-            tensorflow_patches.disable_device_dataset_autotune()
+        tensorflow_patches.apply(job, context, supervised=self.supervised)
         return run_job.run_job(job, context, lines[0] if lines else None)
 
     def _exit_barrier(self, config: TFConfig) -> None:

@@ -1,8 +1,6 @@
-"""What is changed in TensorFlow inside a worker, each change with its reason.
+"""Patches of TensorFlow inside a worker, each with its reason.
 
-Tested with TensorFlow 2.15.1 to 2.21.0. A worker makes these changes in its own process, before a
-strategy is made, and nowhere else; `helpers.estimator` has those that give later releases their
-Estimator.
+`helpers.estimator` has those that give later releases their Estimator.
 """
 
 from __future__ import annotations
@@ -20,20 +18,53 @@ from helpers.estimator import tf
 from helpers.i18n import _
 from helpers.protocol.events import EventType
 from helpers.protocol.failures import readers_line
+from helpers.protocol.job import EstimatorJob, Job
 from helpers.system import keras_version
 from helpers.system.import_hooks import call_after_import
 from helpers.worker.checkpoints import latest_step
-from helpers.worker.context import Report
+from helpers.worker.context import Report, WorkerContext
 
-HEARTBEAT_MILLISECONDS = 24 * 3600 * 1000  # as good as none
+HEARTBEAT_MILLISECONDS = 24 * 3600 * 1000  # longer than any pause
+
+
+def apply(job: Job, context: WorkerContext, *, supervised: bool) -> None:
+    """Applies the patches that a task needs, before it creates a strategy.
+
+    | patch                             | TensorFlow     | for                                    |
+    |-----------------------------------|----------------|----------------------------------------|
+    | report_rendezvous                 | 2.15.1 to 2.21 | every task                             |
+    | disable_coordination_heartbeat    | 2.15.1 to 2.21 | a supervised task                      |
+    | disable_device_dataset_autotune   | 2.15.1 to 2.21 | a supervised task                      |
+    | restrict_autograph_to_user_code   | 2.15.1 to 2.21 | an Estimator                           |
+    | skip_save_after_restore           | 2.15.1 to 2.21 | an Estimator                           |
+    | raise_efbig_as_resource_exhausted | 2.15.1 to 2.21 | an Estimator                           |
+    | set_session_recovery_wait         | 2.15.1 to 2.21 | an Estimator beside parameter servers  |
+
+    No release of TensorFlow so far makes one of them unnecessary.
+
+    Args:
+      supervised: whether a supervisor watches this process.
+    """
+    report_rendezvous(context.report)
+    if supervised:
+        disable_coordination_heartbeat()
+        disable_device_dataset_autotune()
+        # Which frames a reader sees, `helpers.protocol.failures` decides.
+        tf.debugging.disable_traceback_filtering()
+    if isinstance(job, EstimatorJob):
+        restrict_autograph_to_user_code()
+        skip_save_after_restore(job.model_dir)
+        raise_efbig_as_resource_exhausted()
+        if context.config.is_asynchronous:
+            set_session_recovery_wait(seconds=1)
 
 
 def disable_coordination_heartbeat() -> None:
-    """Keeps TensorFlow's own heartbeat from ending a group that a supervisor watches.
+    """Disables TensorFlow's own heartbeat in a group that a supervisor watches.
 
-    Call it in a worker, before a strategy is made. By default a worker whose heartbeat is late by
-    some seconds ends the collectives of all, and a machine that slept, or is busy, looks like that.
-    TensorFlow has no public name for this timeout (coordination_config.proto has the field).
+    By default a worker whose heartbeat is late by some seconds ends the collectives of all workers,
+    even if the machine only slept or is busy. TensorFlow has no public name for this timeout
+    (coordination_config.proto has the field).
     """
     context = _eager_context()
     context.configure_coordination_service = functools.partial(
@@ -71,10 +102,9 @@ def fix_keras_3_when_imported(report: Report) -> None:
 
 
 def report_rendezvous(report: Report) -> None:
-    """Lets a worker tell when its collectives wait for the peers.
+    """Reports when the collectives of a worker wait for its peers.
 
-    Call it before a strategy is made. The worker holds Python's lock as long as that takes (to
-    TensorFlow 2.21), so that no thread of it can give a sign of life.
+    The worker holds Python's lock while it waits, so that no thread can send a heartbeat.
 
     Args:
       report: sends "connecting" before the wait, and "connected" after it.
@@ -115,21 +145,12 @@ def first_operation() -> Iterator[list[str]]:
         del context.ensure_initialized
 
 
-def disable_traceback_filtering() -> None:
-    """Keeps TensorFlow and Keras from cutting their own frames out of a traceback.
-
-    Which of them a reader sees, `helpers.protocol.failures` decides.
-    """
-    tf.debugging.disable_traceback_filtering()
-
-
 def disable_device_dataset_autotune() -> None:
-    """Keeps a program from waiting, when it is done with an iterator, for a thread that tunes it.
+    """Turns off the autotuning of the datasets that TensorFlow creates for each device.
 
-    What each device takes from a distributed dataset is a dataset of its own, out of reach of the
-    options of the reader's. The thread that tunes it sleeps, in the end for as long as the iterator
-    has lived and up to a minute, and whoever drops the iterator waits until it wakes: Keras's `fit`
-    on two workers, with 7 s of steps, returned 2.5 to 4.4 s after the last of them.
+    The options of the user's dataset do not reach them. The thread that tunes such a dataset sleeps
+    for up to a minute, and deleting the iterator waits until it wakes: Keras's `fit` on two
+    workers, with 7 s of steps, returned 2.5 to 4.4 s after the last step.
     """
     iterators: Any = importlib.import_module("tensorflow.python.data.ops.multi_device_iterator_ops")
     create = iterators._create_device_dataset
@@ -139,11 +160,11 @@ def disable_device_dataset_autotune() -> None:
 
 
 def restrict_autograph_to_user_code() -> None:
-    """Keeps AutoGraph from translating functions of Estimator and of this package.
+    """Excludes the functions of Estimator and of this package from AutoGraph.
 
-    None of them asks a tensor anything, but under a strategy TensorFlow translates all that the
-    replicas call, at each start of a worker: a quarter of the time to the first step. As Estimator
-    then calls `model_fn` untranslated, give it a `autograph_convert` one.
+    None of them branches on a tensor, but under a strategy AutoGraph converts every function that
+    the replicas call, which takes a quarter of the time to the first step. Estimator then calls
+    `model_fn` unconverted, so pass it `autograph_convert(model_fn)`.
     """
     rules: Any = importlib.import_module("tensorflow.python.autograph.core.config")
     ours = (rules.DoNotConvert(name) for name in ("tensorflow_estimator", __name__.split(".")[0]))
@@ -151,20 +172,18 @@ def restrict_autograph_to_user_code() -> None:
 
 
 def autograph_convert(function: Callable[..., Any]) -> Any:
-    """The function as a strategy would call it: translated by AutoGraph where that is due."""
+    """Converts a function with AutoGraph, as a strategy would do."""
     autograph = tf.__internal__.autograph
     return autograph.tf_convert(function, autograph.control_status_ctx())
 
 
 def skip_save_after_restore(model_dir: str) -> None:
-    """Keeps the chief from writing the checkpoint it has just read, while its peers still read it.
+    """Skips saving the checkpoint that the session has just restored.
 
-    CheckpointSaverHook saves whenever a session begins, and TensorFlow puts the new index in the
-    place of the old one while it writes: a peer or an evaluator that opens it then finds a part of
-    it, a DataLossError. No worker saves here, since the save of a variable that is aggregated when
-    it is read (tf.VariableSynchronization.ON_READ) is a collective, in which all take part.
-
-    Call it once in a process, before the session begins.
+    CheckpointSaverHook saves whenever a session begins, and TensorFlow overwrites the index in
+    place: a peer or an evaluator that opens it meanwhile reads a part of it and raises a
+    DataLossError. The save is skipped on all workers, because saving a variable that is aggregated
+    on read (tf.VariableSynchronization.ON_READ) is a collective operation.
     """
     hook = tf.compat.v1.train.CheckpointSaverHook
     save = hook._save
@@ -176,12 +195,10 @@ def skip_save_after_restore(model_dir: str) -> None:
 
 
 def raise_efbig_as_resource_exhausted() -> None:
-    """Keeps a training from ending, as if it were complete, where a checkpoint cannot be written.
+    """Raises ResourceExhaustedError if a checkpoint is too large for its file system.
 
-    TensorFlow calls EFBIG, "File too large", an OutOfRangeError, which is also what a pipeline
-    raises at its end, and then a session stops without an error.
-
-    Call it once in a process, before the session begins.
+    TensorFlow maps EFBIG, "File too large", to OutOfRangeError, which also marks the end of the
+    input, so that the session would end as if training were complete.
     """
     hook = tf.compat.v1.train.CheckpointSaverHook
     save = hook._save
@@ -221,7 +238,7 @@ def before_checkpoints(on_save: Callable[[int], None], on_end: Callable[[int], N
 
 
 def set_session_recovery_wait(seconds: int) -> None:
-    """Sets how long a worker beside parameter servers waits for missing variables; else 30 s."""
+    """Sets the recovery_wait_secs of SessionManager, which is 30 by default."""
     manager = tf.compat.v1.train.SessionManager
     manager.__init__ = functools.partialmethod(manager.__init__, recovery_wait_secs=seconds)
 

@@ -39,14 +39,7 @@ from helpers.worker.hooks import (
 from helpers.worker.input import InputPipeline, fn_arg_names
 from helpers.worker.progress import TrainingProgress
 from helpers.worker.run_config import make_run_config, place
-from helpers.worker.tensorflow_patches import (
-    autograph_convert,
-    before_checkpoints,
-    raise_efbig_as_resource_exhausted,
-    restrict_autograph_to_user_code,
-    set_session_recovery_wait,
-    skip_save_after_restore,
-)
+from helpers.worker.tensorflow_patches import autograph_convert, before_checkpoints
 
 WRITE_ERRORS = (
     tf.errors.ResourceExhaustedError,
@@ -66,9 +59,6 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
     """
     if context.config.is_dynamic:
         raise _dynamic(context.config)
-    restrict_autograph_to_user_code()
-    skip_save_after_restore(job.model_dir)
-    raise_efbig_as_resource_exhausted()
     sum_sparse_gradients_of_any_length()
     refuse_sync_replicas_optimizer()
     try:
@@ -132,8 +122,6 @@ class _Task:
         if job.strategy in ONE_PROCESS:
             set_tf_config_env(None)  # TensorFlow would look for its devices there
         strategy = make_strategy(job.strategy, job.collective, job.replicas)
-        if self.config.is_asynchronous:
-            set_session_recovery_wait(seconds=1)
         return strategy, strategy.num_replicas_in_sync
 
     def _serve(self, strategy: Any) -> None:
