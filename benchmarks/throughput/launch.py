@@ -15,8 +15,8 @@ from benchmarks import ROOT
 from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput.lineup import Contender
 from helpers.params import DEFAULT_PARAMS
-from helpers.system.onednn import enable_onednn
 from helpers.system.ports import free_ports, without_proxies
+from helpers.system.tensorflow_import import enable_onednn
 from helpers.tf_config import build_tf_configs
 
 TIMEOUT_SECONDS = 300.0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers import labels
 from helpers.cluster.timeouts import Timeouts
-from helpers.errors import ClusterError, ConfigError, check_count, check_seconds
+from helpers.errors import ClusterError, ConfigError, check_count
 from helpers.i18n import _
 from helpers.protocol.events import Event, EventType
 from helpers.protocol.job import EstimatorJob, FunctionJob, estimator_job
@@ -56,21 +56,13 @@ class Cluster(ABC):
         workers: int,
         collective: str,
         max_restarts: int,
-        start_timeout: float,
-        step_timeout: float,
-        *,
-        heartbeat_timeout: float | None = None,
+        timeouts: Timeouts,
     ) -> None:
         self.workers = workers
         self.collective = collective
         check_count("max_restarts", max_restarts, least=0)
-        check_seconds("start_timeout", start_timeout)
-        check_seconds("step_timeout", step_timeout)
-        if heartbeat_timeout is None:
-            heartbeat_timeout = step_timeout
-        check_seconds("heartbeat_timeout", heartbeat_timeout)
         self.max_restarts = max_restarts
-        self.timeouts = Timeouts(start_timeout, heartbeat_timeout, progress=step_timeout)
+        self.timeouts = timeouts
         self._run_lock = threading.Lock()
         self._folder: Path | None = None
 

@@ -6,8 +6,8 @@ import os
 
 from helpers.i18n import LANGUAGE
 from helpers.system import keras_version
-from helpers.system.onednn import enable_onednn
 from helpers.system.ports import without_proxies
+from helpers.system.tensorflow_import import enable_onednn
 
 # By its import: a fork server that was started before this process imported it is as good.
 # To TensorFlow 2.21, by name, with the value; None for any.

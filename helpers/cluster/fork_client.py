@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, ClassVar
+from typing import IO, ClassVar, Protocol
 
 from helpers.cluster.fork_server import READY_BYTE, Request, claim, new_claim_token
 from helpers.system import capabilities, keras_version, programs
@@ -66,6 +66,37 @@ class ProcessSpec:
     log_fd: int
     event_fd: int
     namespaces: Sequence[int]
+
+
+class ProcessHandle(Protocol):
+    """A worker process, however it is started."""
+
+    @property
+    def pid(self) -> int:
+        """The process id, also of its process group; waits until the process was started.
+
+        Raises:
+          ProcessLookupError: it was killed before it was started.
+        """
+
+    def poll(self) -> int | None:
+        """The exit code, or minus the number of the signal; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for the end, and returns what `poll` returns.
+
+        Raises:
+          subprocess.TimeoutExpired: it still runs after `timeout` seconds.
+        """
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process and its children; does nothing if it has ended.
+
+        A process that has not been started yet can only be killed.
+        """
+
+    def close(self) -> None:
+        """Kills the process if it runs, waits for its end, and closes its pipes."""
 
 
 class ForkServer:

@@ -28,9 +28,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from helpers.protocol.events import EVENT_FD
-from helpers.system import gc_pause, keras_version, orphans
+from helpers.system import keras_version, orphans
 from helpers.system.netns import NAMESPACES
 from helpers.system.parent_death import continue_on_parent_death, die_with_parent
+from helpers.system.tensorflow_import import gc_disabled
 
 MESSAGE_BYTES = 1 << 16
 MAX_FDS = 8
@@ -211,7 +212,7 @@ def run(request: Request, descriptors: list[int]) -> int:
 def preload() -> None:
     """Imports what workers need. What fails here fails again in the worker, which says so."""
     keras = keras_version.version_from_env(os.environ)
-    with gc_pause.gc_disabled(), suppress(Exception):
+    with gc_disabled(), suppress(Exception):
         keras_version.select_keras(keras)
         import helpers.worker.main
         import helpers.worker.run_job

@@ -98,23 +98,13 @@ class LocalCluster(Cluster):
             strategy = PARAMETER_SERVER if ps else MULTI_WORKER
         check_strategy(strategy, workers, ps)
         check_collective(collective, workers)
-        if network not in NETWORKS:
-            raise unknown_choice("network", network, NETWORKS)
-        check_bandwidth(bandwidth, isolated=network != HOST)
-        if network == PER_TASK:
-            check_hosts()
+        _check_network(network, bandwidth)
         if strategy not in ONE_PROCESS:
             check_memory(workers, ps or 0, forked=can_fork())
         if start_timeout is None:
             start_timeout = default_start_timeout(workers)
-        super().__init__(
-            workers,
-            collective,
-            max_restarts,
-            start_timeout,
-            step_timeout,
-            heartbeat_timeout=heartbeat_timeout,
-        )
+        timeouts = Timeouts.checked(start_timeout, step_timeout, heartbeat_timeout)
+        super().__init__(workers, collective, max_restarts, timeouts)
         self.strategy = strategy
         self.ps = int(strategy == PARAMETER_SERVER) if ps is None else ps
         self.network = network
@@ -287,3 +277,11 @@ class LocalCluster(Cluster):
         counts = {CHIEF: self.ps > 0, WORKER: self._worker_processes, PS: self.ps}
         counts |= {EVALUATOR: evaluator}
         return [f"{job} {index}" for job, count in counts.items() for index in range(count)]
+
+
+def _check_network(network: str, bandwidth: float | None) -> None:
+    if network not in NETWORKS:
+        raise unknown_choice("network", network, NETWORKS)
+    check_bandwidth(bandwidth, isolated=network != HOST)
+    if network == PER_TASK:
+        check_hosts()

@@ -14,7 +14,7 @@ from helpers.cluster.fork_client import ForkServer, can_fork
 from helpers.i18n import set_language
 from helpers.system import keras_version
 from helpers.system.machine import nvidia_gpus
-from helpers.system.onednn import enable_onednn
+from helpers.system.tensorflow_import import enable_onednn
 
 # Else TensorFlow takes all memory of all GPUs in the notebook, and leaves the workers none.
 ALLOW_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
@@ -24,7 +24,7 @@ def init(lang: str = "en") -> None:
     """Sets the language of all messages, as `set_language`, and has workers got ready.
 
     Call it once, before TensorFlow is imported: what this program computes is computed as in the
-    workers (`helpers.system.onednn`). Nothing is left of it when this program ends.
+    workers (`helpers.system.tensorflow_import`). Nothing is left of it when this program ends.
 
     Args:
       lang: a code such as ``"ru"``.

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from helpers.cluster.environment import base_env
 from helpers.cluster.event_lines import LineBuffer
-from helpers.cluster.fork_client import ForkedProcess, ProcessSpec, can_fork, fork
+from helpers.cluster.fork_client import ForkedProcess, ProcessHandle, ProcessSpec, can_fork, fork
 from helpers.i18n import LANGUAGE, _, language
 from helpers.protocol.events import EVENT_FD, Event, decode
 from helpers.system import orphans, parent_death, programs
@@ -27,37 +26,6 @@ READ_BYTES = 1 << 16
 LOG_TAIL_BYTES = 1 << 14
 MAX_LOG_BYTES = 1 << 24
 EXIT_TIMEOUT = 5.0
-
-
-class ProcessHandle(Protocol):
-    """A worker process, however it is started."""
-
-    @property
-    def pid(self) -> int:
-        """The process id, also of its process group; waits until the process was started.
-
-        Raises:
-          ProcessLookupError: it was killed before it was started.
-        """
-
-    def poll(self) -> int | None:
-        """The exit code, or minus the number of the signal; None while it runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Waits for the end, and returns what `poll` returns.
-
-        Raises:
-          subprocess.TimeoutExpired: it still runs after `timeout` seconds.
-        """
-
-    def signal(self, number: int) -> None:
-        """Sends a signal to the process and its children; does nothing if it has ended.
-
-        A process that has not been started yet can only be killed.
-        """
-
-    def close(self) -> None:
-        """Kills the process if it runs, waits for its end, and closes its pipes."""
 
 
 class SpawnedProcess(subprocess.Popen[bytes]):

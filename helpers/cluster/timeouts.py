@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from helpers.errors import check_seconds
 from helpers.system.machine import cores
 
 DEFAULT_START_TIMEOUT = 60.0  # of a group whose workers have half a core each, or more
-MAX_TICK_SECONDS = 1.0  # second
+MAX_TICK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,19 @@ class Timeouts:
     start: float
     heartbeat: float
     progress: float
+
+    @classmethod
+    def checked(cls, start: float, step: float, heartbeat: float | None = None) -> Timeouts:
+        """From the arguments `start_timeout`, `step_timeout` and `heartbeat_timeout` of a cluster.
+
+        Raises:
+          ConfigError: one of them is no number of seconds.
+        """
+        heartbeat = step if heartbeat is None else heartbeat
+        check_seconds("start_timeout", start)
+        check_seconds("step_timeout", step)
+        check_seconds("heartbeat_timeout", heartbeat)
+        return cls(start, heartbeat, progress=step)
 
 
 def default_start_timeout(workers: int) -> float:

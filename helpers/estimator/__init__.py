@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.errors import PackageError
 from helpers.i18n import _
-from helpers.system import gc_pause, tf_startup_logs
 from helpers.system.keras_version import import_order_error, is_keras_3_chosen, select_keras_2
+from helpers.system.tensorflow_import import gc_disabled, startup_logs_suppressed
 
 __all__ = ["tf"]
 
@@ -91,5 +91,5 @@ def _stub_package_init() -> None:
 if TYPE_CHECKING:
     import tensorflow as tf
 else:
-    with gc_pause.gc_disabled(), tf_startup_logs.suppressed():
+    with gc_disabled(), startup_logs_suppressed():
         tf = _install()

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from helpers.i18n import _
+from helpers.errors import ConfigError
+from helpers.i18n import _, join_clauses
 from helpers.protocol.events import EventType
 from helpers.worker.context import WorkerContext
-from helpers.worker.damage import all_corrupt_error, skipped_message
 
 MAX_TO_KEEP = 2
 SUFFIX = ".weights.h5"  # Keras asks for it
@@ -87,3 +87,18 @@ def save_backup(folder: Path, epoch: int, step: int, save: Callable[[Path], None
     part.rename(folder / f"epoch-{epoch}-step-{step}-{digest(part)}{SUFFIX}")
     for backup in list_backups(folder)[:-MAX_TO_KEEP]:
         backup.path.unlink()
+
+
+def all_corrupt_error(folder: str, reasons: list[str]) -> ConfigError:
+    """The error if every checkpoint or backup is damaged."""
+    message = _(
+        "No checkpoint in {model_dir} can be read ({reasons}). Name another model_dir, or delete "
+        "this one to begin at step 0."
+    )
+    return ConfigError(message.format(model_dir=folder, reasons=join_clauses(reasons)))
+
+
+def skipped_message(reasons: list[str], step: int) -> str:
+    """The warning about damaged checkpoints, and where training resumes."""
+    message = _("Damaged checkpoints were left out ({reasons}); training goes on from step {step}.")
+    return message.format(reasons=join_clauses(reasons), step=step)

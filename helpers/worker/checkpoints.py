@@ -9,8 +9,8 @@ from pathlib import Path
 
 from helpers.estimator import tf
 from helpers.protocol.events import EventType
+from helpers.worker.backups import all_corrupt_error, skipped_message
 from helpers.worker.context import WorkerContext
-from helpers.worker.damage import all_corrupt_error, skipped_message
 
 KERAS_STEP = "train_counter/.ATTRIBUTES/VARIABLE_VALUE"  # in the backups of BackupAndRestore
 

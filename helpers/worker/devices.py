@@ -1,17 +1,19 @@
-"""Strategies, made; and the devices and cores that they run on.
+"""Strategies, and the devices, cores and variables that they use.
 
-A strategy is made only inside a worker: its constructor starts a server that cannot be stopped
-again.
+A strategy is created only inside a worker: its constructor starts a server that cannot be stopped.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from helpers.errors import unknown_choice
 from helpers.estimator import tf
 from helpers.strategies import MIRRORED, MULTI_WORKER, ONE_DEVICE, PARAMETER_SERVER, STRATEGIES
 from helpers.system.machine import pin_to_cores
+from helpers.tf_config import Task
 
 
 def make_strategy(name: str, collective: str = "AUTO", replicas: int = 1) -> Any:
@@ -59,3 +61,25 @@ def use_cores(cores: list[int]) -> None:
     pin_to_cores(cores)
     tf.config.threading.set_intra_op_parallelism_threads(len(cores))
     tf.config.threading.set_inter_op_parallelism_threads(len(cores))
+
+
+def bytes_by_task(local_task: Task, variables: Iterable[Any]) -> dict[str, int]:
+    """How many bytes of variables are stored on each task, by its name.
+
+    Args:
+      local_task: the task of this process; a variable whose device names no task is stored there.
+      variables: those of a graph. Of one that a strategy has copied, each copy counts; a copy that
+        is also listed by itself counts once.
+    """
+    copies = {
+        copy.name: copy
+        for variable in variables
+        for copy in getattr(variable, "values", None) or [variable]
+    }
+    found: Counter[str] = Counter()
+    for copy in copies.values():
+        device = tf.DeviceSpec.from_string(copy.device)
+        named = device.job not in (None, "localhost") and device.task is not None
+        task = f"{device.job} {device.task}" if named else str(local_task)
+        found[task] += (copy.shape.num_elements() or 0) * copy.dtype.size
+    return dict(found)

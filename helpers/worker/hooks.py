@@ -14,11 +14,11 @@ from helpers.protocol.serialization import plain_metric
 from helpers.worker.checkpoints import CheckpointMonitor
 from helpers.worker.context import PeerLostError, WorkerContext
 from helpers.worker.data_position import EndOfTraining
+from helpers.worker.devices import bytes_by_task
 from helpers.worker.evaluation_input import EvaluationLimit
 from helpers.worker.global_step import MAX_BATCHES, check_moves, count_updates
 from helpers.worker.progress import TrainingProgress
 from helpers.worker.step_reporter import SlowStepReporter, StalenessReporter, StepReporter
-from helpers.worker.variable_placement import bytes_by_task
 
 DUPLICATE_REQUEST_MESSAGE = "The same RunGraph (Worker) request was received twice"
 

@@ -38,8 +38,8 @@ from helpers.protocol.failures import USER_FACING_ERRORS, error_fields, is_preem
 from helpers.system import keras_version, orphans
 from helpers.system.machine import pin_to_cores
 from helpers.system.netns import enter_from_env
-from helpers.system.onednn import enable_onednn
 from helpers.system.parent_death import die_with_parent
+from helpers.system.tensorflow_import import enable_onednn
 from helpers.tf_config import TFConfig, normalize_env, set_tf_config_env
 from helpers.tf_config.slurm import config_from_slurm
 from helpers.worker.context import Report, WorkerContext

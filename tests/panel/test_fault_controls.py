@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from helpers.course.panel import Panel, scenarios
-from helpers.course.panel.fault_controls import lines
-from helpers.course.panel.fault_timeline import fault_timeline
+from helpers.course.panel.fault_timeline import fault_timeline, lines
 from helpers.course.panel.state import PanelState
 from helpers.course.panel.status import Status
 from helpers.errors import ConfigError

@@ -193,7 +193,7 @@ def test_the_notebooks_side_can_be_imported_without_tensorflow() -> None:
     inside = re.compile(
         r"helpers\.(course\.(data|model|step_trace)|estimator|estimator_checkpoint)\b|"
         r"helpers\.(in_process|keras_3|keras_callbacks)\b|"
-        r"helpers\.worker\.(checkpoints|devices|hooks|input|server|tensorflow_patches|training|variable_placement)|"
+        r"helpers\.worker\.(checkpoints|devices|hooks|input|server|tensorflow_patches|training)|"
         r"helpers\.backends\.ray\.(tasks|monitor)"  # Ray is an extra
     )
     light = [name for name in modules() if not inside.match(name)]

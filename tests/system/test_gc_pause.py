@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from helpers.system import gc_pause
+from helpers.system.tensorflow_import import gc_disabled
 from tests.support import ROOT
 
 
 def test_a_search_that_was_on_is_on_again_even_after_an_error() -> None:
     assert gc.isenabled()
-    with pytest.raises(ImportError), gc_pause.gc_disabled():
+    with pytest.raises(ImportError), gc_disabled():
         assert not gc.isenabled()
         raise ImportError
     assert gc.isenabled()
@@ -25,7 +25,7 @@ def test_a_search_that_was_on_is_on_again_even_after_an_error() -> None:
 def test_one_that_the_reader_turned_off_stays_off() -> None:
     gc.disable()
     try:
-        with gc_pause.gc_disabled():
+        with gc_disabled():
             pass
         assert not gc.isenabled()
     finally:

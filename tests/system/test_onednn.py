@@ -10,7 +10,7 @@ import pytest
 
 from helpers import init
 from helpers.cluster.environment import base_env
-from helpers.system.onednn import ONE_DNN, enable_onednn
+from helpers.system.tensorflow_import import ONE_DNN, enable_onednn
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 PROGRAM = """
 import os
-from helpers.system import tf_startup_logs
-with tf_startup_logs.suppressed():
+from helpers.system.tensorflow_import import startup_logs_suppressed
+with startup_logs_suppressed():
     os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called ...\\n")
     os.write(2, b"I0000 00:00:1795391627.6 11124 port.cc:153] oneDNN custom operations are on.\\n")
     os.write(2, b"E0000 00:00:1795391627.6 11124 of.cc:1] something is wrong\\n")

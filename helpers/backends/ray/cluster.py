@@ -89,7 +89,8 @@ class RayCluster(Cluster):
             raise unknown_choice("collective", collective, COLLECTIVES)
         if start_timeout is None:
             start_timeout = 2 * default_start_timeout(workers)
-        super().__init__(workers, collective, max_restarts, start_timeout, step_timeout)
+        timeouts = Timeouts.checked(start_timeout, step_timeout)
+        super().__init__(workers, collective, max_restarts, timeouts)
         self.address = address
         self.storage_path = storage_path
         self._stopped = threading.Event()

@@ -9,12 +9,11 @@ from typing import Any
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
 from helpers.course.panel import scenarios
-from helpers.course.panel.fault_timeline import fault_timeline
+from helpers.course.panel.fault_timeline import fault_timeline, lines
 from helpers.course.panel.state import PanelState
 from helpers.errors import HelpersError
 from helpers.i18n import _, gettext_noop
 from helpers.protocol.events import FaultType
-from helpers.results.fault_log import FaultLog, format_elapsed
 
 # Each action by its name, which is translated when it is shown: a fault, and its options if the
 # fault is injected, or None if it is cleared.
@@ -116,16 +115,6 @@ class FaultControls(widgets.VBox):
             self._said = ""
         except HelpersError as error:
             self._said = str(error)
-
-
-def lines(story: FaultLog) -> str:
-    """The lines of a story, numbered as on its time line."""
-    rows = "".join(
-        f"<li><b>{format_elapsed(line.seconds)} · {escape(line.task)}:</b> "
-        f"{escape(line.message)}</li>"
-        for line in story
-    )
-    return f'<ol aria-live="polite">{rows}</ol>'
 
 
 def _heading(name: str) -> str:

@@ -1,12 +1,14 @@
-"""The story of a run on one time line: when each task trained, and what befell it."""
+"""The fault log of a run: a timeline of when each task trained and failed, and its lines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from html import escape
 
 from helpers.course.charts.svg import AXIS, Drawing, nice_ceiling, straight_line, text
 from helpers.course.panel.curves import PALETTE
 from helpers.i18n import _, join_clauses, number
+from helpers.results.fault_log import FaultLog, format_elapsed
 from helpers.results.history import split_by_attempt
 from helpers.results.training_result import TrainingResult
 
@@ -67,3 +69,18 @@ def _mark(x: float, y: float, count: int) -> str:
         f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" font-size="11" font-weight="600" '
         f'fill="#ffffff">{count}</text>'
     )
+
+
+def lines(log: FaultLog) -> str:
+    """The lines of a fault log, numbered as on its timeline."""
+    rows = "".join(
+        f"<li><b>{format_elapsed(line.seconds)} · {escape(line.task)}:</b> "
+        f"{escape(line.message)}</li>"
+        for line in log
+    )
+    return f'<ol aria-live="polite">{rows}</ol>'
+
+
+def fault_log_html(result: TrainingResult, tasks: Sequence[str]) -> str:
+    """The timeline and the lines of a finished run."""
+    return fault_timeline(result, tasks)._repr_html_() + lines(result.fault_log)

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from html import escape
 
 from helpers import labels
+from helpers.course.charts import image
 from helpers.course.charts.svg import Drawing
-from helpers.course.panel.curves import PALETTE
+from helpers.course.panel.curves import PALETTE, static_svg
+from helpers.course.panel.fault_timeline import fault_log_html
 from helpers.course.panel.run import Run, RunRecord, TaskStatus, speedups
 from helpers.course.panel.status import Status
 from helpers.errors import HelpersError, StoppedError
@@ -221,3 +223,26 @@ def _rate(speed: float | None) -> str:
     if speed is None:
         return "–"
     return escape(labels.throughput_label(speed))
+
+
+def static_html(
+    run: Run,
+    records: Sequence[RunRecord],
+    charts: Sequence[str],
+    *,
+    sweep_position: tuple[int, int] | None,
+    has_story: bool,
+) -> str:
+    """A finished run for viewers without widgets: a picture, a table of runs and the fault log.
+
+    Args:
+      records: the finished runs of the session.
+      charts: names of `helpers.course.panel.curves.CHARTS`.
+      sweep_position: which of how many runs of a sweep it was.
+      has_story: whether faults could be injected into it.
+    """
+    head = headline(run.result, run.batch, sweep_position)
+    picture = static_svg(run.result, run.tasks, head, charts, records)
+    table = runs_table(records) if len(records) > 1 else ""
+    log = fault_log_html(run.result, [task.name for task in run.tasks]) if has_story else ""
+    return image(picture, " · ".join(head)) + table + log

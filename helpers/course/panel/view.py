@@ -26,7 +26,6 @@ from helpers.course.panel.fault_controls import FaultControls
 from helpers.course.panel.form import ChoiceForm
 from helpers.course.panel.run import TaskStatus
 from helpers.course.panel.state import PanelState
-from helpers.course.panel.static_output import static_html
 from helpers.course.panel.status import Status
 from helpers.course.panel.style import STYLE
 from helpers.course.panel.widgets import TaskRow, close_tree, mime_bundle
@@ -159,12 +158,9 @@ class Panel(widgets.VBox):
         self.state.stop()
 
     def kill(self, task: str) -> None:
-        """Kills the process of a task, as "worker 1"; the group restarts.
-
-        Raises:
-          ClusterError: the process is not running.
-        """
-        self.state.inject_fault(FaultType.KILL.value, task)
+        """Kills the process of a task, as "worker 1", if it runs; the group restarts."""
+        with suppress(ClusterError):  # it ended after its button was painted
+            self.state.inject_fault(FaultType.KILL.value, task)
 
     def close(self) -> None:
         """Ends the training and takes the panel off the page."""
@@ -200,7 +196,7 @@ class Panel(widgets.VBox):
         run = self.state.run
         if run and not self.state.busy:
             has_story, place = self.fault_controls is not None, self.state.sweep_position
-            bundle["text/html"] = static_html(
+            bundle["text/html"] = texts.static_html(
                 run, self.state.records, self.charts, sweep_position=place, has_story=has_story
             )
         return bundle
@@ -269,10 +265,6 @@ class Panel(widgets.VBox):
         self.state.on_run_clicked()
         self.paint()
 
-    def _press_kill(self, task: str) -> None:
-        with suppress(ClusterError):  # it ended after the button was painted
-            self.kill(task)
-
     def _on_status(self, change: Any) -> None:
         if change["new"] == Status.RUNNING:
             self.paint()  # at once, so that nobody presses Run again
@@ -319,7 +311,7 @@ class Panel(widgets.VBox):
             row.paint(task, total, alive=alive, log=log)
 
     def _new_row(self, number: int, task: TaskStatus) -> TaskRow:
-        row = TaskRow(task.name, number, self._press_kill)
+        row = TaskRow(task.name, number, self.kill)
         row.details_button.observe(lambda _change: self.paint(), "value")
         return row
 

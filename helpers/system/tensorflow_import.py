@@ -1,0 +1,70 @@
+"""Settings for the import of TensorFlow: oneDNN, no garbage collection, no messages."""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+
+ONE_DNN = "TF_ENABLE_ONEDNN_OPTS"
+X86 = ("x86_64", "AMD64")
+LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # from 1 on, no INFO
+STANDARD_ERROR = 2
+_EARLY = re.compile(rb"I\d{4} |WARNING: All log messages before absl::InitializeLog")
+
+
+def enable_onednn(environ: MutableMapping[str, str]) -> None:
+    """Lets a TensorFlow that is imported with this environment use oneDNN on every x86 processor.
+
+    By default TensorFlow uses it only if the processor has AVX512_VNNI or newer. On others a
+    training step of the lessons' network takes twice as long without it: 23 ms against 12 ms on an
+    AMD EPYC with AVX2. A choice that is already in the environment is kept.
+    """
+    if platform.machine() in X86:
+        environ.setdefault(ONE_DNN, "1")
+
+
+@contextmanager
+def gc_disabled() -> Iterator[None]:
+    """Disables garbage collection, which takes a sixth of TensorFlow's import and finds nothing.
+
+    Garbage that is created meanwhile is collected afterwards.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def startup_logs_suppressed() -> Iterator[None]:
+    """Drops the messages of TensorFlow's import if the log level excludes INFO.
+
+    TensorFlow 2.21 reports at each import that it uses oneDNN and found no GPU, before it has read
+    TF_CPP_MIN_LOG_LEVEL. It writes to the descriptor of standard error, past `sys.stderr`. All
+    other lines are written when the block ends.
+    """
+    if os.environ.get(LOG_LEVEL, "0") in ("", "0"):
+        yield
+        return
+    sys.stderr.flush()
+    real = os.dup(STANDARD_ERROR)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), STANDARD_ERROR)
+        try:
+            yield
+        finally:
+            os.dup2(real, STANDARD_ERROR)
+            file.seek(0)
+            for line in file:
+                if not _EARLY.match(line):
+                    os.write(real, line)
+            os.close(real)
