@@ -10,14 +10,13 @@ unexport PYTHONDONTWRITEBYTECODE
 PY := $(VENV)/bin/python
 DIST ?= worksteal
 JOBS ?= 2
-QUICK := not browser and not slow and not colab and not ray and not slurm and not docker and not jupyterhub and not soak and not release and not degraded and not site and not programs
-.PHONY: run test quick pictures catalogs units test-browser test-slow test-colab test-tf215 test-python test-ray test-slurm test-programs test-soak test-degraded test-docker test-jupyterhub test-release test-site site serve jupyterlab app lint environment \
+.PHONY: run test quick pictures catalogs units record-answers site serve jupyterlab app lint environment \
 	update-lock offline extract update build check
 
 run: environment  ## execute a lesson: make run LESSON_LANG=ko LESSON=01 WORKERS=4
 	@$(PY) -m tools.lessons.run --lesson $(LESSON) --lang $(LESSON_LANG)
 
-.PHONY: assignments grade release test-latest test-release
+.PHONY: assignments grade release test-latest
 SUBMISSIONS ?= submissions
 assignments: environment  ## exercises for a class: make assignments LESSON_LANG=es; see docs/TEACHING.md
 	@$(PY) -m tools.teaching.course release --lang $(LESSON_LANG)
@@ -25,8 +24,8 @@ assignments: environment  ## exercises for a class: make assignments LESSON_LANG
 grade: environment  ## mark a folder of submissions: make grade LESSON_LANG=es SUBMISSIONS=submissions
 	@$(PY) -m tools.teaching.course grade --lang $(LESSON_LANG) "$(SUBMISSIONS)"
 
-test: environment lint catalogs  ## everything that must hold, but for what needs a browser
-	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) -m "$(QUICK)" --durations=30
+test: environment lint catalogs  ## what must hold after every change; tests/README.md has the lanes
+	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) --durations=30
 
 # What starts no worker and imports no TensorFlow.
 UNITS := tests/charts tests/protocol/test_events.py tests/protocol/test_failures.py tests/results \
@@ -45,66 +44,73 @@ catalogs: environment
 units: environment
 	@$(PY) -m pytest -q $(UNITS)
 
-test-browser: environment  ## the panel in a real Chromium, in JupyterLab and Voila
-	@$(PY) -m pytest -m "browser and not slow"
-
-test-slow: environment  ## every lesson in every language, every fault, chaos, leaks, load
-	@$(PY) -m pytest -m slow
-
-# What else is tested, each in an environment of its own beside .venv.
-ENGLISH := tests/lessons/test_lessons.py::test_the_lesson_runs_and_prints_what_is_stored
-LESSON_FILTER := en-
+# The lanes: tests/support/lanes.py lists them, tests/README.md describes them. SMOKE=1 runs the short
+# form of those that have one.
+SHORT := $(if $(SMOKE),--smoke)
+PARALLEL := grading answers benchmarks faults programs
+SERIAL := browser slow soak degraded slurm docker
 HELPERS := $(filter-out tests/l10n/% tests/benchmarks/% tests/project/% tests/lessons/test_colab.py \
 	tests/lessons/test_lessons.py, $(wildcard tests/*/test_*.py))
+WHOLE := --lane main --lane grading --lane answers --lane faults --lane keras_3 --lane programs
+RUN_LESSONS := tests/lessons/test_lessons.py
+.PHONY: $(addprefix test-,$(PARALLEL) $(SERIAL) lessons keras-3 colab tf215 python ray jupyterhub release site)
 
-test-colab:  ## Python 3.12, TensorFlow 2.19 and the widgets of Colab: lessons, panel, rehearsal
+$(addprefix test-,$(PARALLEL)): test-%: environment
+	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) --lane $* $(SHORT)
+
+$(addprefix test-,$(SERIAL)): test-%: environment
+	@$(PY) -m pytest --lane $* $(if $(filter browser,$*),,$(SHORT))
+
+test-keras-3: environment
+	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) --lane keras_3
+
+# All lessons but the first, or some: make test-lessons LESSONS="en-05 ko-07"
+ONE_LESSON := $(RUN_LESSONS)::test_the_lesson_runs_and_prints_what_is_stored
+test-lessons: environment
+	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) \
+		$(if $(LESSONS),--lane all $(foreach lesson,$(LESSONS),"$(ONE_LESSON)[$(lesson)]"),--lane lessons)
+
+record-answers: environment  ## what wrong answers do, for make test: tests/exercises/recorded
+	@$(PY) -m pytest --lane answers --record tests/exercises
+
+# Those below have their own environments beside .venv.
+test-colab:
 	@PYTHON_VERSIONS=3.12 PIP_CONSTRAINT=tests/lessons/colab.txt VENV=.venv-colab ./environment.sh
-	@.venv-colab/bin/python -m pytest -n 2 -m "$(QUICK) or english" -k "$(LESSON_FILTER) or test_estimator" \
-		$(ENGLISH) tests/estimator
-	@.venv-colab/bin/python -m pytest -m "browser and not slow" $(if $(BROWSER_K),-k "$(BROWSER_K)")
-	@.venv-colab/bin/python -m pytest -m colab $(COLAB_ARGS)
+	@.venv-colab/bin/python -m pytest -n $(JOBS) --lane english $(SHORT) $(RUN_LESSONS)
+	@.venv-colab/bin/python -m pytest -n $(JOBS) tests/estimator
+	@.venv-colab/bin/python -m pytest --lane browser $(SHORT)
+	@.venv-colab/bin/python -m pytest --lane colab $(SHORT)
 
-TF215_K := en- and not en-12
 TF215 := tests/estimator/tf215.txt
-test-tf215: environment  ## TensorFlow 2.15, the last with an Estimator of its own: is all the same?
+test-tf215: environment
 	@PYTHON_VERSIONS="3.11 3.10" PIP_CONSTRAINT=$(TF215) VENV=.venv-tf215 ./environment.sh
-	@.venv-tf215/bin/python -m pytest -n 2 -m "$(QUICK) or english" -k "not en- or ($(TF215_K))" $(ENGLISH) $(HELPERS)
+	@.venv-tf215/bin/python -m pytest -n $(JOBS) --lane english $(SHORT) $(RUN_LESSONS)
+	@.venv-tf215/bin/python -m pytest -n $(JOBS) $(WHOLE) $(if $(SMOKE),tests/estimator,$(HELPERS))
 	@$(PY) -m benchmarks.compatibility --python .venv-tf215/bin/python --python $(PY) \
 		--output .venv-tf215/compatibility
 
 PYTHON_VERSION ?= 3.10
-test-python:  ## another Python, make test-python PYTHON_VERSION=3.13: lesson 1 and the helpers
+test-python:
 	@PYTHON_VERSIONS=$(PYTHON_VERSION) VENV=.venv-$(PYTHON_VERSION) ./environment.sh
-	@.venv-$(PYTHON_VERSION)/bin/python -m pytest -n 2 -m "$(QUICK)" "$(ENGLISH)[en-01]" $(HELPERS)
+	@.venv-$(PYTHON_VERSION)/bin/python -m pytest -n $(JOBS) $(WHOLE) $(RUN_LESSONS) $(HELPERS)
 
-test-ray:  ## Ray: one machine, and two hosts of which one is lost (as root)
+test-ray:
 	@EXTRAS=test,ray VENV=.venv-ray ./environment.sh
-	@.venv-ray/bin/python -m pytest -m ray $(if $(RAY_K),-k "$(RAY_K)")
+	@.venv-ray/bin/python -m pytest --lane ray $(SHORT)
 
-test-programs: environment  ## programs as people write them, on real clusters (ten minutes)
-	@$(PY) -m pytest -m programs
-
-test-soak: environment  ## five minutes of trainings, faults and stops: does anything stay?
-	@$(PY) -m pytest -m soak
-
-test-degraded: environment  ## what macOS and containers lack, switched off: lessons 1, 5, 8 (half an hour)
-	@$(PY) -m pytest -m degraded $(if $(DEGRADED_K),-k "$(DEGRADED_K)")
-
-test-slurm: environment  ## a Slurm of two nodes, from Debian's packages (as root)
-	@$(PY) -m pytest -m slurm
-
-test-docker: environment  ## the Dockerfile as an image, two containers as two workers (as root)
-	@$(PY) -m pytest -m docker $(if $(DOCKER_K),-k "$(DOCKER_K)")
-
-test-jupyterhub:  ## JupyterHub: students and a teacher in a real Chromium, nbgrader's exchange
+test-jupyterhub:
 	@EXTRAS=test,jupyterhub VENV=.venv-jupyterhub ./environment.sh
 	@[ -d .venv-jupyterhub/proxy ] || PATH="$$PWD/.venv-jupyterhub/bin:$$PATH" npm install --silent --no-fund --no-audit \
 		--prefix .venv-jupyterhub/proxy configurable-http-proxy@5.3.0
-	@.venv-jupyterhub/bin/python -m pytest -m jupyterhub $(if $(JUPYTERHUB_K),-k "$(JUPYTERHUB_K)")
+	@.venv-jupyterhub/bin/python -m pytest --lane jupyterhub $(SHORT)
 
-test-release:  ## workflows, forms and files for a public repository, by their own checkers
+test-release:
 	@EXTRAS=test,release VENV=.venv-release ./environment.sh
-	@.venv-release/bin/python -m pytest -m release tests/project
+	@.venv-release/bin/python -m pytest --lane release tests/project
+
+test-site:
+	@EXTRAS=site VENV=.venv-site ./environment.sh
+	@.venv-site/bin/python -m pytest --lane site $(SHORT)
 
 site:  ## the course as a web site, into .artefacts/site
 	@EXTRAS=site VENV=.venv-site ./environment.sh
@@ -113,10 +119,6 @@ site:  ## the course as a web site, into .artefacts/site
 serve:  ## show the site on this machine: make serve PORT=8000
 	@EXTRAS=site VENV=.venv-site ./environment.sh
 	@.venv-site/bin/python -m tools.site serve --port $(or $(PORT),0)
-
-test-site:  ## every page of the site in a real Chromium
-	@EXTRAS=site VENV=.venv-site ./environment.sh
-	@.venv-site/bin/python -m pytest -m site $(if $(SITE_K),-k "$(SITE_K)")
 
 pictures: environment  ## figures and stored pictures, in five languages, light and dark; the README's
 	@$(PY) -m tools.check_figures
@@ -157,7 +159,6 @@ offline: environment  ## every package into offline/, for a room without interne
 release: environment  ## wheel, sdist, site, offline bundle and checksums into .artefacts/release
 	@$(PY) -m tools.release build
 
-LESSONS ?=
 SUITES ?=
 test-latest: environment  ## what breaks with the newest packages: make test-latest LESSONS=01 SUITES=none
 	@$(PY) -m tools.test_latest_deps $(if $(LESSONS),--lessons $(LESSONS)) $(if $(SUITES),--suites $(SUITES))

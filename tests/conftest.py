@@ -1,4 +1,4 @@
-"""What all tests stand on: the Keras they need, and proof that nothing is left running."""
+"""What all tests need: lanes to select them by, their Keras, proof that nothing is left running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from helpers import i18n
 from helpers.cluster import environment
 from helpers.system.keras_version import select_keras_2
-from tests.support import time_budget
+from tests.support import lanes
 from tests.support.processes import worker_pids
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -25,23 +25,39 @@ select_keras_2()  # before a test module imports tensorflow
 environment.PER_TASK_ENV += ("PYTEST_CURRENT_TEST",)
 
 
-def pytest_configure() -> None:
-    """A shell's background jobs inherit an ignored SIGINT, and so would what the tests start.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which tests are selected."""
+    group = parser.getgroup("lanes")
+    names = [lanes.MAIN, lanes.ALL, *lanes.MARKED, *lanes.NO_LANES]
+    group.addoption(
+        *("--lane", "--lanes"),
+        action="append",
+        choices=names,
+        help="tests of this lane; may be repeated; by default main, which is make test",
+    )
+    group.addoption("--smoke", action="store_true", help="only the short form of the lanes")
 
-    Only here: where a test's function travels to, this module is imported in other threads.
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declares the markers and selects the lanes.
+
+    A shell's background jobs inherit an ignored SIGINT, and so would what the tests start. It is
+    undone here and not on import: workers import this module too, in other threads.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for line in lanes.markers():
+        config.addinivalue_line("markers", line)
+    chosen, smoke = config.getoption("--lane"), config.getoption("--smoke")
+    if not config.option.markexpr:
+        config.option.markexpr = lanes.expression(chosen or [lanes.MAIN], smoke)
+    elif (chosen or smoke) and not hasattr(config, "workerinput"):
+        raise pytest.UsageError("-m and --lane exclude each other")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that a slow machine may leave out come last."""
-    time_budget.sort_by_priority(items)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leaves out what no time is left for, and says so."""
-    time_budget.skip_if_over_budget(item)
+    """No test is in two lanes."""
+    for item in items:
+        lanes.lane_of(marker.name for marker in item.iter_markers())
 
 
 @pytest.fixture(autouse=True)

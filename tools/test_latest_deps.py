@@ -49,7 +49,7 @@ REPORTED_PACKAGES = (
 SUITES = {  # pytest's arguments
     "panel": ["tests/panel/test_kernel.py", "tests/panel/test_view.py"],
     "keras_3": ["tests/keras_3/test_keras_3.py"],
-    "ray": ["-m", "ray", "-k", "train_on_ray_and_report", "tests/backends/test_ray.py"],
+    "ray": ["--lane", "ray", "--smoke", "tests/backends/test_ray.py"],
 }
 ROWS = (*compatibility.CAPABILITIES, *SUITES)
 SECONDS = 1800.0  # of one lesson or row

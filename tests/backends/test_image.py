@@ -62,10 +62,12 @@ def run_code(container: Container, shared: Path, code: str) -> str:
     return container.ask(["python", "-"], shared, textwrap.dedent(code))
 
 
+@pytest.mark.smoke
 def test_the_image_is_no_larger_than_its_packages_need(image: Image) -> None:
     assert image.container().size < 2.5 * GB
 
 
+@pytest.mark.smoke
 def test_two_containers_train_as_two_workers(image: Image, shared: Path) -> None:
     if reason := why_no_hosts():
         pytest.skip(reason)

@@ -147,6 +147,7 @@ def assert_lost_only_what_was_not_saved(result: TrainingResult, steps: int) -> N
         assert again[-1] == steps
 
 
+@pytest.mark.smoke
 @pytest.mark.ray
 def test_two_workers_train_on_ray_and_report_as_those_of_a_local_cluster(
     cluster: RayCluster, tmp_path: Path
@@ -165,6 +166,7 @@ def test_two_workers_train_on_ray_and_report_as_those_of_a_local_cluster(
     assert again.resumed_at == {0: 300}
 
 
+@pytest.mark.smoke
 @pytest.mark.ray
 def test_a_killed_worker_is_started_again_from_the_checkpoint(cluster: RayCluster) -> None:
     diary = Diary(lambda: os.kill(diary.pids["worker 1"], signal.SIGKILL))
@@ -201,6 +203,7 @@ def lying_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, A
     return tiny_model_fn(features, labels, mode, params)
 
 
+@pytest.mark.smoke
 @pytest.mark.ray
 def test_what_a_worker_sends_that_is_no_event_is_dropped(cluster: RayCluster) -> None:
     diary = Diary()
@@ -343,6 +346,7 @@ def leave_with_a_book() -> None:
     sys.exit("word " * 1_000_000)
 
 
+@pytest.mark.smoke
 @pytest.mark.ray
 @pytest.mark.parametrize(
     ("function", "said"),

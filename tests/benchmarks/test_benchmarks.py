@@ -26,6 +26,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.benchmarks
 def test_the_smallest_benchmark_runs_and_writes_its_results(tmp_path: Path) -> None:
     done = run("--quick", "--steps=40", "--from-step=10", f"--output={tmp_path}")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -109,6 +110,7 @@ def script(folder: Path, text: str) -> str:
     return str(path)
 
 
+@pytest.mark.benchmarks
 @pytest.mark.skipif(not can_fork(), reason="forks need Linux 5.3 and no GPU")
 def test_both_ways_to_start_a_group_are_measured(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "benchmarks.start", "--repeat=1", "--workers=2"]
@@ -133,6 +135,7 @@ def test_a_training_too_short_for_checkpoints_before_the_kill_is_refused(
     assert "--steps=2: 3 or more" in capsys.readouterr().err
 
 
+@pytest.mark.benchmarks
 def test_the_first_training_of_a_notebook_is_measured_both_ways(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "benchmarks.run_all", "--repeat=1", f"--output={tmp_path}"]
     subprocess.run(program, cwd=ROOT, timeout=300, check=True)

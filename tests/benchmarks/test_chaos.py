@@ -11,15 +11,15 @@ import pytest
 
 from tests.support.faults import needs_keras_3
 
-LONG = pytest.mark.slow
+LONG, FAULTS = pytest.mark.slow, pytest.mark.faults
 PROGRAM = "benchmarks.chaos"
 
 
 @pytest.mark.parametrize(
     ("options", "seeds"),
     [
-        pytest.param(["--quick"], 1, id="3 faults"),
-        pytest.param(["--quick", "--keras", "3"], 1, id="Keras 3", marks=needs_keras_3),
+        pytest.param(["--quick"], 1, id="3 faults", marks=FAULTS),
+        pytest.param(["--quick", "--keras", "3"], 1, id="Keras 3", marks=[needs_keras_3, FAULTS]),
         pytest.param([], 3, id="30 faults", marks=LONG),
         pytest.param(["--workers", "4"], 3, id="4 workers", marks=LONG),
         pytest.param(["--keras", "3"], 3, id="30 of Keras 3", marks=[needs_keras_3, LONG]),

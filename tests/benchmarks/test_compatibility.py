@@ -11,6 +11,7 @@ import pytest
 from benchmarks import compatibility
 
 
+@pytest.mark.benchmarks
 def test_two_workers_have_the_losses_of_tensorflow_2_15(tmp_path: Path) -> None:
     numbers = compatibility.run(sys.executable, "two_workers", tmp_path)
     assert sorted(numbers) == ["worker-0", "worker-1"]

@@ -47,7 +47,7 @@ def test_a_killed_chief_restarts_the_group_from_the_checkpoint(
     kill_at_a_step(api, workers, 0, tmp_path)
 
 
-@api_matrix(ESTIMATOR, 4)
+@api_matrix(ESTIMATOR, 2)
 def test_a_killed_worker_restarts_the_group_from_the_checkpoint(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
@@ -168,7 +168,7 @@ def test_a_port_taken_at_a_start_or_a_restart_is_answered_with_other_ports(
     assert_resumed_near(api, result)
 
 
-@api_matrix(ESTIMATOR, 4)
+@api_matrix(ESTIMATOR, 2)
 def test_two_faults_at_once_cost_one_restart(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def test_an_estimator_trains_with_parameter_servers_and_an_evaluator_beside() ->
     assert result.evaluation["error"] < 0.05
 
 
+@pytest.mark.faults
 def test_an_evaluator_beside_one_that_saves_often_evaluates_what_was_saved_last() -> None:
     """Should it come too late for one of 600 checkpoints, of which five are kept, it goes on."""
     with LocalCluster(workers=1, ps=1) as cluster:
@@ -111,7 +112,13 @@ def count_slowly(context: WorkerContext) -> tuple[int, int]:
     return 200, int(total.numpy())
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGSTOP, id="frozen", marks=pytest.mark.faults),
+    ],
+)
 def test_a_coordinators_lost_worker_is_replaced_and_no_step_is_lost(how: int) -> None:
     events: list[Event] = []
     with LocalCluster(workers=2, ps=1, step_timeout=8) as cluster:

@@ -25,6 +25,7 @@ def broken(judged: Mapping[str, Verdict]) -> dict[str, Verdict]:
     return {name: verdict for name, verdict in judged.items() if not verdict.holds}
 
 
+@pytest.mark.keras_3
 def test_two_workers_compute_what_one_does_wherever_a_function_was_replaced() -> None:
     judged = verdicts(names=DECIDING)[1]
     assert not broken(judged)
@@ -41,7 +42,9 @@ def test_two_workers_compute_what_one_does_in_all_cases_but_four_that_say_why() 
     assert all("Error: " in reason for reason in refused.values())
 
 
-@pytest.mark.parametrize("program", ["user_program", "ray_program"])
+@pytest.mark.parametrize(
+    "program", ["user_program", pytest.param("ray_program", marks=pytest.mark.programs)]
+)
 def test_a_program_fails_on_two_workers_and_trains_with_one_line_more(
     program: str, tmp_path: Path
 ) -> None:

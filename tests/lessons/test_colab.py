@@ -159,7 +159,13 @@ def test_the_forgery_is_what_the_name_alone_would_give(
     ]
 
 
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem[:2])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem[:2], marks=[pytest.mark.smoke] * (path == LESSONS[0]))
+        for path in LESSONS
+    ],
+)
 def test_a_lesson_alone_installs_what_it_needs_and_runs(
     path: Path,
     *,

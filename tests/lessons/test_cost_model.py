@@ -148,6 +148,7 @@ def step_times(steps: int) -> Any:
     return run
 
 
+@pytest.mark.benchmarks
 @pytest.mark.skipif(not netns_supported(), reason="this machine forbids network namespaces")
 def test_held_back_networks_and_numbers_of_workers_are_predicted_within_20_percent() -> None:
     measured = {}

@@ -12,6 +12,7 @@ import nbformat
 import pytest
 
 from tests.support import ROOT
+from tests.support.faults import needs_keras_3
 from tools.lessons.run import best_result, summary
 
 # Lesson 10 claims what is faster than what: true of a machine that does nothing else meanwhile.
@@ -24,23 +25,30 @@ LESSONS = sorted(
     if path.parent.name != "solutions"  # tests/exercises has these
 )
 ENGLISH = [path for path in LESSONS if path.parent.name == "en"]
-TRANSLATED = {2: "ru", 4: "es", 5: "ko", 7: "zh"}  # the lessons that `make test` runs in these
+TRANSLATED = {2: "ru", 4: "es", 5: "ko", 7: "zh"}  # the lessons that one run has in these
+FIRST = "01"  # the lesson that `make test` executes
+SHORT = ("01", "05")  # the lessons that the short lanes with other versions execute
 
 
-def runs_always(path: Path) -> bool:
-    """Whether a lesson is executed by every run of the tests, or by the long ones only.
+def in_its_language(path: Path) -> bool:
+    """Whether this is the language in which the lesson is executed outside the slow tests.
 
     The code is the same in all languages, to which `python -m tools.l10n check` holds it. So each
-    lesson runs in one language, and each language has a lesson; the long tests run every lesson in
-    every language, and those with other versions of TensorFlow all that are in English.
+    lesson runs in one language, and each language has a lesson; the slow tests run every lesson in
+    every language, and the lanes with other versions of TensorFlow all that are in English.
     """
     lesson, language = int(path.stem[:2]), path.parent.name
     return language == TRANSLATED.get(lesson, "en")
 
 
 def marks(path: Path) -> list[pytest.MarkDecorator]:
-    english = [pytest.mark.english] * (path.parent.name == "en")
-    return english + [pytest.mark.slow] * (not runs_always(path))
+    number, english = path.stem[:2], path.parent.name == "en"
+    found = [pytest.mark.english] * english
+    found += [pytest.mark.smoke] * (english and number in SHORT)
+    found += [needs_keras_3] * (number == "12")
+    if not in_its_language(path):
+        return [*found, pytest.mark.slow]
+    return found + [pytest.mark.lessons] * (number != FIRST)
 
 
 def name(path: Path) -> str:
@@ -51,7 +59,7 @@ def test_the_lessons_are_there() -> None:
     assert [path.stem[:2] for path in ENGLISH] == [f"{k:02}" for k in range(1, len(ENGLISH) + 1)]
     assert len(ENGLISH) >= 11
     assert len(LESSONS) == 5 * len(ENGLISH)
-    always = [path for path in LESSONS if runs_always(path)]
+    always = [path for path in LESSONS if in_its_language(path)]
     assert [path.stem for path in ENGLISH] == sorted(path.stem for path in always)
     assert {path.parent.name for path in LESSONS} == {path.parent.name for path in always}
 

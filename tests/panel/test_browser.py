@@ -81,6 +81,7 @@ def test_a_reader_trains_kills_and_stops(browser: Any, lab: str, language: str) 
     assert not problems
 
 
+@pytest.mark.smoke
 def test_voila_serves_the_panel_alone_also_in_the_dark(browser: Any, tmp_path: Path) -> None:
     problems: list[str] = []
     app = ROOT / "notebooks" / "panel.ipynb"

@@ -165,6 +165,7 @@ def too_wide(tab: Any) -> list[str]:
     return list(filter(None, [tab.evaluate(TOO_WIDE)]))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_no_page_is_heavy(language: str, site: Path, address: str, browser: Any) -> None:
     heavy = []
@@ -178,6 +179,7 @@ def test_no_page_is_heavy(language: str, site: Path, address: str, browser: Any)
     assert heavy == []
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_words_are_found_inside_of_sentences(language: str, address: str, browser: Any) -> None:
     asked, sections = WORDS[language].split(), set[str]()
@@ -236,6 +238,7 @@ def test_the_field_of_a_page_leads_to_the_search(address: str, browser: Any) -> 
         look.tab.locator("#mwl-search .pagefind-ui__result").first.wait_for()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("language", [code for code in LANGUAGES if code != "en"])
 def test_the_switch_keeps_the_page_and_the_section(
     language: str, address: str, browser: Any

@@ -14,7 +14,7 @@ FOLDER = Path(__file__).with_name("missing_features")
 SIX = ("pidfd", "eventfd", "namespaces", "affinity", "setsig", "proc")
 ALL = (*SIX, "limits")
 EACH = [pytest.param((name,), id=name) for name in SIX]
-TOGETHER = pytest.param(ALL, id="everything")
+TOGETHER = pytest.param(ALL, id="everything", marks=pytest.mark.smoke)
 
 
 def switch_off(monkeypatch: pytest.MonkeyPatch, *abilities: str) -> None:

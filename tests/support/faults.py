@@ -112,8 +112,12 @@ def _train_keras(
 
 
 def api_matrix(api: TrainingApi, workers: int) -> pytest.MarkDecorator:
-    """The training APIs, on 2 and on 4 workers; the one named in every run, the
-    others, and Keras 3 where there is one, in slow ones."""
+    """The training APIs on 2 and on 4 workers.
+
+    The one named and Keras 3, where it is installed, belong to `make test`; the others on two
+    workers to the lane `faults`, on four to the slow tests.
+    """
+    other = {2: [pytest.mark.faults], 4: [pytest.mark.slow]}
     return pytest.mark.parametrize(
         ("api", "workers"),
         [
@@ -121,7 +125,7 @@ def api_matrix(api: TrainingApi, workers: int) -> pytest.MarkDecorator:
                 each,
                 count,
                 id=f"{each.name} on {count}",
-                marks=[] if (each, count) == (api, workers) else pytest.mark.slow,
+                marks=[] if (each, count) == (api, workers) else other[count],
             )
             for each in (ESTIMATOR, KERAS)
             for count in (2, 4)

@@ -72,6 +72,7 @@ def server() -> Iterator[socket.socket]:
         yield found
 
 
+@pytest.mark.grading
 def test_three_submissions_in_three_languages_are_marked(
     course: Course,
     tmp_path: Path,

@@ -118,6 +118,7 @@ def test_students_run_the_lesson_each_in_their_language(browser: Any, hub: Hub) 
             b.save_shot(tab, f"hub-{student}")
 
 
+@pytest.mark.smoke
 def test_a_student_cannot_reach_the_workers_of_another(browser: Any, hub: Hub) -> None:
     one, other = STUDENTS
     start = "from helpers.course.panel import Panel\npanel = Panel()\npanel.launch(epochs=1000)"
@@ -158,6 +159,7 @@ def answers_of(language: str) -> dict[str, str]:
     return {cell["id"]: cell["source"] for cell in cells if is_solution(cell)}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("student", STUDENTS)
 def test_a_student_fetches_does_and_submits_an_exercise(
     browser: Any, hub: Hub, student: str
@@ -190,6 +192,7 @@ def test_a_student_fetches_does_and_submits_an_exercise(
         b.soon(lambda: any(inbound.glob(f"{student}+{NAME}+*")), "a submission")
 
 
+@pytest.mark.smoke
 def test_the_teacher_collects_and_marks(hub: Hub) -> None:
     in_terminal(hub, "collect", NAME)
     course = Course(course_folder(hub))

@@ -159,8 +159,15 @@ def test_an_evaluator_with_a_cluster_of_its_own_evaluates_what_others_have_saved
     assert "Train with steps=" in epochs.text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda n: n.name)
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize(
+    ("victim", "number"),
+    [
+        pytest.param(1, signal.SIGKILL, id="killed worker"),
+        pytest.param(0, signal.SIGKILL, id="killed chief", marks=pytest.mark.faults),
+        pytest.param(1, signal.SIGSTOP, id="frozen worker", marks=pytest.mark.faults),
+        pytest.param(0, signal.SIGSTOP, id="frozen chief", marks=pytest.mark.faults),
+    ],
+)
 def test_when_one_worker_is_lost_the_other_ends_and_both_go_on_from_the_checkpoint(
     hands: Hands, victim: int, number: signal.Signals
 ) -> None:
@@ -180,6 +187,7 @@ def test_when_one_worker_is_lost_the_other_ends_and_both_go_on_from_the_checkpoi
         assert f"ready at step {done}:" in command.text()
 
 
+@pytest.mark.faults
 def test_in_the_shells_loop_of_the_guide_a_killed_worker_comes_back_by_itself(hands: Hands) -> None:
     guide = (ROOT / "docs" / "CLUSTERS.md").read_text("utf-8")
     [loop] = re.findall(r"^    (until .*?done)$", guide, re.MULTILINE | re.DOTALL)
