@@ -36,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="tests of this lane; may be repeated; by default main, which is make test",
     )
     group.addoption("--smoke", action="store_true", help="only the short form of the lanes")
+    group.addoption("--record", action="store_true", help="in the lane answers: write the record")
 
 
 def pytest_configure(config: pytest.Config) -> None:

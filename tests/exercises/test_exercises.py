@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from nbgrader.utils import determine_grade, is_grade, is_solution
 from traitlets.config import Config
 
 from helpers import i18n
-from helpers.course.check import TASK_MODULES, answer_runner, check, find_task, run_answer
+from helpers.course.check import TASK_MODULES, check, find_task
 from helpers.course.exercises.legacy_estimator import CLASSES, legacy_model_fn
-from helpers.course.exercises.sandbox_protocol import from_json, to_json
 from helpers.errors import ConfigError
 from helpers.i18n import set_language
+from tests.exercises import observations
 from tests.exercises.forgeries import forgeries, marked
+from tests.exercises.observations import ANSWERS
 from tests.exercises.wrong_answers import PARTLY, WRONG
 from tests.support import ROOT
 from tests.support.l10n_project import make_project, notebook_text, run, text_cell, whats
@@ -103,23 +105,6 @@ def points_of(task: str, code: str) -> float:
     return check(task, namespace)
 
 
-def observation_of(task: str, code: str) -> tuple[float, Any]:
-    """The points of an answer, and what it was seen to do; None if it could not be run_answer."""
-    namespace, seen = namespace_of(task), None
-    exec(code, namespace)
-
-    def observe(name: str, case: Any) -> Any:
-        nonlocal seen
-        seen = from_json(to_json(run_answer(name, case, namespace)))
-        return seen
-
-    token = answer_runner.set(observe)
-    try:
-        return check(task), seen
-    finally:
-        answer_runner.reset(token)
-
-
 def test_there_are_three_to_five_tasks_in_each_exercise_and_all_have_wrong_answers() -> None:
     names = []
     for domain in DOMAINS:
@@ -161,27 +146,45 @@ def test_the_empty_exercise_earns_nothing(domain: str, language: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("task", "name"), [(task, name) for task, wrong in WRONG.items() for name in wrong]
+    ("task", "name"), [(task, name) for task, name in ANSWERS if name != observations.PART]
 )
 def test_a_wrong_answer_earns_nothing_and_gets_a_hint(
     task: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    points, seen = observation_of(task, WRONG[task][name])
-    assert points == 0
+    observation = observations.recorded(task, name)
+    assert observation.judged(task) == 0
     printed = capsys.readouterr().out
     assert f"{task}: 0 of " in printed
     for word in ("✗", "expected: ", "found: ", "hint: "):
         assert word in printed
     assert "an answer that runs" not in printed  # it was judged for what it does
+    seen = None if observation.wrong else observation.value()
     forged = [(one, marked(task, one)) for one in forgeries(seen)]
     assert not [one for one, earned in forged if earned]
 
 
 @pytest.mark.parametrize("task", PARTLY)
 def test_an_answer_that_is_right_in_part_earns_a_part(task: str) -> None:
-    points, code = PARTLY[task]
+    points = observations.points_of(task, observations.PART)
     assert 0 < points < find_task(task).points
-    assert points_of(task, code) == points
+    assert observations.recorded(task, observations.PART).judged(task) == points
+
+
+@pytest.mark.answers
+@pytest.mark.parametrize(("task", "name"), ANSWERS)
+def test_an_answer_does_what_is_recorded(
+    task: str, name: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    observation = observations.execute(task, name, namespace_of(task))
+    if request.config.getoption("--record"):
+        observations.record(task, name, observation)
+    record = observations.recorded(task, name)
+    assert observations.shape(observation.seen) == observations.shape(record.seen)
+    assert bool(observation.wrong) == bool(record.wrong)
+    capsys.readouterr()
+    assert observation.judged(task) == record.judged(task) == observations.points_of(task, name)
+    first, second = re.findall(r"✗ .*", capsys.readouterr().out)
+    assert first == second
 
 
 def test_an_answer_that_is_not_there_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

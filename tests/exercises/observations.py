@@ -1,0 +1,138 @@
+"""What answers were seen to do: observed by executing them, or read from the record.
+
+The record is a JSON file for each lesson with a line for each answer. It holds what an observation
+consists of on its way from a submission to its judge (`sandbox_protocol`), and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from helpers.course.check import TASK_MODULES, answer_runner, check, run_answer
+from helpers.course.exercises.criteria import CheckFailed
+from helpers.course.exercises.sandbox_protocol import from_json, to_json
+from tests.exercises.wrong_answers import PARTLY, WRONG
+
+FOLDER = Path(__file__).with_name("recorded")
+PART = "right in part"
+ANSWERS = [(task, name) for task, wrong in WRONG.items() for name in wrong]
+ANSWERS += [(task, PART) for task in PARTLY]
+
+
+def code_of(task: str, name: str) -> str:
+    """The code of a wrong answer, or of the one that is right in part."""
+    return PARTLY[task][1] if name == PART else WRONG[task][name]
+
+
+def points_of(task: str, name: str) -> float:
+    """What the answer must earn."""
+    return PARTLY[task][0] if name == PART else 0
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What an answer was seen to do.
+
+    Attributes:
+      code: a digest of the answer's code.
+      seen: the observation as JSON.
+      wrong: what the observation itself found wrong: expected, found, hint.
+    """
+
+    code: str
+    seen: Any = None
+    wrong: list[str] | None = None
+
+    def value(self) -> Any:
+        """What a judge receives.
+
+        Raises:
+          CheckFailed: the observation itself failed.
+        """
+        if self.wrong:
+            raise CheckFailed(*self.wrong)
+        return from_json(self.seen)
+
+    def judged(self, task: str) -> float:
+        """The points; prints what a reader is told."""
+        token = answer_runner.set(lambda name, case: self.value())
+        try:
+            return check(task)
+        finally:
+            answer_runner.reset(token)
+
+
+def digest(code: str) -> str:
+    """A short name for a text."""
+    return hashlib.sha256(code.encode()).hexdigest()[:12]
+
+
+def execute(task: str, name: str, namespace: dict[str, Any]) -> Observation:
+    """Executes an answer in the notebook's namespace and observes what it does."""
+    code = code_of(task, name)
+    exec(code, namespace)
+    found: dict[str, Any] = {}
+
+    def observe(asked: str, case: Mapping[str, Any]) -> Any:
+        try:
+            found["seen"] = to_json(run_answer(asked, case, namespace))
+        except CheckFailed as wrong:
+            found["wrong"] = [str(wrong.expected), str(wrong.found), str(wrong)]
+            raise
+        return from_json(found["seen"])
+
+    token = answer_runner.set(observe)
+    try:
+        check(task)
+    finally:
+        answer_runner.reset(token)
+    return Observation(digest(code), **found)
+
+
+def _file(task: str) -> Path:
+    return FOLDER / f"{TASK_MODULES[task]}.json"
+
+
+@cache
+def _record(path: Path) -> dict[str, dict[str, Any]]:
+    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+
+
+def recorded(task: str, name: str) -> Observation:
+    """What is on record of an answer."""
+    fields = _record(_file(task)).get(f"{task}: {name}")
+    if not fields or fields["code"] != digest(code_of(task, name)):
+        raise AssertionError(f"no record of this code of {task}, {name!r}: make record-answers")
+    return Observation(**fields)
+
+
+def record(task: str, name: str, observation: Observation) -> None:
+    """Writes an observation into the record, and removes those of answers that are gone."""
+    path = _file(task)
+    found = dict(_record(path))
+    fields = {key: value for key, value in asdict(observation).items() if value is not None}
+    found[f"{task}: {name}"] = fields
+    known = {f"{one}: {other}" for one, other in ANSWERS}
+    lines = [
+        f"{json.dumps(key)}: {json.dumps(entry, separators=(',', ':'))}"
+        for key, entry in sorted(found.items())
+        if key in known
+    ]
+    FOLDER.mkdir(exist_ok=True)
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+    _record.cache_clear()
+
+
+def shape(value: Any) -> Any:
+    """The form of an observation: its types, keys and lengths, without its numbers and texts."""
+    if isinstance(value, dict):
+        return {key: shape(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [shape(one) for one in value]
+    return "number" if isinstance(value, (int, float)) else type(value).__name__
