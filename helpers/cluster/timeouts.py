@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from helpers.errors import check_seconds
@@ -50,14 +51,18 @@ class SuspendSafeClock:
 
     When the machine sleeps, or the notebook's process itself is stopped, the workers had no
     more chance to run than the watcher, and no deadline has passed.
+
+    Args:
+      time: the seconds of a clock that never goes back.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, time: Callable[[], float] = time.monotonic) -> None:
+        self._time = time
         self.now = 0.0
-        self._last = time.monotonic()
+        self._last = time()
 
     def tick(self) -> None:
         """Lets the time since the last tick pass, at most one second."""
-        time_now = time.monotonic()
+        time_now = self._time()
         self.now += min(time_now - self._last, MAX_TICK_SECONDS)
         self._last = time_now

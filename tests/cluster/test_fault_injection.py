@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,13 @@ from typing import Any
 import pytest
 
 import helpers.system.virtual_hosts
-import tests.support.fake_worker
 from helpers import LocalCluster
-from helpers.cluster.group import RespawnPolicy, WorkerGroup
-from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError, ConfigError, StoppedError
 from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
 from helpers.results.fault_log import FaultLog
 from helpers.results.training_result import TrainingResult
 from helpers.system.virtual_hosts import virtual_hosts_supported
-from helpers.tf_config import build_tf_configs
 from helpers.worker.context import WorkerContext
-from tests.support.fake_worker import FakeWorkerProcess
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 from tests.support.processes import wait_until
 
@@ -480,32 +475,6 @@ def test_with_hosts_the_bandwidth_is_that_of_each_cable() -> None:
         seconds = cluster.run(send_to_the_chief)[0]
     expected = BYTES * 8 / 16e6
     assert 0.8 * expected < seconds < 3 * expected
-
-
-def test_a_successor_has_the_whole_deadline_before_it_stands_still(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(tests.support.fake_worker, "STEP_SECONDS", 60)
-    deadline = 1.0
-    [_chief, worker, _ps] = build_tf_configs(["a:1", "b:1", "c:1"], chief=True, ps=1)
-    respawn_policy = RespawnPolicy(lambda lost: FakeWorkerProcess(lost.config), 2)
-    group = WorkerGroup(
-        [FakeWorkerProcess(worker)],
-        (),
-        Timeouts(30, 30, deadline),
-        respawn_policy,
-    )
-    silent, wake = os.pipe()
-    times = []
-    with closing(group):
-        for event in group.monitor(silent):
-            if event["event"] == EventType.RESPAWNED:
-                times.append(event["time"])
-            if len(times) == 2:
-                break
-    os.close(silent)
-    os.close(wake)
-    assert times[1] - times[0] > 0.9 * deadline
 
 
 def a_story() -> Iterator[Event]:

@@ -40,7 +40,7 @@ RECOVERY_SECONDS = 30
 DETECTION_SECONDS = 5.0 if "PYTEST_XDIST_WORKER" in os.environ else 0.5
 
 
-@api_matrix(KERAS, 2)
+@api_matrix(KERAS, 2, keras_3=True)
 def test_a_killed_chief_restarts_the_group_from_the_checkpoint(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
@@ -88,7 +88,7 @@ def test_a_killed_evaluator_restarts_the_group(workers: int) -> None:
     assert saboteur.detection < DETECTION_SECONDS
 
 
-@api_matrix(ESTIMATOR, 2)
+@api_matrix(ESTIMATOR, 2, keras_3=True)
 def test_a_frozen_worker_is_known_within_the_deadline(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:

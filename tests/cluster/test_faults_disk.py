@@ -60,7 +60,7 @@ def assert_ended_with_one_sentence(events: list[Any], api: TrainingApi, reason: 
         assert last["message"].count("Traceback") == 1
 
 
-@api_matrix(ESTIMATOR, 2)
+@api_matrix(ESTIMATOR, 2, keras_3=True)
 def test_a_disk_that_fills_up_ends_the_run_with_the_reason(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:

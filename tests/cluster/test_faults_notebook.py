@@ -19,7 +19,16 @@ import pytest
 from helpers import LocalCluster
 from helpers.cluster.processes import EXIT_TIMEOUT
 from helpers.errors import ClusterError, ConfigError, StoppedError
-from tests.support.faults import ESTIMATOR, KERAS, FaultAtStep, TrainingApi, api_matrix, kill
+from tests.support.faults import (
+    ESTIMATOR,
+    KERAS,
+    KERAS_3,
+    FaultAtStep,
+    TrainingApi,
+    api_matrix,
+    kill,
+    needs_keras_3,
+)
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 from tests.support.processes import is_running, wait_until, worker_pids
 
@@ -66,7 +75,7 @@ def notebook(api: TrainingApi, workers: int, folder: Path, *options: str) -> Ite
             process.kill()
 
 
-@api_matrix(ESTIMATOR, 2)
+@api_matrix(ESTIMATOR, 2, keras_3=True)
 def test_no_worker_outlives_a_killed_notebook_not_even_a_frozen_one(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
@@ -107,8 +116,15 @@ def test_sigint_stops_the_training_and_the_notebook_lives(
         assert not any(map(is_running, it.pids))
 
 
-@api_matrix(ESTIMATOR, 2)
-@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("api", "workers", "seconds"),
+    [
+        pytest.param(ESTIMATOR, 2, 6, id="estimator", marks=pytest.mark.faults),
+        pytest.param(KERAS_3, 2, 6, id="keras 3", marks=[pytest.mark.faults, needs_keras_3]),
+        pytest.param(KERAS, 2, 60, id="keras, a minute", marks=pytest.mark.slow),
+        pytest.param(ESTIMATOR, 4, 60, id="4 workers, a minute", marks=pytest.mark.slow),
+    ],
+)
 def test_a_machine_that_slept_longer_than_the_deadlines_restarts_nothing(
     api: TrainingApi, workers: int, seconds: int, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""A worker process without TensorFlow, for what supervises workers."""
+"""Workers without TensorFlow: a process that sends a worker's events, and one without a process."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from helpers.cluster.event_lines import LineBuffer
 from helpers.cluster.processes import TaskProcess
@@ -23,7 +24,7 @@ GLOBAL_BATCH = 64
 
 
 class FakeWorkerProcess(TaskProcess):
-    """A process that sends the events of a worker but trains nothing."""
+    """A process that sends the events of a worker and trains nothing."""
 
     def __init__(self, config: TFConfig) -> None:
         self.config = config
@@ -66,7 +67,7 @@ class FakeWorkerProcess(TaskProcess):
 
 
 def _send_events(config: TFConfig, events: int) -> None:
-    """Reports a step each `STEP_SECONDS`, until the parent process ends."""
+    """Sends a step each tenth of a second until the parent process ends."""
     parent = os.getppid()
     with suppress(BaseException):
         report = EventWriter(events)
@@ -84,3 +85,75 @@ def _send_events(config: TFConfig, events: int) -> None:
                 reporter.report(step, 1.0)
             time.sleep(STEP_SECONDS)
     os._exit(0)
+
+
+class ScriptedProcess(TaskProcess):
+    """A worker without a process: the test sends its events, and ends it.
+
+    Attributes:
+      signals: those that it was sent; SIGKILL ends it.
+    """
+
+    def __init__(self, config: TFConfig, log: Path = Path(os.devnull)) -> None:
+        self.config = config
+        self.log = log
+        self.signals: list[int] = []
+        reader, self._writer = os.pipe()
+        os.set_blocking(reader, False)
+        self._reader: int | None = reader
+        self._lines = LineBuffer()
+        self._code: int | None = None
+        self.send = EventWriter(self._writer)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not been ended."""
+        return self._code is None
+
+    def end(self, code: int = 0) -> None:
+        """Ends it with an exit code, or minus the number of a signal."""
+        if self._code is None:
+            self._code = code
+            self.send = EventWriter(None)
+            os.close(self._writer)
+
+    @property
+    def start_error(self) -> None:
+        """It can be started."""
+
+    def wait(self, seconds: float = 0.0) -> int:
+        """The exit code."""
+        assert self._code is not None
+        return self._code
+
+    def signal(self, number: int) -> None:
+        """Remembers the signal."""
+        self.signals.append(number)
+        if number == signal.SIGKILL:
+            self.end(-number)
+
+    def close(self) -> None:
+        """Ends it and closes the pipe."""
+        self.end(-signal.SIGKILL)
+        self._close_pipe()
+
+    def log_tail(self, lines: int = 12) -> str:
+        """What it would have printed."""
+        return f"the log of {self.task}"
+
+
+class FakeTime:
+    """Seconds that pass only when the time is read, `step` at each reading."""
+
+    def __init__(self, step: float = 1.0) -> None:
+        self.step, self.now = step, 0.0
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+def step(process: ScriptedProcess, number: int) -> None:
+    """Has a worker report a step."""
+    fields: dict[str, Any] = {"step": number, "loss": 1.0, "examples_per_second": None}
+    process.send(EventType.STEP, **fields)

@@ -111,11 +111,11 @@ def _train_keras(
     return result
 
 
-def api_matrix(api: TrainingApi, workers: int) -> pytest.MarkDecorator:
+def api_matrix(api: TrainingApi, workers: int, *, keras_3: bool = False) -> pytest.MarkDecorator:
     """The training APIs on 2 and on 4 workers.
 
-    The one named and Keras 3, where it is installed, belong to `make test`; the others on two
-    workers to the lane `faults`, on four to the slow tests.
+    The one named belongs to `make test`; the others on two workers to the lane `faults`, on four
+    to the slow tests. With `keras_3`, because the API decides what happens, so does Keras 3.
     """
     other = {2: [pytest.mark.faults], 4: [pytest.mark.slow]}
     return pytest.mark.parametrize(
@@ -130,7 +130,13 @@ def api_matrix(api: TrainingApi, workers: int) -> pytest.MarkDecorator:
             for each in (ESTIMATOR, KERAS)
             for count in (2, 4)
         ]
-        + [pytest.param(KERAS_3, 2, id="keras 3 on 2", marks=needs_keras_3)],
+        + [
+            pytest.param(
+                *(KERAS_3, 2),
+                id="keras 3 on 2",
+                marks=[needs_keras_3, *([] if keras_3 else other[2])],
+            )
+        ],
     )
 
 
