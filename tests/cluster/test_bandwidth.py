@@ -40,8 +40,9 @@ def test_a_network_of_80_megabits_takes_a_second_for_10_megabytes() -> None:
             return float(cluster.run(seconds_to_send)[0])
 
     expected = BYTES * 8 / 80e6
-    assert 0.85 * expected < send(80e6) < 2 * expected
-    assert send(None) < 0.85 * expected  # so the limit it was
+    limited = send(80e6)
+    assert limited > 0.85 * expected
+    assert send(None) < limited / 2  # a hundredth, on a quiet machine
 
 
 @pytest.mark.parametrize("value", [0, -1, 1e15, 100])

@@ -32,13 +32,6 @@ from tests.support.faults import (
 )
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
-# 2 to 6 s alone, on two cores; this machine may run other tests too. The table in
-# docs/FAULTS.md has what was measured.
-RECOVERY_SECONDS = 30
-# 0.1 s, and no more than docs/FAULTS.md says where tests run one by one (make test-slow). Beside
-# two others, who watches may wait for a core; to wait for a deadline would take 30 s.
-DETECTION_SECONDS = 5.0 if "PYTEST_XDIST_WORKER" in os.environ else 0.5
-
 
 @api_matrix(KERAS, 2, keras_3=True)
 def test_a_killed_chief_restarts_the_group_from_the_checkpoint(
@@ -62,8 +55,6 @@ def kill_at_a_step(api: TrainingApi, workers: int, task: int, folder: Path) -> N
     assert len(result.restarts) == 1
     assert_resumed_near(api, result)
     print_latencies(saboteur)
-    assert saboteur.detection < DETECTION_SECONDS
-    assert saboteur.recovery < RECOVERY_SECONDS
 
 
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
@@ -85,7 +76,6 @@ def test_a_killed_evaluator_restarts_the_group(workers: int) -> None:
     assert result.evaluations[-1].step == ESTIMATOR.steps
     assert_resumed_near(ESTIMATOR, result)
     print_latencies(saboteur)
-    assert saboteur.detection < DETECTION_SECONDS
 
 
 @api_matrix(ESTIMATOR, 2, keras_3=True)
@@ -99,8 +89,6 @@ def test_a_frozen_worker_is_known_within_the_deadline(
     assert "worker 1 gave no sign of life for 5 s" in result.restarts[0]
     assert_resumed_near(api, result)
     print_latencies(saboteur)
-    # It was last heard of at most a second before; and who watches may wait for a busy machine.
-    assert 3.9 < saboteur.detection < 8
 
 
 @api_matrix(KERAS, 2)

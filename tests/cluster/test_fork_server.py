@@ -9,7 +9,6 @@ import subprocess
 import sys
 import sysconfig
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -254,10 +253,8 @@ def test_nothing_is_sent_to_a_process_that_was_ended_before_it_began() -> None:
 def test_waiting_for_a_process_has_an_end() -> None:
     (_stdin, lifeline), (news, status) = os.pipe(), os.pipe()
     process = ForkedProcess(lifeline, news, new_claim_token())
-    start = time.monotonic()
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.2)
-    assert time.monotonic() - start >= 0.2
     os.write(status, b"4711\n0")
     assert (process.pid, process.poll()) == (4711, None)
     os.write(status, b"\n")

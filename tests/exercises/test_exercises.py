@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import re
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from nbgrader.utils import determine_grade, is_grade, is_solution
 from traitlets.config import Config
 
 from helpers import i18n
+from helpers.course import check as check_module
 from helpers.course.check import TASK_MODULES, check, find_task
 from helpers.course.exercises.legacy_estimator import CLASSES, legacy_model_fn
 from helpers.errors import ConfigError
@@ -138,8 +140,25 @@ def test_the_solution_earns_full_marks(domain: str, language: str) -> None:
     }
 
 
-@pytest.mark.parametrize(("domain", "language"), pairs())
-def test_the_empty_exercise_earns_nothing(domain: str, language: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_the_empty_exercise_earns_nothing(domain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace: dict[str, Any] = {"__name__": "an_exercise"}
+    monkeypatch.setattr(check_module, "_notebook", lambda: namespace)
+    earned = []
+    for cell in empty(domain, "en").cells:
+        if cell.cell_type == "code" and cell["id"] not in ("install", "language"):
+            with suppress(NotImplementedError) if answer(cell) else nullcontext():
+                exec(cell.source, namespace)
+            if is_grade(cell):
+                earned.append(namespace.pop("points"))
+    assert len(earned) >= 3
+    assert set(earned) == {0}
+
+
+@pytest.mark.parametrize(("domain", "language"), pairs(pytest.mark.grading))
+def test_the_empty_exercise_earns_nothing_in_a_notebook(
+    domain: str, language: str, tmp_path: Path
+) -> None:
     found = marks(executed(empty(domain, language), tmp_path))
     assert len(found) >= 3
     assert [earned for earned, _most in found.values()] == [0] * len(found)

@@ -39,7 +39,6 @@ RUNTIME = {  # of January 2026
     "tensorflow-metadata": "1.17.2",
     "matplotlib": "3.10.0",
 }
-INSTALL_SECONDS = 60  # git fetches the course, and pip builds it
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +186,6 @@ def test_a_lesson_alone_installs_what_it_needs_and_runs(
     assert {name: after[name] for name in before} == before, "a package was replaced"
     install = next(cell for cell in notebook.cells if cell["id"] == "install")
     print(f"{path.name}: install cell {seconds(install):.1f} s, installed before: {not fresh}")
-    assert seconds(install) < INSTALL_SECONDS
     if not fresh:
         assert not install["outputs"]
 

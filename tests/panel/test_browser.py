@@ -148,7 +148,7 @@ def test_the_interrupt_button_stops_the_workers(browser: Any, lab: str, name: st
         b.soon(lambda: max(steps(panel)) > 0, "a step")
         assert panel.locator(".mwl-stop").is_disabled() == (name == "run")
         tab.evaluate("void jupyterapp.commands.execute('notebook:interrupt-kernel')")
-        assert b.soon(lambda: status(panel) == "stopped", "stopped") < 1.5
+        b.soon(lambda: status(panel) == "stopped", "stopped")
     assert not problems
 
 
@@ -163,7 +163,7 @@ def test_stop_works_while_a_cell_awaits_the_run(browser: Any, lab: str) -> None:
         panel = tab.locator(".mwl-panel").last
         b.soon(lambda: max(steps(panel)) > 0, "a step")
         panel.locator(".mwl-stop").click()
-        assert b.soon(lambda: status(panel) == "stopped", "stopped") < 1.5
+        b.soon(lambda: status(panel) == "stopped", "stopped")
     assert not problems
 
 
@@ -195,7 +195,7 @@ def use_the_panel(tab: Any, name: str, *, to_the_end: bool = True) -> None:
         tab.locator(".mwl-run").click()
         wait_for(tab, "starting")
     tab.locator(".mwl-stop").click()
-    assert b.soon(lambda: status(tab) == "stopped", "stopped") < 1.5
+    b.soon(lambda: status(tab) == "stopped", "stopped")
 
 
 def wait_for_the_turn_of_the_reader(tab: Any) -> None:

@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -267,11 +266,9 @@ def test_hidden_folders_are_empty_even_around_its_own(tmp_path: Path, attempt: S
 
 
 def test_what_it_starts_ends_with_it_and_at_the_deadline(tmp_path: Path) -> None:
-    started = time.monotonic()
     script = "setsid sleep 1234 & sleep 1234"
     command = [*SANDBOX, "--seconds=1", f"--writable={tmp_path}", "--", "sh", "-c", script]
-    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 124
-    assert time.monotonic() - started < 20
+    assert subprocess.run(command, cwd=tmp_path, timeout=60, check=False).returncode == 124
     assert wait_until(lambda: not sleepers(), 5)
 
 
