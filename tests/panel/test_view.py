@@ -69,6 +69,7 @@ def test_the_run_button_trains_and_the_panel_says_how_well(panel: Panel) -> None
     assert [row.name for row in panel.tasks.children] == ["worker 0", "worker 1"]
 
 
+@pytest.mark.usefixtures("replayed")
 def test_run_waits_returns_the_result_and_leaves_a_picture(panel: Panel) -> None:
     result = panel.run()
     assert result.accuracy is not None
@@ -78,6 +79,7 @@ def test_run_waits_returns_the_result_and_leaves_a_picture(panel: Panel) -> None
     assert bundle["application/vnd.jupyter.widget-view+json"]["model_id"] == panel.model_id
 
 
+@pytest.mark.usefixtures("replayed")
 def test_the_stop_button_ends_an_awaited_run(panel: Panel) -> None:
     async def press_stop() -> None:
         while not panel.state.processes:
@@ -93,6 +95,7 @@ def test_the_stop_button_ends_an_awaited_run(panel: Panel) -> None:
     assert panel.stop_button.disabled
 
 
+@pytest.mark.usefixtures("replayed")
 def test_the_kill_button_of_a_row_kills_that_worker(panel: Panel) -> None:
     panel.launch(epochs=50)
     row = panel.tasks.children[1]
@@ -135,6 +138,7 @@ def test_a_click_on_kill_after_the_end_of_the_process_does_nothing(
     panel.close()
 
 
+@pytest.mark.usefixtures("replayed")
 def test_details_show_tf_config_and_log_and_stay_open(panel: Panel) -> None:
     row = panel.tasks.children[0]
     row.details_button.value = True
@@ -318,6 +322,7 @@ def test_a_panel_of_a_function_offers_workers_and_collective() -> None:
     panel.close()
 
 
+@pytest.mark.usefixtures("replayed")
 def test_a_sweep_runs_each_combination_and_tells_which_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -344,6 +349,7 @@ def test_a_sweep_runs_each_combination_and_tells_which_it_is(
     panel.close()
 
 
+@pytest.mark.usefixtures("replayed")
 def test_a_stop_ends_the_whole_sweep() -> None:
     panel = Panel(collective="RING", batch_size=1024, epochs=50)
 
