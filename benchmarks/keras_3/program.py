@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 import helpers.keras_3  # noqa: F401
-from benchmarks.keras_3 import cases, kinds
+from benchmarks.keras_3 import cases, data_cases, kinds
 from benchmarks.keras_3.trial import Case, Trial
 from helpers.tf_config import TFConfig
 
@@ -39,7 +39,8 @@ def main() -> None:
     index, workers = config.task.index, len(config.tasks)
     path, wanted = Path(sys.argv[1]), sys.argv[2:]
     answers = {}
-    for name, case in (cases.cases() | kinds.cases()).items():
+    every = cases.cases() | kinds.cases() | data_cases.data_cases()
+    for name, case in every.items():
         if wanted and name not in wanted:
             continue
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:

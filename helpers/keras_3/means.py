@@ -11,12 +11,18 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from helpers.i18n import _
 from helpers.keras_3.step import Step, current, is_multi_worker, running
 
 MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
+
+
+_warned: weakref.WeakSet[Any] = weakref.WeakSet()  # models with statistics of each worker's own
 
 
 class RankZeroError(Exception):
@@ -245,6 +251,7 @@ def _of_examples(moments: Callable[..., Any]) -> Callable[..., Any]:
         found, step = moments(self, inputs, mask), current()
         if step is None or self.synchronized:
             return found
+        _warn_of_own_statistics(self, step)
         kept = (self.moving_mean, self.moving_variance)
         return tuple(
             tf.where(tf.size(inputs) > 0, new, tf.cast(tf.convert_to_tensor(old), new.dtype))
@@ -252,3 +259,17 @@ def _of_examples(moments: Callable[..., Any]) -> Callable[..., Any]:
         )
 
     return moments_of_examples
+
+
+def _warn_of_own_statistics(layer: Any, step: Step) -> None:
+    """Says once of each model that its BatchNormalization computes otherwise than on one worker."""
+    if step.workers == 1 or step.model in _warned:
+        return
+    _warned.add(step.model)
+    message = _(
+        "{layer} of {model!r} normalizes with the mean and variance of each worker's part of a "
+        "batch, so {count} workers compute something else than one. For the same numbers, create "
+        "it with BatchNormalization(synchronized=True)."
+    )
+    text = message.format(layer=layer.name, model=step.model.name, count=step.workers)
+    warnings.warn(text, stacklevel=2)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from helpers.i18n import _
-from helpers.keras_3.step import is_multi_worker
+from helpers.keras_3.step import current, has_one_device, is_multi_worker
 
 
 def install() -> None:
@@ -21,23 +21,25 @@ def install() -> None:
 def _mean_aggregation(add: Callable[..., Any]) -> Callable[..., Any]:
     """In place of `Layer.add_weight`: state without an aggregation is averaged over the workers.
 
-    In Keras each worker keeps its own, so that they drift apart. The mean is what one worker
-    computes where the state is a mean over the batch, or a count of steps; of a sum or a maximum
-    it is not, so that the first assignment inside a step warns.
+    In Keras each worker keeps its own, so that they drift apart. The mean, weighted by the sizes
+    of the workers' parts, is what one worker computes if the state is a mean over the batch or a
+    count of steps. It is not if the state is a sum or a maximum, so the first assignment inside a
+    step warns, unless the program has passed an aggregation.
     """
 
     @functools.wraps(add)
     def add_weight(self: Any, *args: Any, **options: Any) -> Any:
         import tensorflow as tf
 
-        if options.get("trainable", True) or options.get("aggregation") not in (None, "none"):
+        given = options.get("aggregation")
+        if options.get("trainable", True) or given not in (None, "none", "mean"):
             return add(self, *args, **options)
         if not is_multi_worker(tf.distribute.get_strategy()) or _is_kerass(self):
             return add(self, *args, **options)
         if not str(options.get("dtype") or "float").startswith(("float", "bfloat")):
             return add(self, *args, **options)  # TensorFlow takes no mean of these
         variable = add(self, *args, **{**options, "aggregation": "mean"})
-        variable._direct_assign = _warning_once(variable)
+        variable._direct_assign = _weighted(variable, warns=given != "mean")
         return variable
 
     return add_weight
@@ -47,8 +49,11 @@ def _is_kerass(layer: Any) -> bool:
     return bool(type(layer).__module__.startswith("keras."))
 
 
-def _warning_once(variable: Any) -> Callable[[Any], None]:
-    assign, warned = variable._direct_assign, False
+def _weighted(variable: Any, warns: bool) -> Callable[[Any], None]:
+    """In place of a variable's `_direct_assign`: the mean that TensorFlow takes of the workers'
+    values is weighted by the sizes of their parts.
+    """
+    assign, warned = variable._direct_assign, not warns
 
     def direct_assign(value: Any) -> None:
         nonlocal warned
@@ -63,6 +68,11 @@ def _warning_once(variable: Any) -> Callable[[Any], None]:
                 'it, or "sum" to add up what the workers assign.'
             )
             warnings.warn(message.format(variable=variable.path), stacklevel=2)
+        step = current()
+        if step is not None and has_one_device(tf.distribute.get_strategy()):
+            value = tf.cast(tf.convert_to_tensor(value), variable.dtype)
+            factor = tf.cast(step.share() * step.workers, variable.dtype)
+            value = step.unless_empty(value) * factor
         assign(value)
 
     return direct_assign
