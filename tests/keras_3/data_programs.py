@@ -381,6 +381,13 @@ def moving_mean() -> Answer:
     return learned(model, history) | {"evaluate": float(model.evaluate(x, x, verbose=0))}
 
 
+def moving_mean_of_uneven_parts() -> Answer:
+    """The same of batches that no group divides, the last of one example."""
+    x = np.arange(45, dtype="float32")[:, None] / 48
+    model = linear(1, Centre())
+    return learned(model, model.fit(x, x, batch_size=11, epochs=2, shuffle=False, verbose=0))
+
+
 def counted_steps() -> Answer:
     """State that is a count."""
     x = np.arange(48, dtype="float32")[:, None] / 48
@@ -393,6 +400,13 @@ def stated_aggregation() -> Answer:
     x = np.arange(48, dtype="float32")[:, None] / 48
     model = linear(1, Centre(aggregation="mean"))
     return learned(model, model.fit(x, x, batch_size=12, epochs=2, shuffle=False, verbose=0))
+
+
+def own_statistics() -> Answer:
+    """BatchNormalization that is not synchronized."""
+    x, y = numbers()
+    model = linear(3, keras.layers.BatchNormalization())
+    return learned(model, model.fit(x, y, batch_size=12, epochs=2, shuffle=False, verbose=0))
 
 
 # 13: a callback that stops one worker
@@ -443,8 +457,10 @@ PROGRAMS: dict[str, Callable[[], Answer]] = {
         shuffled_py_dataset,
         shuffled_dataset,
         moving_mean,
+        moving_mean_of_uneven_parts,
         counted_steps,
         stated_aggregation,
+        own_statistics,
         one_stops_at_an_epochs_end,
         all_stop_in_an_epoch,
         seeded_arrays,  # last: it leaves a seed

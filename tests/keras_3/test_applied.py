@@ -78,6 +78,7 @@ def test_where_the_fix_is_refused_the_error_says_so_without_the_tensors(tmp_path
 
 
 @needs_keras_3
+@pytest.mark.keras_3
 def test_import_keras_gets_the_fix_in_a_worker_with_keras_2_too() -> None:
     with LocalCluster(2) as cluster:
         first, second = cluster.run(train, keras=2)
@@ -85,6 +86,7 @@ def test_import_keras_gets_the_fix_in_a_worker_with_keras_2_too() -> None:
 
 
 @needs_keras_3
+@pytest.mark.keras_3
 def test_workers_started_by_hand_apply_the_fix(tmp_path: Path) -> None:
     payload = tmp_path / "payload"
     FunctionJob(train, keras=3).save(payload)

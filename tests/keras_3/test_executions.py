@@ -7,13 +7,19 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.keras_3.verdict import Verdict
-from tests.keras_3.conftest import EXECUTIONS
+from tests.keras_3.selection import in_lanes
 from tests.support.faults import needs_keras_3
 
 pytestmark = needs_keras_3
 
+EXECUTIONS = (
+    "an execution cut short, EarlyStopping",
+    "`train_on_batch` in executions",
+)
+KEPT = ("an execution cut short, EarlyStopping",)
 
-@pytest.mark.parametrize("name", EXECUTIONS)
+
+@pytest.mark.parametrize("name", in_lanes(EXECUTIONS, KEPT))
 def test_executions_keep_their_results(name: str, verdict: Callable[[str], Verdict]) -> None:
     found = verdict(name)
     assert found.holds, found

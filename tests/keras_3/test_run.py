@@ -51,6 +51,7 @@ def test_one_cluster_trains_with_each_keras_in_turn(tmp_path: Path) -> None:
 
 
 @needs_keras_3
+@pytest.mark.keras_3
 def test_a_worker_with_keras_3_reads_the_lessons_data() -> None:
     with LocalCluster(1) as cluster:
         [shape] = cluster.run(reads_mnist, keras=3)
