@@ -3,9 +3,9 @@
     python -m benchmarks.keras_3 --python .venv/bin/python [--python …] [--quick …]
 
 Each interpreter brings a TensorFlow and a Keras; this package need not be installed there. With
-`--quick` it runs only cases in which a replaced function decides. Every cell is two runs, by one
-worker and by two, on the same data from the same weights. Ends with 1 if a case is not as it must
-be.
+`--quick` it runs only cases in which a replaced function decides. Every cell is three runs, by one
+worker, by two and by three, on the same data from the same weights, and has the larger difference
+from one worker. Ends with 1 if a case is not as it must be.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from benchmarks import RESULTS
 from benchmarks.keras_3.runs import DECIDING, verdicts, versions
 from benchmarks.keras_3.verdict import AGREE, Answers, Verdict
 from benchmarks.report import page, publish
+
+GROUPS = (2, 3)  # sizes that are compared with one worker
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def table(columns: Sequence[Column]) -> list[str]:
 def measure(python: str, names: Sequence[str]) -> Column:
     """Runs the cases in an environment, and says at once what came of them."""
     own, tensorflow, keras = versions(python)
-    found, judged = verdicts(python, names)
+    found, judged = verdicts(python, names, GROUPS)
     title = f"TensorFlow {tensorflow}, Keras {keras}, Python {own}"
     bad = {name: verdict for name, verdict in judged.items() if not verdict.holds}
     print(title, f"{len(judged) - len(bad)} of {len(judged)} as they must be", bad, flush=True)
@@ -76,7 +78,7 @@ def main() -> int:
     args = parser.parse_args()
     columns = [measure(python, ()) for python in args.python or [sys.executable]]
     columns += [measure(python, DECIDING) for python in args.quick]
-    titles = ["two workers, beside one", *(column.title for column in columns)]
+    titles = ["two and three workers, beside one", *(column.title for column in columns)]
     text = page("Keras 3 on several workers", titles, table(columns))
     publish(text, args.output, "keras_3.md")
     return int(any(not v.holds for column in columns for v in column.verdicts.values()))

@@ -1,4 +1,4 @@
-"""Runs the cases in an environment, by one worker and by two."""
+"""Runs the cases in an environment, by one worker and by several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.keras_3.processes import run
 from benchmarks.keras_3.verdict import Answers, Verdict, badness, judge
 
 WORKERS = 2
-DECIDING = (  # at least one for each replaced function
+DECIDING = (  # at least one for each kind of function that is replaced
     "Sequential",
     "not built before `fit`",
     "NumPy arrays",
@@ -24,6 +24,23 @@ DECIDING = (  # at least one for each replaced function
     "loss scaling, an infinite example",
     "`steps_per_execution`",
     "`jit_compile`",
+    "a function that returns a mean",
+    "Dice",
+    "`mask_zero`",
+    "an activity regularizer",
+    "batches of one, own mean",
+    "BatchNormalization without examples",
+    "clipped in `train_step`",
+    "`apply` overridden",
+    "an execution cut short, EarlyStopping",
+    "a metric that keeps a maximum",
+    "metrics of `train_on_batch`",
+    "a generator",
+    "a PyDataset of slices",
+    "arrays shuffled without a seed",
+    "state in a layer",
+    "weights loaded by the chief only",
+    "a model outside of the scope",
 )
 VERSIONS = "import importlib.metadata as m, sys; print(sys.version.split()[0], *map(m.version, {}))"
 

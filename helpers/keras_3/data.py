@@ -9,27 +9,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import warnings
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from helpers.errors import ConfigError
 from helpers.i18n import _
 from helpers.keras_3 import shuffles
-from helpers.keras_3.agreement import (
-    STEPS,
-    DivergedError,
-    Group,
-    Position,
-    group_of,
-    readers_line,
-)
+from helpers.keras_3.agreement import STEPS, DivergedError, group_of
+from helpers.keras_3.data_lengths import agree_on_steps
 from helpers.keras_3.divergence import CHECK_STEPS, check_weights
 from helpers.keras_3.step import is_collective, is_multi_worker
 
 ALIGNMENT = 64  # bytes; TensorFlow shares memory with an array at a multiple of it
-SAMPLES = 1024  # elements of an array, by which workers tell whether they have the same
 
 
 def install() -> None:
@@ -73,166 +63,9 @@ def _agreeing(init: Callable[..., None]) -> Callable[..., None]:
         with _replaced(module.data_adapters, "get_data_adapter", get_data_adapter):
             init(self, distribute_strategy, *args, **options)
         self._group = group
-        _agree(self, group, found.get("shuffles", False))
+        agree_on_steps(self, group, found.get("shuffles", False))
 
     return agreeing
-
-
-def _agree(iterator: Any, group: Group, shuffled: bool) -> None:
-    call = group.calls[-1] if group.calls else None
-    adapter, dataset = iterator.data_adapter, iterator._distributed_dataset
-    batches, infinite = _length(adapter, dataset)
-    number = call.datasets if call else 0
-    if call:
-        call.datasets += 1
-    name = call.name if call else _("data")
-    positions = group.agree(
-        f"{name} {number}",
-        call.text if call else readers_line(),
-        options=call.facts if call else {},
-        batches=batches,
-        infinite=infinite,
-        steps_per_epoch=iterator.steps_per_epoch,
-        batch_size=getattr(adapter, "_batch_size", None),
-        arrays=_sample(adapter),
-        seed=shuffles.global_seed() if shuffled else None,
-    )
-    _check_alike(group, positions)
-    lengths = [position["batches"] for position in positions]
-    iterator._batches = None if None in lengths else max(lengths)
-    iterator._num_batches = iterator._batches
-    iterator._open_ended = infinite
-    if iterator.steps_per_epoch is not None:
-        iterator.steps_per_epoch = _smallest(group, positions)
-    elif len(set(lengths)) > 1 and None not in lengths:
-        _report_lengths(group, lengths)
-    if _is_whole_on_each_worker(dataset):
-        message = _(
-            "auto_shard_policy is OFF and the dataset has no shard(): each worker trains on all of "
-            "it, so that an epoch sees each example {workers} times, unless the workers' datasets "
-            "differ. Call dataset.shard(num_workers, index), or leave the policy as it is."
-        )
-        warnings.warn(message.format(workers=group.size), stacklevel=2)
-
-
-def _length(adapter: Any, dataset: Any) -> tuple[int | None, bool]:
-    """Batches that this worker will take, if that is known, and whether they never end."""
-    original = getattr(dataset, "_original_dataset", None)
-    if original is not None and type(adapter).__name__ == "TFDatasetAdapter":
-        count = int(original.cardinality())
-        if count >= 0 and shuffles.is_unsharded(original):
-            return None, False  # it is cut into smaller batches, of which each worker takes all
-        return (count if count >= 0 else None), count == -1
-    if original is None:
-        count = int(dataset.cardinality)
-        return (count if count >= 0 else None), count == -1
-    return adapter.num_batches, False
-
-
-def _check_alike(group: Group, positions: Sequence[Position]) -> None:
-    """Raises ConfigError if the workers' calls cannot train together."""
-    for option in positions[0]["options"]:
-        values = [position["options"].get(option) for position in positions]
-        if any(value != values[0] for value in values):
-            message = _(
-                "{option} differs between workers, at {where}: {values}. Pass all the same."
-            )
-            raise ConfigError(_filled(message, group, positions, values, option=option))
-    sizes = [position["batch_size"] for position in positions]
-    if len(set(sizes)) > 1:
-        message = _(
-            "batch_size differs between workers, at {where}: {values}. It is the size of the "
-            "global batch, of which each worker takes its share: pass all the same."
-        )
-        raise ConfigError(_filled(message, group, positions, sizes))
-    endless = [position["infinite"] for position in positions]
-    if len(set(endless)) > 1:
-        message = _(
-            "The data of some workers never ends and that of others does, at {where} (endless: "
-            "{values}). Call repeat() on the datasets of all workers, or of none."
-        )
-        raise ConfigError(_filled(message, group, positions, endless))
-    seeds = [position["seed"] for position in positions]
-    if len(set(seeds)) > 1:
-        message = _(
-            "The workers shuffle the data with different seeds, at {where}: {values}. Each takes "
-            "its share of each batch, so all need one order: set the same seed on all, or none."
-        )
-        raise ConfigError(_filled(message, group, positions, seeds))
-    arrays = [position["arrays"] for position in positions]
-    if any(array != arrays[0] for array in arrays):
-        message = _(
-            "The workers were given different arrays, at {where} ({values} examples). Each worker "
-            "takes its share of each batch and leaves out the rest, so pass all arrays to all "
-            "workers; of data that is sharded already, or random, make a dataset with "
-            "auto_shard_policy OFF."
-        )
-        examples = [array and array[0] for array in arrays]
-        warnings.warn(_filled(message, group, positions, examples), stacklevel=2)
-
-
-def _filled(
-    message: str,
-    group: Group,
-    positions: Sequence[Position],
-    values: Sequence[Any],
-    **more: Any,
-) -> str:
-    pairs = (f"{name}: {value}" for name, value in zip(group.names, values, strict=True))
-    return message.format(where=positions[group.index]["text"], values=", ".join(pairs), **more)
-
-
-def _smallest(group: Group, positions: Sequence[Position]) -> int | None:
-    """The smallest `steps_per_epoch` (or `steps`) of the workers, since each has that much data."""
-    steps = [position["steps_per_epoch"] for position in positions]
-    if len(set(steps)) == 1:
-        first: int | None = steps[0]
-        return first
-    if None in steps:
-        message = _(
-            "steps_per_epoch differs between workers, at {where}: {values}. Pass all the same."
-        )
-        raise ConfigError(_filled(message, group, positions, steps))
-    message = _(
-        "steps_per_epoch differs between workers, at {where}: {values}. All do {least} steps, and "
-        "{left} batches are left out of each epoch."
-    )
-    least = min(steps)
-    left = sum(steps) - least * len(steps)
-    warnings.warn(_filled(message, group, positions, steps, least=least, left=left), stacklevel=2)
-    return int(least)
-
-
-def _report_lengths(group: Group, lengths: Sequence[int]) -> None:
-    message = _(
-        "The workers have different numbers of batches: {values}. The epoch has {steps} steps, "
-        "and no example is left out; a worker whose data has ended takes part without examples."
-    )
-    pairs = (f"{name}: {length}" for name, length in zip(group.names, lengths, strict=True))
-    warnings.warn(message.format(values=", ".join(pairs), steps=max(lengths)), stacklevel=2)
-
-
-def _is_whole_on_each_worker(dataset: Any) -> bool:
-    original = getattr(dataset, "_original_dataset", None)
-    if original is None or not shuffles.is_unsharded(original):
-        return False
-    return all(type(part).__name__ != "_ShardDataset" for part in shuffles.walk(original))
-
-
-def _sample(adapter: Any) -> list[int] | None:
-    """The number of examples and a checksum of some, of arrays given to `fit`."""
-    import numpy as np
-
-    tree: Any = importlib.import_module("keras.src.tree")
-    if type(adapter).__name__ != "ArrayDataAdapter":
-        return None
-    checksum = 0
-    for array in tree.flatten(adapter._inputs):
-        if isinstance(array, np.ndarray) and array.dtype != object and array.size:
-            flat = array.reshape(-1) if array.flags.c_contiguous else array[:SAMPLES].reshape(-1)
-            some = np.ascontiguousarray(flat[:: max(1, flat.size // SAMPLES)])
-            checksum = zlib.crc32(some.tobytes(), checksum)
-    return [adapter._num_samples, checksum]
 
 
 def _keeping_agreed_steps(reset: Callable[..., None]) -> Callable[..., None]:

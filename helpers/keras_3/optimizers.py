@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import importlib
-import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from helpers.i18n import _
+from helpers.keras_3.agreement import readers_frame
 from helpers.keras_3.gradients import weighted_sum
 from helpers.keras_3.step import has_one_device, is_collective, is_multi_worker, running
 from helpers.keras_3.tensors import key, scaled
@@ -86,7 +86,7 @@ def _sum_remaining(context: Any, gradients: list[Any], variables: Sequence[Any])
 
 def _warn_of_late_sum(variables: Sequence[Any]) -> None:
     """Names the line of the program that applies gradients which no tape has computed."""
-    line = _line_of_program()
+    file, line = readers_frame()
     message = _(
         "{place}: the gradients of {names} were not computed by GradientTape.gradient, so they are "
         "summed over the workers only when they are applied. If the program changes them before, "
@@ -95,19 +95,8 @@ def _warn_of_late_sum(variables: Sequence[Any]) -> None:
     step = running()
     assert step is not None
     names = ", ".join(str(getattr(v, "path", v.name)) for v in variables)
-    text = message.format(place=f"{line.filename}:{line.lineno}", names=names, count=step.workers)
-    warnings.warn_explicit(text, UserWarning, line.filename, line.lineno or 0)
-
-
-def _line_of_program() -> traceback.FrameSummary:
-    """The innermost line outside Keras, TensorFlow and this package."""
-    here = __file__.rpartition("/")[0]
-    skipped = (here, "/keras/src/", "/tensorflow/", "/threading.py", "/contextlib.py")
-    stack = traceback.extract_stack()
-    for frame in reversed(stack):
-        if not any(part in frame.filename for part in skipped):
-            return frame
-    return stack[-1]
+    text = message.format(place=f"{file}:{line}", names=names, count=step.workers)
+    warnings.warn_explicit(text, UserWarning, file, line)
 
 
 def _with_own_methods_wrapped(init: Callable[..., None]) -> Callable[..., None]:

@@ -33,12 +33,11 @@ def test_two_workers_compute_what_one_does_wherever_a_function_was_replaced() ->
 
 
 @pytest.mark.slow
-def test_two_workers_compute_what_one_does_in_all_cases_but_four_that_say_why() -> None:
+def test_two_workers_compute_what_one_does_in_all_cases_or_say_why_not() -> None:
     judged = verdicts()[1]
     assert not broken(judged)
-    assert len(judged) >= 30
+    assert len(judged) >= 140
     refused = {name: verdict.reason for name, verdict in judged.items() if not verdict.works}
-    assert len(refused) <= 4
     assert all("Error: " in reason for reason in refused.values())
 
 
