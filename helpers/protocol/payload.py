@@ -42,7 +42,7 @@ def save(job: Any, path: str | Path, *, keras: int) -> None:
     content = {
         "job": pickled,
         "sources": _cell_sources(),
-        "folders": readers_modules.folders(),
+        "sys_path": readers_modules.folders(),
         "keras": keras,
         "flags": absl_flags.parsed(),
     }
