@@ -274,7 +274,7 @@ def test_what_a_strategy_cannot_have_is_refused(state: PanelState) -> None:
 def test_stop_works_at_any_time(state: PanelState, moment: str) -> None:
     state.start(epochs=20)
     if moment == "launched":
-        assert wait_until(lambda: state.processes != [], 10)
+        assert wait_until(lambda: len(state.processes) > 0, 10)
     elif moment != "at once":
         assert wait_until(lambda: reached(state, 1 if moment == "training" else 51), 10)
     stop_and_look(state)
