@@ -28,6 +28,7 @@ from helpers.keras_3 import (
     means,
     metrics,
     optimizers,
+    parameter_servers,
     versions,
 )
 from helpers.system.keras_version import check_one_tensorflow
@@ -38,7 +39,16 @@ BACKEND = "KERAS_BACKEND"
 def _install() -> None:
     """Replaces what fails, and what computes something else than one worker would."""
     _check_packages()
-    for module in (executions, gradients, optimizers, means, metrics, divergence, data):
+    for module in (
+        executions,
+        gradients,
+        optimizers,
+        means,
+        metrics,
+        divergence,
+        data,
+        parameter_servers,
+    ):
         module.install()
 
 
