@@ -446,18 +446,14 @@ def _check_model(model: Any, *, training: bool) -> None:
     variables = [*model.variables, *model.metrics_variables]
     if training:
         variables += model.optimizer.variables
-        server_variables._check_optimizer(model.optimizer, model.trainable_variables)
-    elsewhere = [
+        server_variables.check_optimizer(model.optimizer, model.trainable_variables)
+    paths = [
         variable.path
         for variable in variables
         if not all("/job:ps/" in device for device in servers_of(variable))
     ]
-    if elsewhere:
-        message = _(
-            "These variables are not on a parameter server: {variables}. Create the model, the "
-            "optimizer and the metrics, and call compile, inside strategy.scope()."
-        )
-        raise ConfigError(message.format(variables=join_items(elsewhere[:5])))
+    if paths:
+        raise server_variables.elsewhere(paths)
 
 
 def _no_steps(value: Any) -> ConfigError:

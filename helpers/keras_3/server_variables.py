@@ -98,6 +98,9 @@ def _variable_classes() -> tuple[Any, Any, Any]:
         def numpy(self) -> Any:
             return self._value.numpy()
 
+        def __array__(self, dtype: Any = None) -> Any:
+            return self.numpy().astype(dtype or self._value.dtype.as_numpy_dtype)
+
     class MetricServerVariable(ServerVariable):
         """A variable of a metric: a step that assigns to it adds the difference to what it read."""
 
@@ -274,16 +277,28 @@ def _checked_build(build: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(build)
     def checked_build(self: Any, variables: Any) -> None:
         if is_parameter_server(self._distribution_strategy):
-            _check_optimizer(self, variables)
+            check_optimizer(self, variables)
             with self._distribution_strategy.scope():
                 build(self, variables)
+        elif any(isinstance(variable, _variable_classes()[0]) for variable in variables):
+            raise elsewhere([variable.path for variable in self.variables])
         else:
             build(self, variables)
 
     return checked_build
 
 
-def _check_optimizer(optimizer: Any, variables: Sequence[Any]) -> None:
+def elsewhere(variables: Sequence[str]) -> ConfigError:
+    """The error for variables that were created outside of the strategy's scope."""
+    message = _(
+        "These variables are not on a parameter server: {variables}. Create the model, the "
+        "optimizer and the metrics, and call compile, inside strategy.scope()."
+    )
+    return ConfigError(message.format(variables=join_items(variables[:5])))
+
+
+def check_optimizer(optimizer: Any, variables: Sequence[Any]) -> None:
+    """Raises ConfigError for what no optimizer, or not this one, can do on servers."""
     name = type(optimizer).__name__
     if optimizer.gradient_accumulation_steps:
         message = _(

@@ -140,7 +140,7 @@ class TFConfig:
     @property
     def is_server(self) -> bool:
         """Whether it only serves a coordinator: a worker or ps beside a chief and a ps."""
-        return PS in self.cluster and CHIEF in self.cluster and self.task != self.chief
+        return {PS, CHIEF} <= self.cluster.keys() and self.task.type in (WORKER, PS)
 
     @property
     def is_asynchronous(self) -> bool:
