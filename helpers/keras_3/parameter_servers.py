@@ -12,18 +12,21 @@ import functools
 import importlib
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from helpers.errors import ConfigError
-from helpers.i18n import _, join_items
+from helpers.i18n import _
 from helpers.keras_3 import server_variables
-from helpers.keras_3.coordinator_data import WorkerData, worker_data
-from helpers.keras_3.server_variables import is_parameter_server, servers_of
-
-BATCH_HOOKS = ("on_batch_begin", "on_batch_end") + tuple(
-    f"on_{mode}_batch_{edge}" for mode in ("train", "test", "predict") for edge in ("begin", "end")
+from helpers.keras_3.coordinator_checks import (
+    build_model,
+    callback_list,
+    check_model,
+    coordinator_of,
 )
+from helpers.keras_3.coordinator_data import worker_data
+from helpers.keras_3.coordinator_evaluation import evaluate, predict, to_number
+from helpers.keras_3.server_variables import is_parameter_server
 
 
 def install() -> None:
@@ -31,8 +34,8 @@ def install() -> None:
     server_variables.install()
     trainer: Any = importlib.import_module("keras.src.backend.tensorflow.trainer").TensorFlowTrainer
     trainer.fit = _under_servers(trainer.fit, _fit)
-    trainer.evaluate = _under_servers(trainer.evaluate, _evaluate)
-    trainer.predict = _under_servers(trainer.predict, _predict)
+    trainer.evaluate = _under_servers(trainer.evaluate, evaluate)
+    trainer.predict = _under_servers(trainer.predict, predict)
     trainer.train_on_batch = _under_servers(trainer.train_on_batch, _train_on_batch)
 
 
@@ -62,6 +65,7 @@ def _train_on_batch(model: Any, **_arguments: Any) -> None:
 
 def _fit(
     model: Any,
+    *,
     x: Any,
     y: Any,
     batch_size: int | None,
@@ -90,13 +94,13 @@ def _fit(
         (x, y, sample_weight), validation_data = slicing.train_validation_split(
             (x, y, sample_weight), validation_split=validation_split
         )
-    coordinator = _coordinator(model)
+    coordinator = coordinator_of(model)
     data = worker_data(
         x, y, sample_weight, batch_size=batch_size, class_weight=class_weight, training=True
     )
-    _build(model, data)
-    _check_model(model, training=True)
-    called = _callback_list(
+    build_model(model, data)
+    check_model(model, training=True)
+    called = callback_list(
         model, callbacks, verbose, epochs=epochs, steps=steps_per_epoch, add_history=True
     )
     if model.train_function is None:
@@ -106,7 +110,7 @@ def _fit(
     model.stop_training = False
     called.on_train_begin()
     logs: Any = {}
-    for epoch in range(model._initial_epoch or initial_epoch, epochs):
+    for epoch in range(getattr(model, "_initial_epoch", None) or initial_epoch, epochs):
         model.reset_metrics()
         called.on_epoch_begin(epoch)
         last = _schedule_epoch(model, coordinator, iterator, called, steps_per_epoch)
@@ -117,9 +121,9 @@ def _fit(
             model.stop_training = True
         logs = _epoch_logs(model, last)
         if validation_data is not None and model._should_eval(epoch, validation_freq):
-            values = _evaluate(
+            values = evaluate(
                 model,
-                *_unpack(validation_data),
+                **_unpack(validation_data),
                 batch_size=validation_batch_size or batch_size,
                 steps=validation_steps,
                 callbacks=called,
@@ -144,7 +148,6 @@ def _make_train_function(model: Any) -> Callable[..., Any]:
     def one_step(iterator: Any) -> Any:
         return strategy.run(model.train_step, args=(next(iterator),))
 
-    @tf.autograph.experimental.do_not_convert
     def execute(iterator: Any, steps: Any) -> Any:
         outputs = one_step(iterator)
         if model.steps_per_execution == 1:
@@ -160,7 +163,7 @@ def _make_train_function(model: Any) -> Callable[..., Any]:
         )
         return outputs
 
-    return tf.function(execute, reduce_retracing=True)
+    return tf.function(execute, reduce_retracing=True, autograph=False)
 
 
 def _schedule_epoch(
@@ -192,268 +195,13 @@ def _epoch_logs(model: Any, last: Any) -> dict[str, Any]:
     logs: Any = results
     if isinstance(returned, Mapping) and set(returned) != set(results):
         logs = returned
-    return {name: _number(value) for name, value in logs.items()}
+    return {name: to_number(value) for name, value in logs.items()}
 
 
-def _number(value: Any) -> Any:
-    value = value.numpy() if hasattr(value, "numpy") else value
-    return value.item() if getattr(value, "ndim", None) == 0 else value
-
-
-def _evaluate(
-    model: Any,
-    x: Any = None,
-    y: Any = None,
-    sample_weight: Any = None,
-    *,
-    batch_size: int | None = None,
-    verbose: Any = 0,
-    steps: int | None = None,
-    callbacks: Any = None,
-    return_dict: bool = False,
-    kwargs: Any = None,
-) -> Any:
-    """In place of `evaluate`: each batch is evaluated once, by one of the workers."""
-    import tensorflow as tf
-
-    model._assert_compile_called("evaluate")
-    coordinator = _coordinator(model)
-    data = worker_data(x, y, sample_weight, batch_size=batch_size)
-    _build(model, data)
-    _check_model(model, training=False)
-    called = _callback_list(model, callbacks, verbose, epochs=1, steps=steps)
-    shards = _shards(model, data) if _can_be_added(model) else 1
-    called.on_test_begin()
-    model.reset_metrics()
-    variables = model.metrics_variables
-    start = [variable.numpy() for variable in variables]
-    keep: Any = importlib.import_module("keras.src.backend").StatelessScope
-
-    @tf.function(autograph=False)
-    def evaluate_shard(index: Any) -> Any:
-        def step(batch: Any, state: Any) -> Any:
-            with keep(state_mapping=list(zip(variables, state, strict=True))) as scope:
-                model.test_step(batch)
-            values = [scope.get_current_value(variable) for variable in variables]
-            return [
-                before if value is None else tf.cast(value, before.dtype)
-                for before, value in zip(state, values, strict=True)
-            ]
-
-        def body(batch: Any, *state: Any) -> Any:
-            state = model.distribute_strategy.run(step, args=(batch.get_value(), list(state)))
-            return [iterator.get_next_as_optional(), *state]
-
-        iterator = iter(_part(data, steps, shards, index))
-        first = [iterator.get_next_as_optional(), *map(tf.constant, start)]
-        _last, *state = tf.while_loop(lambda batch, *_state: batch.has_value(), body, first)
-        return state
-
-    found = _run_on_shards(coordinator, evaluate_shard, shards)
-    for number, (variable, value) in enumerate(zip(variables, start, strict=True)):
-        added = sum(state[number] - value for state in found)
-        variable.assign(value + added)
-    logs = {name: _number(value) for name, value in model.get_metrics_result().items()}
-    called.on_test_end(logs)
-    return logs if return_dict else model._flatten_metrics_in_order(logs)
-
-
-def _predict(
-    model: Any,
-    x: Any,
-    batch_size: int | None = None,
-    verbose: Any = 0,
-    steps: int | None = None,
-    callbacks: Any = None,
-) -> Any:
-    """In place of `predict`: each batch is predicted by one of the workers; their order is kept."""
-    import numpy as np
-    import tensorflow as tf
-
-    coordinator = _coordinator(model)
-    data = worker_data(x, batch_size=batch_size)
-    _build(model, data)
-    _check_model(model, training=False)
-    called = _callback_list(model, callbacks, verbose, epochs=1, steps=steps)
-    shards = _shards(model, data)
-    called.on_predict_begin()
-    structure: list[Any] = []
-
-    @tf.function(autograph=False)
-    def predict_shard(index: Any) -> Any:
-        def step(batch: Any) -> Any:
-            return model.distribute_strategy.run(model.predict_step, args=(batch,))
-
-        output = tf.function(step).get_concrete_function(data.element_spec).structured_outputs
-        structure[:] = [output]
-        specs = tf.nest.flatten(output)
-        arrays = [
-            tf.TensorArray(spec.dtype, 0, dynamic_size=True, element_shape=[None, *spec.shape[1:]])
-            if hasattr(spec, "dtype")
-            else None
-            for spec in specs
-        ]
-        sizes = tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=[])
-
-        def body(batch: Any, number: Any, sizes: Any, *arrays: Any) -> Any:
-            values = tf.nest.flatten(step(batch.get_value()))
-            return [
-                iterator.get_next_as_optional(),
-                number + 1,
-                sizes.write(number, tf.shape(values[0])[0]),
-                *(array.write(number, value) for array, value in zip(arrays, values, strict=True)),
-            ]
-
-        iterator = iter(_part(data, steps, shards, index))
-        first = [iterator.get_next_as_optional(), tf.constant(0), sizes, *arrays]
-        _batch, _number, sizes, *arrays = tf.while_loop(
-            lambda batch, *_rest: batch.has_value(), body, first
-        )
-        return [sizes.stack(), *(array.concat() for array in arrays)]
-
-    found = _run_on_shards(coordinator, predict_shard, shards)
-    split = [
-        [np.split(values, np.cumsum(sizes)[:-1]) if len(sizes) else [] for values in outputs]
-        for sizes, *outputs in found
-    ]
-    batches = sum(len(sizes) for sizes, *_outputs in found)
-    outputs = [
-        np.concatenate([split[k % shards][number][k // shards] for k in range(batches)])
-        for number in range(len(found[0]) - 1)
-    ]
-    called.on_predict_end()
-    return tf.nest.pack_sequence_as(structure[0], outputs)
-
-
-def _part(data: WorkerData, steps: int | None, shards: int, index: Any) -> Any:
-    """The batches that one of the workers evaluates."""
-    dataset = data.function()
-    if steps is not None:
-        dataset = dataset.take(steps)
-    return dataset.shard(shards, index) if shards > 1 else dataset
-
-
-def _shards(model: Any, data: WorkerData) -> int:
-    """Into how many parts the data is cut: one if no two workers need read it in one order."""
-    return 1 if data.is_shuffled else model.distribute_strategy.extended._num_workers
-
-
-def _can_be_added(model: Any) -> bool:
-    """Whether all metrics add up what they saw, as those of Keras do."""
-    return all(type(metric).__module__.startswith("keras.") for metric in _leaves(model.metrics))
-
-
-def _leaves(metrics: Iterable[Any]) -> list[Any]:
-    return [
-        leaf
-        for metric in metrics
-        for leaf in (_leaves(metric.metrics) if getattr(metric, "metrics", None) else [metric])
-    ]
-
-
-def _run_on_shards(coordinator: Any, function: Any, shards: int) -> list[Any]:
-    import tensorflow as tf
-
-    results = [
-        coordinator.schedule(function, args=(tf.constant(index, tf.int64),))
-        for index in range(shards)
-    ]
-    coordinator.join()
-    return [coordinator.fetch(result) for result in results]
-
-
-def _coordinator(model: Any) -> Any:
-    """The strategy's coordinator; there is one at most."""
-    import tensorflow as tf
-
-    return tf.distribute.coordinator.ClusterCoordinator(model.distribute_strategy)
-
-
-def _build(model: Any, data: WorkerData) -> None:
-    with model.distribute_strategy.scope():
-        model._symbolic_build(data_batch=data.element_spec)
-
-
-def _unpack(data: Any) -> tuple[Any, Any, Any]:
+def _unpack(data: Any) -> dict[str, Any]:
     utils: Any = importlib.import_module("keras.src.trainers.data_adapters.data_adapter_utils")
-    unpacked: tuple[Any, Any, Any] = utils.unpack_x_y_sample_weight(data)
-    return unpacked
-
-
-def _callback_list(model: Any, callbacks: Any, verbose: Any, **options: Any) -> Any:
-    """Keras's list of callbacks, without a progress bar: steps end elsewhere."""
-    lists: Any = importlib.import_module("keras.src.callbacks").CallbackList
-    if isinstance(callbacks, lists):
-        return callbacks
-    called = lists(callbacks, model=model, verbose=0 if verbose == "auto" else verbose, **options)
-    _check_callbacks(called.callbacks)
-    return called
-
-
-def _check_callbacks(callbacks: Iterable[Any]) -> None:
-    """Raises ConfigError if one of them must be called after each batch."""
-    of_batches = [type(one).__name__ for one in callbacks if _needs_batches(one)]
-    if of_batches:
-        message = _(
-            "These callbacks must be called after each batch, but under ParameterServerStrategy "
-            "batches end on the workers: {names}. Use on_epoch_end, with fewer steps_per_epoch "
-            "if it must be called more often; for ModelCheckpoint and BackupAndRestore, "
-            'save_freq="epoch".'
-        )
-        raise ConfigError(message.format(names=join_items(of_batches)))
-
-
-def _needs_batches(callback: Any) -> bool:
-    callbacks: Any = importlib.import_module("keras.src.callbacks")
-    if getattr(callback, "_supports_tf_logs", False):
-        return False
-    if isinstance(callback, (callbacks.ModelCheckpoint, callbacks.BackupAndRestore)):
-        return bool(callback.save_freq != "epoch")
-    if isinstance(callback, (callbacks.ProgbarLogger, callbacks.TensorBoard)):
-        return getattr(callback, "update_freq", "epoch") not in ("epoch", 2**63)
-    base = callbacks.Callback
-    return any(
-        getattr(getattr(callback, hook), "__func__", getattr(callback, hook))
-        is not getattr(base, hook)
-        for hook in BATCH_HOOKS
-    )
-
-
-def _check_model(model: Any, *, training: bool) -> None:
-    """Raises ConfigError for what cannot be had."""
-    if model.run_eagerly:
-        raise ConfigError(
-            _(
-                "run_eagerly=True does not work under ParameterServerStrategy, because a worker "
-                "runs TensorFlow functions only. Omit it."
-            )
-        )
-    if model.jit_compile:
-        raise ConfigError(
-            _(
-                "jit_compile=True does not work under ParameterServerStrategy, because XLA cannot "
-                "update variables of another process. Omit it, or pass jit_compile=False."
-            )
-        )
-    replicas = model.distribute_strategy.num_replicas_in_sync
-    if replicas > 1:
-        message = _(
-            "Each worker has {number} GPUs. fit, evaluate and predict of Keras 3 under "
-            "ParameterServerStrategy use one device in each worker: start one worker for each "
-            "GPU, and set CUDA_VISIBLE_DEVICES for it."
-        )
-        raise ConfigError(message.format(number=replicas))
-    variables = [*model.variables, *model.metrics_variables]
-    if training:
-        variables += model.optimizer.variables
-        server_variables.check_optimizer(model.optimizer, model.trainable_variables)
-    paths = [
-        variable.path
-        for variable in variables
-        if not all("/job:ps/" in device for device in servers_of(variable))
-    ]
-    if paths:
-        raise server_variables.elsewhere(paths)
+    unpacked = utils.unpack_x_y_sample_weight(data)
+    return dict(zip(("x", "y", "sample_weight"), unpacked, strict=True))
 
 
 def _no_steps(value: Any) -> ConfigError:

@@ -67,7 +67,7 @@ def _variable_classes() -> tuple[Any, Any, Any]:
     ).in_stateless_scope
     read: WeakKeyDictionary[Any, dict[int, Any]] = WeakKeyDictionary()
 
-    class ServerVariable(backend.Variable):  # type: ignore[misc]
+    class ServerVariable(backend.Variable):
         """A variable to which all workers can add at the same time."""
 
         def assign_add(self, value: Any) -> Any:
@@ -259,7 +259,7 @@ def _look_up(call: Callable[..., Any]) -> Callable[..., Any]:
     def embedding_call(self: Any, inputs: Any, *args: Any, **options: Any) -> Any:
         import tensorflow as tf
 
-        table = getattr(self, "_embeddings", None)
+        table: Any = getattr(self, "_embeddings", None)
         stateless = importlib.import_module("keras.src.backend").in_stateless_scope()
         if stateless or not is_sharded(table) or getattr(self, "lora_enabled", False):
             return call(self, inputs, *args, **options)
@@ -395,7 +395,9 @@ def _update_shards(step: Callable[..., Any]) -> Callable[..., Any]:
             step(self, *map(list, zip(*whole, strict=True)), learning_rate)
 
         def update(strategy: Any, grad: Any, shards: Any, learning_rate: Any) -> None:
-            for index, (part, shard) in enumerate(zip(_split(grad, shards), shards.variables)):
+            for index, (part, shard) in enumerate(
+                zip(_split(grad, shards), shards.variables, strict=True)
+            ):
 
                 def one(variable: Any, gradient: Any, rate: Any, index: int = index) -> None:
                     with _shard(index):

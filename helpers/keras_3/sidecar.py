@@ -5,6 +5,7 @@ It takes the place of `tf.keras.utils.SidecarEvaluator`, which Keras 3 does not 
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import time
@@ -47,10 +48,10 @@ class SidecarEvaluator:
 
         cluster.run(train, evaluator_fn=evaluate_beside)
 
-    The training run saves with `keras.callbacks.ModelCheckpoint(folder + "/ckpt-{epoch}.weights.h5",
-    save_weights_only=True)` or writes whole models, "ckpt-{epoch}.keras". If checkpoints appear
-    faster than they can be evaluated, those between are skipped. A file that is still being
-    written, or is damaged, is tried again at the next look.
+    The training run saves with `keras.callbacks.ModelCheckpoint`, to "ckpt-{epoch}.weights.h5" with
+    `save_weights_only=True`, or whole models to "ckpt-{epoch}.keras". If checkpoints appear faster
+    than they can be evaluated, those between are skipped. A file that is still being written, or
+    is damaged, is tried again at the next look.
 
     Args:
       model: compiled and built, with the architecture of the model that trains.
@@ -167,7 +168,7 @@ def _is_being_written(path: Path, error: Exception) -> bool:
     """Whether a file is not whole: neither HDF5 nor a zip archive can be opened before its end."""
     import zipfile
 
-    import h5py
+    h5py: Any = importlib.import_module("h5py")
 
     try:
         if path.name.endswith(".keras"):
