@@ -1,4 +1,4 @@
-"""What a group of workers offers, wherever its processes run."""
+"""`Cluster`: the interface of a group of workers, wherever its processes run."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ PROBE_BYTES = 4096
 
 
 class Cluster(ABC):
-    """A group of workers that trains, and that survives its faults.
+    """A group of workers that trains and recovers from failures.
 
     Attributes:
       workers, collective, max_restarts: as the subclass takes them.
       strategy: the `tf.distribute` strategy by name.
-      timeouts: when a silence counts as a fault.
+      timeouts: how long to wait before the group counts as failed.
     """
 
     strategy = MULTI_WORKER
@@ -153,7 +153,7 @@ class Cluster(ABC):
         timeout: float,
         on_event: Callable[[Event], None] | None,
     ) -> list[Any]:
-        """Has a function called, and waits for the end.
+        """Runs a function in the workers, and waits for the end.
 
         Args:
           result_tasks: the tasks that call it.
@@ -185,10 +185,10 @@ class Cluster(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Ends a running training, from any thread; does nothing when none runs."""
+        """Stops a running `train` or `run`, from any thread; does nothing if none is running."""
 
     def close(self) -> None:
-        """Stops, and deletes the temporary folder with logs and checkpoints; twice is fine."""
+        """Stops, and deletes the temporary folder of logs and checkpoints; may be called twice."""
         self.stop()
         self._disconnect()
         if self._folder:
@@ -210,7 +210,7 @@ class Cluster(ABC):
         return f"{type(self).__name__}({', '.join([*self._repr_args(), self._state()])})"
 
     def _repr_args(self) -> list[str]:
-        """What the representation says of the group, but for its state."""
+        """The parts of the repr, without the state."""
         return [labels.workers(self.workers), self.collective]
 
     def _state(self) -> str:
@@ -220,24 +220,24 @@ class Cluster(ABC):
     def _run_job(
         self, job: EstimatorJob | FunctionJob, folder: Path, timeouts: Timeouts
     ) -> Generator[Event, None, None]:
-        """Does a job in every task, in a folder of its own; closing the generator ends it."""
+        """Runs a job in every task and yields its events; closing the generator ends the job."""
 
     @abstractmethod
     def _busy_message(self) -> str:
-        """The sentence for somebody who asks for work while there is some."""
+        """Error message for a second `train` or `run` while one is in progress."""
 
     def _check_evaluation(self, evaluate: str | None) -> None:
-        """Raises ConfigError if this group cannot evaluate so."""
+        """Raises ConfigError if this cluster does not support the kind of evaluation."""
 
     def _connect(self) -> None:
-        """Gets at the machines of the group."""
+        """Connects to the machines of the cluster."""
 
     def _disconnect(self) -> None:
-        """Lets go of what `_connect` got at."""
+        """Disconnects from the machines of the cluster."""
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Keeps others from beginning some work meanwhile."""
+        """Allows one `train` or `run` at a time; raises ClusterError for a second one."""
         if not self._run_lock.acquire(blocking=False):
             raise ClusterError(self._busy_message())
         try:
@@ -248,7 +248,7 @@ class Cluster(ABC):
             self._run_lock.release()
 
     def _new_folder(self) -> Path:
-        """A folder for a run: temporary, and on this machine."""
+        """Creates a temporary folder for a run on this machine."""
         try:
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix=self.folder_prefix))
@@ -275,7 +275,7 @@ def check_folder() -> None:
 
 
 def check_memory(workers: int, ps: int = 0, *, forked: bool) -> None:
-    """Raises ConfigError if this machine has no memory for so many workers, or parameter servers.
+    """Raises ConfigError if the free memory is too small for these workers or parameter servers.
 
     Args:
       forked: whether they are forked; else each imports TensorFlow.
@@ -296,7 +296,7 @@ def check_memory(workers: int, ps: int = 0, *, forked: bool) -> None:
 
 
 def check_writable(model_dir: str) -> None:
-    """Raises ConfigError, before anything starts, if no checkpoint can be written there."""
+    """Raises ConfigError if no checkpoint can be written to this folder."""
     _check_text(model_dir)
     try:
         os.makedirs(model_dir, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The notebook's side of the fork server: asks it for workers, and hears how they end."""
+"""Client of the fork server, in the process of the notebook."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STATUS_BYTES = 100  # more than a number and a code take
 
 @functools.cache
 def can_fork() -> bool:
-    """Whether workers are forked here. Else each is started, and imports TensorFlow for itself.
+    """Whether workers are forked on this machine; else each is spawned and imports TensorFlow.
 
     Not with a GPU, whose driver a fork cannot share; nor on macOS; nor where the system does not
     tell of the end of a process by a descriptor, and of the end of a pipe by a signal.
@@ -49,15 +49,15 @@ def can_fork() -> bool:
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """What a new worker is given.
+    """The arguments, environment and descriptors of a new worker.
 
     Attributes:
       arguments: of `helpers.worker.main.main`.
-      env: what all workers of this program have in common.
-      extra_env: what this one has besides.
-      log_fd: the descriptor it prints to.
-      event_fd: the one its events go to.
-      namespaces: those it enters.
+      env: the environment that all workers of this program share.
+      extra_env: the variables of this worker only.
+      log_fd: the descriptor of its log.
+      event_fd: the descriptor that its events are written to.
+      namespaces: descriptors of the namespaces that it enters.
     """
 
     arguments: Sequence[str]
@@ -100,10 +100,10 @@ class ProcessHandle(Protocol):
 
 
 class ForkServer:
-    """A running server, which lives as long as this process or the last that it forked.
+    """A running fork server; it ends after this process and after the last worker it forked.
 
     Args:
-      environment: of the server, and of what it forks.
+      environment: of the server and of the workers it forks.
     """
 
     _servers: ClassVar[dict[int, ForkServer]] = {}  # by the Keras they import
@@ -150,12 +150,12 @@ class ForkServer:
 
     @classmethod
     def running(cls) -> list[ForkServer]:
-        """Those that run."""
+        """The servers that are running."""
         return [server for server in cls._servers.values() if server._process.poll() is None]
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has imported TensorFlow, so that a fork comes at once."""
+        """Whether it has imported TensorFlow, so that it forks without a delay."""
         with self._lock:
             if not self._ready:
                 with suppress(BlockingIOError, ConnectionError):  # not yet, or never
@@ -178,15 +178,15 @@ class ForkServer:
         )
 
     def matches(self, environment: Mapping[str, str]) -> bool:
-        """Whether it lives and has this environment."""
+        """Whether it is running and has this environment."""
         return self.environment == environment and self._process.poll() is None
 
     def shutdown_when_idle(self) -> None:
-        """Has the server end as soon as nothing runs that it has forked."""
+        """Ends the server as soon as all workers that it forked have ended."""
         self._requests.close()
 
     def fork(self, request: Request, descriptors: Sequence[int]) -> None:
-        """Asks for a new process; if the server still imports, it will come soon."""
+        """Requests a new process; the server forks it after it has imported TensorFlow."""
         socket.send_fds(self._requests, [request.encode()], descriptors)
 
 
@@ -210,13 +210,13 @@ def _end(server: subprocess.Popen[bytes], requests: socket.socket, owner: int) -
 
 
 class ForkedProcess:
-    """A child of the fork server, with what `subprocess.Popen` offers of a process.
+    """A worker forked by the fork server; implements `ProcessHandle`.
 
     Args:
-      lifeline: when this descriptor closes, the process is killed.
-      status_pipe: there the process tells its number, and the server its end.
-      token: who claims it (`fork_server.claim`) decides whether the process begins.
-      server: lives at least as long as this object.
+      lifeline: when this descriptor is closed, the process is killed.
+      status_pipe: receives the pid from the process, and the exit code from the server.
+      token: who claims it (`fork_server.claim`) decides whether the process starts.
+      server: is kept alive as long as this object.
     """
 
     def __init__(
@@ -236,10 +236,10 @@ class ForkedProcess:
 
     @property
     def pid(self) -> int:
-        """Its number, also that of its process group; waits until the server has forked it.
+        """The process id, also of its process group; waits until the server has forked it.
 
         Raises:
-          ProcessLookupError: it was ended before.
+          ProcessLookupError: it was killed before it was forked.
         """
         while self._pid is None:
             if self._returncode is not None:
@@ -267,7 +267,7 @@ class ForkedProcess:
         return self._returncode
 
     def signal(self, number: int) -> None:
-        """Sends a signal to it and whatever it started; none if it has ended."""
+        """Sends a signal to the process and its children; does nothing if it has ended."""
         with self._lock:
             waits = self.poll() is None and self._pid is None  # for the server, or for its number
             if waits and number == signal.SIGKILL and claim(self._token):
@@ -277,12 +277,12 @@ class ForkedProcess:
                 os.killpg(self.pid, number)
 
     def close(self) -> None:
-        """Kills it if it runs, and lets go of its number."""
+        """Kills the process if it runs, waits for its end, and closes its pipes."""
         self.signal(signal.SIGKILL)
         self._finish(self.wait())
 
     def _poll_status(self, seconds: float) -> None:
-        """Takes in what is told within `seconds`."""
+        """Waits up to `seconds` for the pid or the exit code."""
         if not self._open:
             return
         poller = select.poll()
@@ -307,7 +307,7 @@ class ForkedProcess:
                 self._finish(-signal.SIGKILL)
 
     def _finish(self, code: int) -> None:
-        """Closes the pipes, which ends the process, if that has not happened yet."""
+        """Sets the exit code if it is not known, and closes the pipes, which ends the process."""
         with self._lock:
             if self._returncode is None:
                 self._returncode = code
@@ -318,7 +318,7 @@ class ForkedProcess:
 
 
 def fork(spec: ProcessSpec) -> ForkedProcess:
-    """A new worker, from the fork server."""
+    """Requests a new worker from the fork server."""
     request = Request(list(spec.arguments), dict(spec.extra_env), os.getcwd())
     stdin, lifeline = os.pipe()
     status_pipe, status = os.pipe()

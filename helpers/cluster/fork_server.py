@@ -1,15 +1,15 @@
-"""Imports TensorFlow once, and forks workers that have it from their first moment.
+"""Imports TensorFlow once, and forks workers that have it imported already.
 
     python -m helpers.cluster.fork_server REQUESTS
 
-TensorFlow's import is most of a worker's start, and most of its memory when nothing is trained yet;
-forks share both. A fork is safe as long as TensorFlow has run no operation, since only that starts
-its threads: this process imports, and then does nothing but fork.
+Importing TensorFlow takes most of a worker's start and of its initial memory; forks share both. A
+fork is safe as long as TensorFlow has run no operation, because only operations start its threads.
+So this process imports TensorFlow, and then only forks.
 
-REQUESTS is the number of a socket. A message there is a `Request`, with the descriptors of the new
-process: its standard input, its log, where its events go, where its number and its end are told,
-its token, and the namespaces it enters. When the server has imported TensorFlow it says
-`READY_BYTE` there, once. `helpers.cluster.fork_client` is the other side.
+REQUESTS is the descriptor of a socket. Each message is a `Request`, with the descriptors of the new
+process: standard input, log, events, status (its pid and its exit code), claim token, and the
+namespaces it enters. When the server has imported TensorFlow, it sends `READY_BYTE` once.
+`helpers.cluster.fork_client` is the other side.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ READY_BYTE = b"r"  # what the server says when TensorFlow is imported
 
 @dataclass(frozen=True)
 class Request:
-    """A worker to be.
+    """A request for a new worker.
 
     Attributes:
       arguments: of `helpers.worker.main.main`.
-      environment: what is new or other than in the server's.
-      cwd: where it works.
+      environment: the variables that differ from those of the server.
+      cwd: its working directory.
     """
 
     arguments: list[str]
@@ -54,18 +54,18 @@ class Request:
     cwd: str
 
     def encode(self) -> bytes:
-        """As one message."""
+        """Encodes the request as one message."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def decode(cls, message: bytes) -> Request:
-        """What `encode` made."""
+        """Decodes a message of `encode`."""
         return cls(**json.loads(message))
 
 
 @dataclass(frozen=True)
 class Child:
-    """A forked worker: its number, a descriptor that tells its end, and the pipe to tell it on."""
+    """A forked worker: its pid, its pidfd, and the pipe for its status."""
 
     pid: int
     pidfd: int
@@ -73,7 +73,7 @@ class Child:
 
 
 class Server:
-    """Answers requests until nobody can make one, and the last child has ended."""
+    """Handles requests until the socket is closed and the last child has ended."""
 
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
@@ -83,7 +83,7 @@ class Server:
         self._open = True
 
     def serve(self) -> None:
-        """Forks on request, and tells how children end."""
+        """Forks workers on request, and reports their exit codes."""
         while self._open or self._children:
             for descriptor, _event in self._poll.poll():
                 child = self._children.pop(descriptor, None)
@@ -111,7 +111,7 @@ class Server:
             os.close(descriptor)
 
     def _fork(self, request: Request, descriptors: list[int]) -> int | None:
-        """The number of a new worker; None where there is no room for another process."""
+        """Forks a worker and returns its pid, or None if the system cannot create a process."""
         try:
             pid = os.fork()
         except OSError as error:
@@ -122,7 +122,7 @@ class Server:
         return pid
 
     def _run_child(self, request: Request, descriptors: list[int]) -> None:
-        """Turns this process, a fork, into the worker."""
+        """Runs the worker in this process, which was just forked."""
         code = 1
         try:
             for polled, child in self._children.items():
@@ -143,7 +143,7 @@ class Server:
         self._poll.register(descriptor, events)
 
     def _report_exit(self, child: Child) -> None:
-        """Says how a child ended; it stays as a zombie, so that its number is given to no other."""
+        """Reports the exit code of a child, which stays a zombie so that its pid is not reused."""
         info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert info is not None
         code = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
@@ -155,7 +155,7 @@ class Server:
         self._watch(child, child.status, 0)  # an error there: nobody listens any more
 
     def _kill_orphans(self, ended: Child) -> None:
-        """Ends what a worker has left behind; those that live have taken in their own orphans."""
+        """Kills processes that a worker left behind; running workers adopt their own orphans."""
         workers = {ended.pid, *(child.pid for child in self._children.values())}
         orphans.kill_descendants(exclude=workers)
 
@@ -166,10 +166,10 @@ class Server:
 
 
 def claim(token: int) -> bool:
-    """Whether a token was still there; nobody gets it twice.
+    """Claims a one-shot token; True for one caller only.
 
-    The server claims it to fork a worker, the notebook to end one that has not been forked: so each
-    knows what the other will do.
+    The server claims it to fork a worker, the client to cancel a worker that was not forked yet. So
+    exactly one of them decides whether the process starts.
     """
     try:
         return bool(os.read(token, 1))
@@ -178,7 +178,7 @@ def claim(token: int) -> bool:
 
 
 def new_claim_token() -> int:
-    """A token: a pipe with one byte, to which nobody can write another."""
+    """Creates a one-shot token: a pipe that contains one byte and has no writer."""
     token, writer = os.pipe()
     os.set_blocking(token, False)
     os.write(writer, b"t")
@@ -187,7 +187,7 @@ def new_claim_token() -> int:
 
 
 def run(request: Request, descriptors: list[int]) -> int:
-    """The life of a forked worker; returns its exit code."""
+    """Runs the worker in a forked process; returns its exit code."""
     stdin, log, events, status, token, *namespaces = descriptors
     os.setsid()  # Ctrl-C in the notebook is not for the worker
     os.write(status, b"%d\n" % os.getpid())
@@ -210,7 +210,7 @@ def run(request: Request, descriptors: list[int]) -> int:
 
 
 def preload() -> None:
-    """Imports what workers need. What fails here fails again in the worker, which says so."""
+    """Imports the modules that workers need; errors are raised again, and reported, in workers."""
     keras = keras_version.version_from_env(os.environ)
     with gc_disabled(), suppress(Exception):
         keras_version.select_keras(keras)
@@ -227,14 +227,14 @@ def preload() -> None:
 
 
 def _reseed_numpy() -> None:
-    """Gives a fork random numbers of its own; Python's `random` does so by itself."""
+    """Seeds NumPy in a fork; Python's `random` does so itself."""
     numpy = sys.modules.get("numpy")
     if numpy:
         numpy.random.seed()
 
 
 def main() -> None:
-    """The program."""
+    """Runs the fork server."""
     die_with_parent()
     orphans.become_subreaper()
     # Python 3.12 warns of a fork beside threads: OpenBLAS has some, and ends them before a fork.

@@ -1,4 +1,4 @@
-"""The processes of one attempt, watched together; and those that take a lost one's place."""
+"""Supervises the processes of one attempt, and respawns lost workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BATCH_READ_SECONDS = 0.05
 
 
 class TaskFailure(Exception):
-    """One task failed; the group cannot go on. The message is a sentence without its stop."""
+    """One task failed. The message is a sentence without its full stop."""
 
     def __init__(self, process: TaskProcess, message: str, error: Event | None = None) -> None:
         super().__init__(message)
@@ -37,11 +37,11 @@ class TaskFailure(Exception):
 
 
 class RespawnPolicy:
-    """Gives lost workers beside parameter servers a successor, but not for ever.
+    """Respawns lost workers of a coordinator, a limited number of times.
 
     Args:
-      start: starts the successor of a lost process.
-      max_respawns: how many, in one attempt.
+      start: starts the process that replaces a lost one.
+      max_respawns: how many processes can be replaced in one attempt.
     """
 
     def __init__(self, start: Callable[[TaskProcess], TaskProcess], max_respawns: int) -> None:
@@ -49,10 +49,10 @@ class RespawnPolicy:
         self._left = max_respawns
 
     def respawn(self, failure: TaskFailure) -> TaskProcess:
-        """The successor of the process that failed.
+        """Replaces the process that failed.
 
         Raises:
-          TaskFailure: the one given, where the whole group has to begin anew.
+          TaskFailure: the given one, if the whole group must be restarted.
         """
         lost = failure.process
         if failure.error or not lost.config.is_respawnable or not self._left:
@@ -64,12 +64,12 @@ class RespawnPolicy:
 
 
 class WorkerGroup:
-    """The processes of one attempt. Closing it kills those that still run.
+    """The processes of one attempt. Closing it kills all processes that are still running.
 
     Args:
-      processes: those of all tasks, started.
+      processes: the started processes of all tasks.
       servers: the names of the tasks that only serve; the group ends when all others have ended.
-      timeouts: when a silence counts as a fault.
+      timeouts: how long to wait before a task counts as failed.
       respawn_policy: replaces lost workers; without one, each loss is a failure of the group.
       fault_injector: injects faults into these processes, and records the events about them.
       clock: measures the timeouts; by default one that does not count time in suspend.
@@ -99,24 +99,24 @@ class WorkerGroup:
 
     @property
     def processes(self) -> list[TaskProcess]:
-        """The present process of each task."""
+        """The current process of each task."""
         return list(self._processes)
 
     def close(self) -> None:
-        """Kills what is left; every process is sent its signal before any is waited for."""
+        """Kills all processes; sends all signals before it waits for the first process."""
         for process in self._processes:
             process.signal(signal.SIGKILL)
         for process in self._processes:
             process.close()
 
     def monitor(self, stop_fd: int) -> Iterator[Event]:
-        """Yields events until every process has ended with 0.
+        """Yields events until every task that does not only serve has ended with exit code 0.
 
         Args:
-          stop_fd: a descriptor that becomes readable when the watching must end.
+          stop_fd: a descriptor that becomes readable to stop the run.
 
         Raises:
-          TaskFailure: one task failed, or fell silent.
+          TaskFailure: a task failed or missed a timeout.
           StoppedError: `stop_fd` became readable.
         """
         yield from self._injected_events()
@@ -157,7 +157,7 @@ class WorkerGroup:
         return any(not (p.has_exited or str(p.task) in self._servers) for p in self._processes)
 
     def _respawn(self, failure: TaskFailure, selector: selectors.BaseSelector) -> Event:
-        """Puts a successor in the place of the lost process, or raises the fault."""
+        """Replaces the lost process, or raises the failure."""
         lost, index = failure.process, self._processes.index(failure.process)
         if self._respawn_policy is None:
             raise failure
@@ -261,7 +261,7 @@ def _not_started(printed: str) -> ClusterError:
 
 
 def _signal_name(number: int) -> str:
-    """As SIGKILL or, for those of real time that Python has no names for, SIGRTMIN+1."""
+    """The name of a signal, as SIGKILL or, for a real-time signal, SIGRTMIN+1."""
     try:
         return signal.Signals(number).name
     except ValueError:

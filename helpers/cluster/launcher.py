@@ -17,16 +17,16 @@ from helpers.tf_config import EVALUATOR, WORKER, Task, TFConfig, build_tf_config
 
 @dataclass(frozen=True)
 class Launcher:
-    """What the attempts of one run have in common.
+    """Starts processes for all attempts of one run.
 
     Attributes:
       workers: how many worker processes.
-      ps: how many parameter servers; with any, there is a chief besides, the coordinator.
-      evaluator: whether an evaluator runs beside them.
-      payload_path: the file with the job.
+      ps: how many parameter servers; if there are any, there is also a chief, the coordinator.
+      evaluator: whether there is an evaluator.
+      payload_path: the file that contains the job.
       run_dir: where each attempt gets a folder for logs and temporary files.
-      network: the workers' own network, or None for the machine's; or a host for each task.
-      keras: which Keras they import.
+      network: an isolated network, a virtual host for each task, or None for the machine's network.
+      keras: which Keras the workers import.
       fault_injector: knows by how much the start of a task is delayed.
     """
 
@@ -40,7 +40,7 @@ class Launcher:
     fault_injector: FaultInjector
 
     def launch(self, attempt: int) -> list[TaskProcess]:
-        """Starts one process for each task, all or none, on ports that are free now."""
+        """Starts one process for each task, on free ports; if one fails to start, none is left."""
         configs = build_tf_configs(
             self._addresses(), chief=self.ps > 0, ps=self.ps, evaluator=self.evaluator
         )
@@ -49,7 +49,7 @@ class Launcher:
         return self._start(configs, folder)
 
     def _addresses(self) -> list[str]:
-        """Where chief, workers and parameter servers will listen."""
+        """The addresses of chief, workers and parameter servers."""
         count = (self.ps > 0) + self.workers + self.ps
         if isinstance(self.network, VirtualHosts):
             return self.network.addresses[:count]
@@ -72,7 +72,7 @@ class Launcher:
         return started
 
     def respawn(self, failed: TaskProcess) -> TaskProcess:
-        """Starts the successor of a process at its address, where its peers look for it."""
+        """Starts a process that replaces a failed one at the same address."""
         return self._process(failed.config, failed.log, [])
 
     def _process(self, config: TFConfig, log: Path, cores: Sequence[int]) -> TaskProcess:
@@ -95,7 +95,7 @@ class Launcher:
         return self.network
 
     def _gpus(self, task: Task) -> str | None:
-        """Those that a worker computes on; no other task needs one. None if there are none."""
+        """The GPUs of a task: only workers get some. None if the machine has no GPU."""
         if not visible_gpus():
             return None
         return assign_gpus(self.workers)[task.index] if task.type == WORKER else ""

@@ -1,4 +1,4 @@
-"""`LocalCluster`: several TensorFlow processes on this machine, as one object."""
+"""`LocalCluster`: several TensorFlow processes on this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ISOLATED, PER_TASK, HOST = NETWORKS = ("isolated", "per_task", "host")
 
 
 class LocalCluster(Cluster):
-    """A group of worker processes on this machine that trains, and that survives its faults.
+    """A group of worker processes on this machine that trains and recovers from failures.
 
         with LocalCluster(workers=2, collective="RING") as cluster:
             result = cluster.train(model_fn, input_fn, epochs=3)
@@ -118,7 +118,7 @@ class LocalCluster(Cluster):
 
     @property
     def processes(self) -> list[TaskProcess]:
-        """The process of each task, in the present or the last run."""
+        """The process of each task, in the current or the last run."""
         return self._supervisor.processes if self._supervisor else []
 
     def run(
@@ -130,7 +130,7 @@ class LocalCluster(Cluster):
         timeout: float = 300.0,
         on_event: Callable[[Event], None] | None = None,
     ) -> list[Any]:
-        """Calls any function in every worker and waits for the end.
+        """Runs any function in every worker, and waits for the end.
 
         With parameter servers, it is called in the coordinator alone: workers and parameter
         servers run a `tf.distribute.Server`, until the coordinator has finished. A worker of
@@ -170,7 +170,7 @@ class LocalCluster(Cluster):
         )
 
     def stop(self) -> None:
-        """Ends a running training, from any thread; does nothing when none runs."""
+        """Stops a running `train` or `run`, from any thread; does nothing if none is running."""
         with self._lock:
             if self._supervisor and self._running:
                 self._supervisor.stop()
@@ -273,7 +273,7 @@ class LocalCluster(Cluster):
         return 1 if self.strategy in ONE_PROCESS else self.workers
 
     def _tasks(self, *, evaluator: bool) -> list[str]:
-        """The names of a run's tasks, in the order of `TFConfig.tasks`, the evaluator last."""
+        """The names of a run's tasks, in the order of `TFConfig.tasks`, with the evaluator last."""
         counts = {CHIEF: self.ps > 0, WORKER: self._worker_processes, PS: self.ps}
         counts |= {EVALUATOR: evaluator}
         return [f"{job} {index}" for job, count in counts.items() for index in range(count)]

@@ -1,7 +1,7 @@
-"""Workers that are ready before they are asked for.
+"""Starts the fork server early, so that the first workers start sooner.
 
-TensorFlow's import is most of a worker's start. So the process that workers are forked from may
-begin it early, on another core, while the notebook still has imports of its own to do.
+Importing TensorFlow takes most of a worker's start. The fork server can begin it on another core
+while the notebook still imports other modules.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from helpers.system import keras_version
 from helpers.system.machine import nvidia_gpus
 from helpers.system.tensorflow_import import enable_onednn
 
-# Else TensorFlow takes all memory of all GPUs in the notebook, and leaves the workers none.
+# By default TensorFlow in the notebook reserves all memory of all GPUs.
 ALLOW_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 
 
 def init(lang: str = "en") -> None:
-    """Sets the language of all messages, as `set_language`, and has workers got ready.
+    """Sets the language of all messages, as `set_language`, and starts the fork server.
 
-    Call it once, before TensorFlow is imported: what this program computes is computed as in the
-    workers (`helpers.system.tensorflow_import`). Nothing is left of it when this program ends.
+    Call it once, before TensorFlow is imported: then this program uses the same kernels as the
+    workers (`helpers.system.tensorflow_import`). The fork server ends with this program.
 
     Args:
       lang: a code such as ``"ru"``.
@@ -37,9 +37,9 @@ def init(lang: str = "en") -> None:
 
 
 def prewarm(keras: int | None = None) -> None:
-    """Has TensorFlow imported in the process that workers are forked from; returns at once.
+    """Starts the fork server, which imports TensorFlow, and returns at once.
 
-    Does nothing where workers are not forked, or where that process is there already.
+    Does nothing if workers are not forked on this machine, or if the server is running.
 
     Args:
       keras: the Keras of these workers; by default the one that they probably need.
@@ -49,10 +49,10 @@ def prewarm(keras: int | None = None) -> None:
 
 
 def _likely_keras() -> int:
-    """That of this process; but `helpers.model_fn` is Estimator's, which needs Keras 2."""
+    """The Keras of this process, but 2 for `helpers.model_fn`, which is for Estimator."""
     return 2 if "helpers.course.lazy_defaults" in sys.modules else keras_version.default()
 
 
 def is_prewarming() -> bool:
-    """Whether such a process is there, and still imports."""
+    """Whether a fork server is still importing TensorFlow."""
     return any(not server.is_ready for server in ForkServer.running())

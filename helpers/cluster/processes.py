@@ -1,4 +1,4 @@
-"""One operating-system process for each task of a local cluster."""
+"""The operating-system process of each task of a local cluster."""
 
 from __future__ import annotations
 
@@ -149,23 +149,23 @@ def start_process(spec: ProcessSpec) -> ProcessHandle:
 
 
 class TaskProcess:
-    """A started task: its own session, its own event pipe, its own log file.
+    """The process of a task, with its own session, event pipe and log file.
 
-    It dies with this process: it is killed when the pipe to its standard input, whose other end
-    only we hold, closes (`helpers.system.parent_death`). Where that is safe it is forked from a
-    process which has imported TensorFlow (`helpers.cluster.fork_server`).
+    It ends with this process: it is killed when the pipe to its standard input is closed
+    (`helpers.system.parent_death`). If that is safe, it is forked from a process that has imported
+    TensorFlow (`helpers.cluster.fork_server`).
 
     Attributes:
       config: its `TF_CONFIG`.
-      log: the file it prints to.
+      log: the file that its output is written to.
 
     Args:
-      payload: the file with the job.
-      cores: those it is bound to; none for all.
-      gpus: those it sees, as CUDA_VISIBLE_DEVICES names them; None for all.
-      network: the workers' own, or None for the machine's.
+      payload: the file that contains the job.
+      cores: the cores it is bound to; empty for all.
+      gpus: the value of CUDA_VISIBLE_DEVICES; None for all GPUs.
+      network: an isolated network, or None for that of the machine.
       keras: the Keras it imports.
-      delay: seconds by which it begins late.
+      delay: seconds to wait before it is started.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class TaskProcess:
 
     @property
     def task(self) -> Task:
-        """Which task of the cluster it is."""
+        """The task that the process runs."""
         return self.config.task
 
     @property
@@ -218,7 +218,7 @@ class TaskProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has begun, and not ended."""
+        """Whether it was started and has not ended."""
         pending = isinstance(self._process, DelayedProcess) and self._process.is_pending
         return not pending and self._process.poll() is None
 
@@ -240,7 +240,7 @@ class TaskProcess:
         return self._reader is None
 
     def read_events(self) -> list[Event]:
-        """The events that have come since the last call, without waiting."""
+        """Reads the events that arrived since the last call; does not wait."""
         if self._reader is None:
             return []
         lines: list[bytes] = []
@@ -257,7 +257,7 @@ class TaskProcess:
         return [event for line in lines if (event := decode(line)) is not None]
 
     def wait(self, seconds: float = EXIT_TIMEOUT) -> int:
-        """Waits for the end; the exit code, or minus the number of the signal.
+        """Waits for the end; returns the exit code, or minus the number of the signal.
 
         A process still there after `seconds` is killed.
         """
@@ -268,7 +268,7 @@ class TaskProcess:
             return self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process and whatever it started; none if it has ended."""
+        """Sends a signal to the process and its children; does nothing if it has ended."""
         self._process.signal(number)
 
     def close(self) -> None:
@@ -277,16 +277,14 @@ class TaskProcess:
         self._close_pipe()
 
     def log_tail(self, lines: int = 12) -> str:
-        """The last lines it printed."""
+        """The last lines of the log."""
         with self.log.open("rb") as file:
             file.seek(max(0, self.log.stat().st_size - LOG_TAIL_BYTES))
             text = file.read().decode(errors="replace")
         return "\n".join(text.splitlines()[-lines:])
 
     def truncate_log(self) -> None:
-        """Takes out the middle of a log that has become too long: what was printed first stays,
-        and what is printed from now on.
-        """
+        """Cuts the end of a log that is too long; new output is appended after a note."""
         with suppress(OSError):
             size = self.log.stat().st_size
             if size > MAX_LOG_BYTES:
@@ -303,7 +301,7 @@ class TaskProcess:
 
 
 def _task_env(config: TFConfig, folder: Path, gpus: str | None) -> dict[str, str]:
-    """What each worker has for itself."""
+    """The environment variables of one worker."""
     return {
         **({VISIBLE_GPUS: gpus} if gpus is not None else {}),
         "TF_CONFIG": config.to_json(),

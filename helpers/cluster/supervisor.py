@@ -1,9 +1,9 @@
-"""Watches a group of processes, and starts it again when one of them fails.
+"""Supervises a group of processes, and restarts it when one of them fails.
 
-The group is the unit, as in torchrun: TensorFlow's collectives do not survive the loss of one
-member, nor take in a new one, so one fault ends all processes and a new group, on new ports,
-goes on from the last checkpoint. The exception is a worker beside parameter servers: it holds
-no state, and nobody waits for it, so it gets a successor at its address.
+The group is restarted as a whole, as in torchrun: TensorFlow's collectives neither survive the loss
+of a member nor accept a new one. So one failure ends all processes, and a new group, on new ports,
+resumes from the last checkpoint. The exception is a worker beside parameter servers: it holds no
+state and no other task waits for it, so a new process replaces it at the same address.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ logger = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Runs a group until all its processes end well.
+    """Runs a group until all its processes succeed.
 
     Args:
-      launcher: starts the processes of an attempt, and the successor of a lost worker beside
+      launcher: starts the processes of an attempt, and the replacement of a lost worker beside
         parameter servers.
-      is_server: whether a task only serves, and never ends by itself.
-      timeouts: when a silence counts as a fault.
-      max_restarts: how many faults are answered with a new group, or, in each attempt, with a
-        new worker.
+      is_server: whether a task only serves, so that it never ends by itself.
+      timeouts: how long to wait before a task counts as failed.
+      max_restarts: how often the group is restarted; and, in each attempt, how many workers are
+        respawned.
       fault_injector: injects faults into the processes of each attempt.
     """
 
@@ -59,24 +59,24 @@ class Supervisor:
 
     @property
     def processes(self) -> list[TaskProcess]:
-        """The present, or last, process of each task."""
+        """The current or last process of each task."""
         return self._group.processes if self._group else []
 
     def stop(self) -> None:
-        """Ends the run from another thread; `run` then raises StoppedError."""
+        """Stops the run from another thread; `run` then raises StoppedError."""
         os.write(self._stop_w, b"s")
 
     def close(self) -> None:
-        """Frees the descriptors; call it when `run` has ended."""
+        """Closes the descriptors; call it after `run` has ended."""
         os.close(self._stop_r)
         os.close(self._stop_w)
 
     def run(self) -> Generator[Event, None, None]:
-        """Yields every event of every attempt; a "group_restart" event stands between two attempts.
+        """Yields the events of all attempts, with a "group_restart" event between two attempts.
 
         Raises:
-          UserCodeError: the work itself raised; a new attempt would raise again.
-          ClusterError: a fault came after `max_restarts` restarts.
+          UserCodeError: the job itself raised, so that a new attempt would raise again.
+          ClusterError: a task failed after `max_restarts` restarts.
           StoppedError: `stop` was called.
         """
         for attempt in itertools.count():

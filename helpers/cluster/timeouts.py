@@ -1,4 +1,4 @@
-"""How long to wait before a silence counts as a failure, and the clock that measures it."""
+"""How long to wait before a task counts as failed, and the clock that measures it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MAX_TICK_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long to wait, in seconds, before a silence counts as a failure.
+    """How long to wait, in seconds, before a task or the group counts as failed.
 
     Attributes:
       start: from the start of the processes until all of them are ready to train.
-      heartbeat: without a sign of life from one process.
+      heartbeat: without an event from one process.
       progress: without a step, or other progress, of the group.
     """
 
@@ -42,15 +42,15 @@ class Timeouts:
 
 
 def default_start_timeout(workers: int) -> float:
-    """Seconds until a group must be ready: TensorFlow's import takes its cores' time."""
+    """Seconds until a group must be ready; more if many workers import TensorFlow on few cores."""
     return DEFAULT_START_TIMEOUT * max(1.0, workers / (2 * cores()))
 
 
 class SuspendSafeClock:
-    """Seconds of watching. A time in which nobody watched does not count.
+    """Monotonic clock that does not count time in suspend.
 
-    When the machine sleeps, or the notebook's process itself is stopped, the workers had no
-    more chance to run than the watcher, and no deadline has passed.
+    While the machine sleeps, or while the notebook's process is stopped, the workers cannot make
+    progress either, so no timeout may pass.
 
     Args:
       time: the seconds of a clock that never goes back.
@@ -62,7 +62,7 @@ class SuspendSafeClock:
         self._last = time()
 
     def tick(self) -> None:
-        """Lets the time since the last tick pass, at most one second."""
+        """Adds the time since the last tick, but at most `MAX_TICK_SECONDS`."""
         time_now = self._time()
         self.now += min(time_now - self._last, MAX_TICK_SECONDS)
         self._last = time_now

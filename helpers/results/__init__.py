@@ -1,1 +1,1 @@
-"""What a training leaves behind, while it lasts and after it."""
+"""The results of a training run, during it and after it."""

@@ -1,4 +1,4 @@
-"""What was done to a run, or befell it, and what came of it: a line each."""
+"""The log of injected faults and failures of a run, and of how it recovered."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
 
 
 class FaultLog(list[Entry]):
-    """The lines, in order of time: injected faults, how they were noticed, the next step."""
+    """Lines in order of time: injected faults, how they were detected, and the next step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class FaultLog(list[Entry]):
         self._respawning: dict[str, float] = {}  # since when a new process is on its way
 
     def add(self, event: Event, seconds: float) -> None:
-        """Takes in an event of the run, that many seconds after the run began."""
+        """Takes in an event that came `seconds` after the start of the run."""
         task = event.get("task", "")
         match event["event"]:
             case EventType.FAULT_INJECTED:

@@ -1,4 +1,4 @@
-"""What the processes of a run reported, one after the other."""
+"""The reports of the processes of a run, in order of time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StepReport(NamedTuple):
 def split_by_attempt(
     points: Sequence[StepReport] | Sequence[Staleness],
 ) -> Iterator[tuple[int, int]]:
-    """Where the reports of each attempt begin and end, without a look at all of them."""
+    """The index range of the reports of each attempt, found by bisection."""
     start = 0
     while start < len(points):
         attempt = points[start].attempt
@@ -38,7 +38,7 @@ def split_by_attempt(
 
 
 class Staleness(NamedTuple):
-    """How old the variables were that a worker computed its gradients from.
+    """The staleness of the gradients of a worker.
 
     Attributes:
       step: the global step.

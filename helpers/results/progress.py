@@ -22,7 +22,7 @@ REPAINT_INTERVAL = 0.25
 def show_progress(
     result: TrainingResult, *, enabled: bool = True
 ) -> Iterator[Callable[[Event], None]]:
-    """Gives a function that takes events and keeps a progress bar of `result` up to date."""
+    """Returns a function that takes events and updates a progress bar of `result`."""
     if not enabled:
         yield lambda event: None
         return
@@ -52,7 +52,7 @@ def consume(
     on_event: Callable[[Event], None] | None = None,
     progress: bool = True,
 ) -> None:
-    """Puts the events of a run into `result`, on the progress bar and into `on_event`."""
+    """Passes the events of a run to `result`, to the progress bar and to `on_event`."""
     with show_progress(result, enabled=progress) as show:
         for event in events:
             result.add(event)
@@ -71,14 +71,14 @@ def in_notebook() -> bool:
 
 
 def status_line(result: TrainingResult) -> str:
-    """One line on where the run stands."""
+    """One line about the state of the run."""
     if result.total_steps is None:
         return _("starting")
     return join_phrases([labels.step_label(result.steps, result.total_steps), *_numbers(result)])
 
 
 def _numbers(result: TrainingResult) -> Iterator[str]:
-    """What there is to tell beside the step."""
+    """The parts of the line after the step."""
     points = next(iter(result.history.values()), [])
     if points:
         yield labels.loss(points[-1].loss)

@@ -1,4 +1,4 @@
-"""What a training run leaves behind: its numbers, its history, its pictures."""
+"""The result of a training run: numbers, history and charts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WARM_UP_SECONDS = 1.0  # left out of the throughput: graph warm-up and the first
 
 @dataclass
 class TrainingResult:
-    """A run, filled event by event while it lasts.
+    """The result of a run, updated by each event.
 
     Attributes:
       workers: how many processes trained.
@@ -76,7 +76,7 @@ class TrainingResult:
 
     @classmethod
     def for_run(cls, strategy: str, workers: int, collective: str) -> TrainingResult:
-        """That of a run which begins now; the arguments are those of `LocalCluster`."""
+        """The empty result of a run that starts now; the arguments are those of `LocalCluster`."""
         tasks = training_tasks(strategy, workers)
         history: dict[str, list[StepReport]] = {task: [] for task in tasks}
         return cls(len(tasks), collective, "", time.time(), history=history, strategy=strategy)
@@ -145,7 +145,7 @@ class TrainingResult:
 
     @property
     def communication(self) -> str:
-        """What joins the workers: the collective, or a strategy that has a way of its own."""
+        """How the workers communicate: the collective, or the strategy if it uses none."""
         return communication_label(self.strategy, self.collective)
 
     @property
@@ -211,7 +211,7 @@ class TrainingResult:
         return next(iter(self.history.values()), [])
 
     def _repr_mimebundle_(self, **unused: Any) -> dict[str, Any]:
-        """The sentence, and beside it the numbers for programs that read the notebook."""
+        """The sentence and, for programs that read the notebook, the numbers."""
         numbers = {
             "workers": self.workers,
             "steps": self.steps,

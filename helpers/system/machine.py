@@ -44,7 +44,7 @@ MEMORY_FILES = (
 
 
 def cores() -> int:
-    """How many CPU cores' time this process may use, at least 1.
+    """How many CPU cores this process may use, at least 1.
 
     The cores it may run on or, where its container has a smaller share of their time, that share,
     rounded up.
@@ -54,7 +54,7 @@ def cores() -> int:
 
 
 def share_cores(workers: int) -> list[list[int]]:
-    """Deals this process's CPU cores out to `workers` workers.
+    """Divides the CPU cores of this process among `workers` workers.
 
     Each worker gets the same number of cores, at least one; with more workers than
     cores, several share one. On two cores, pinning two workers this way and giving each
@@ -96,7 +96,7 @@ def visible_gpus() -> list[str]:
 
 
 def nvidia_gpus() -> int:
-    """How many of them there are."""
+    """The number of NVIDIA GPUs."""
     return len(visible_gpus())
 
 
@@ -111,12 +111,12 @@ def assign_gpus(workers: int) -> list[str]:
 
 
 def needed_memory(processes: int, *, forked: bool) -> int:
-    """Bytes that so many workers take together."""
+    """The memory, in bytes, of this number of workers."""
     return processes * PRIVATE_BYTES + SHARED_BYTES * (1 if forked else processes)
 
 
 def max_processes(*, forked: bool) -> int | None:
-    """How many could start at all; None where the system does not tell what is free."""
+    """How many workers the free memory allows; None if it is unknown."""
     free = free_memory()
     if free is None:
         return None
@@ -126,7 +126,7 @@ def max_processes(*, forked: bool) -> int | None:
 
 
 def free_memory() -> int | None:
-    """Bytes that new processes can take; None where the system does not tell.
+    """The memory, in bytes, that is free for new processes; None if it is unknown.
 
     The smallest of what the machine has available and what its containers have left; files in the
     page cache count as free, as the kernel gives them up. Where a system tells only how much memory
@@ -154,12 +154,12 @@ def oom_kill_count() -> int:
 
 
 def _affinity() -> list[int]:
-    """The numbers of the cores this process may run on; empty where the system does not tell."""
+    """The cores that this process may run on; empty if they are unknown."""
     return sorted(os.sched_getaffinity(0)) if capabilities.has_affinity() else []
 
 
 def _memory() -> int | None:
-    """Bytes that the machine has; None where the system does not tell."""
+    """The memory of the machine in bytes; None if it is unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
@@ -185,7 +185,7 @@ def _groups(kind: str) -> Iterator[Path]:
 
 
 def _cgroup_limits() -> Iterator[float]:
-    """The shares of time that groups may use, in cores."""
+    """The CPU limits of control groups, in cores."""
     for group, names in itertools.product(_groups("cpu"), CPU_FILES):
         try:
             quota, period = " ".join((group / name).read_text() for name in names).split()
@@ -197,7 +197,7 @@ def _cgroup_limits() -> Iterator[float]:
 
 
 def _remaining_bytes() -> Iterator[int]:
-    """Bytes that groups with a limit have left."""
+    """The free memory, in bytes, of control groups with a limit."""
     for group, (limit, used, cache) in itertools.product(_groups("memory"), MEMORY_FILES):
         try:
             left = int((group / limit).read_text()) - int((group / used).read_text())

@@ -1,4 +1,4 @@
-"""A network of its own for a local cluster: loopback, and nobody else.
+"""An isolated network for a local cluster: a namespace with only loopback.
 
 TensorFlow's server listens on every interface, whatever address it is given, asks for no
 password, and executes any graph it is sent. Inside a network namespace (see network_namespaces(7))
@@ -59,7 +59,7 @@ class Network:
 
     @classmethod
     def create(cls, bandwidth: float | None = None) -> Network | None:
-        """A new namespace, or None where this machine does not permit one.
+        """Creates a namespace, or returns None if this machine does not permit it.
 
         Args:
           bandwidth: bits per second that its loopback carries, all connections and both
@@ -78,7 +78,7 @@ class Network:
             raise _no_limit(bandwidth) from None
 
     def close(self) -> None:
-        """Lets go of the namespace; it ends with its last process."""
+        """Closes the descriptors; the namespace ends with its last process."""
         while self.descriptors:
             os.close(self.descriptors.pop())
 
@@ -119,7 +119,7 @@ def _no_limit(bandwidth: float) -> Exception:
 
 @functools.cache
 def netns_supported() -> bool:
-    """Whether processes here may make a namespace and enter it: tried once, in 0.1 s.
+    """Whether this process may create and enter a namespace: tried once, in 0.1 s.
 
     Many containers, and Colab, forbid one or the other.
     """
@@ -150,7 +150,7 @@ def _raise_if_exhausted(error: Exception) -> None:
 
 
 def is_supported(child: subprocess.Popen[str]) -> bool:
-    """Whether a child ends well, and soon.
+    """Whether a child process succeeds in time.
 
     Raises:
       subprocess.TimeoutExpired: it did not end soon, and was killed.
@@ -187,7 +187,7 @@ def enter_from_env() -> bool:
 
 
 def _create(bandwidth: float | None = None) -> list[int]:
-    """Has a child make the namespaces, and opens them before it ends."""
+    """Starts a child that creates the namespaces, and opens them before the child ends."""
     from helpers.system.descriptors import fill_standard
 
     fill_standard()  # or a namespace could get a number that a new process replaces
@@ -196,7 +196,7 @@ def _create(bandwidth: float | None = None) -> list[int]:
 
 
 def open_namespaces(child: subprocess.Popen[str]) -> list[int]:
-    """Opens the namespaces that a child has made and told of, as files of its folder in /proc.
+    """Opens the namespaces whose paths in /proc a child has printed.
 
     Raises:
       OSError: it could make none.
@@ -215,7 +215,7 @@ def open_namespaces(child: subprocess.Popen[str]) -> list[int]:
 def start_child(
     descriptors: Sequence[int], action: str, *numbers: int, program: Sequence[str] = (__file__,)
 ) -> subprocess.Popen[str]:
-    """Starts the child: this file, or another program, with an action and what it is for."""
+    """Starts the child: this file or another program, with an action and its arguments."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", *program, action, *map(str, [*descriptors, *numbers])],
         stdin=subprocess.PIPE,
@@ -228,7 +228,7 @@ def start_child(
 
 
 def _make(bandwidth: int | None = None) -> None:
-    """In the child: new namespaces with loopback up, told of and held."""
+    """In the child: creates namespaces with loopback up, and holds them open."""
     names = [*unshare(), OWN_NETWORK]
     set_link("lo", up=True)
     if bandwidth is not None:
@@ -254,20 +254,20 @@ def unshare() -> list[str]:
 
 
 def publish_and_wait(names: Sequence[str]) -> None:
-    """In the child: prints what `open_namespaces` opens, and waits until standard input ends."""
+    """In the child: prints the namespace paths, then waits for EOF on standard input."""
     print(*names, flush=True)
     sys.stdin.read()
 
 
 def set_link(interface: str, *, up: bool) -> None:
-    """Takes a network interface of this process's namespace up, or down."""
+    """Sets a network interface of this namespace up or down."""
     flags = struct.pack("16sh14x", interface.encode(), IFF_UP * up)
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, flags)
 
 
 def set_bandwidth(interface: str, bandwidth: int) -> None:
-    """Gives what leaves by an interface a token bucket filter, tc-tbf(8), of bits per second."""
+    """Limits the outgoing bits per second of an interface by a token bucket filter, tc-tbf(8)."""
     rate = bandwidth // 8
     spec = struct.pack("=BBHhHI", 0, ETHERNET, 0, 0, 0, rate)  # struct tc_ratespec
     ticks = int(BURST / rate / TICK)
@@ -301,7 +301,7 @@ def netlink_attr(kind: int, value: bytes) -> bytes:
 
 
 def _try(descriptors: list[int]) -> None:
-    """In the child: enter, listen, and connect to it."""
+    """In the child: enters the namespace, listens there, and connects to itself."""
     setns_all(descriptors)
     with socket.create_server(("127.0.0.1", 0)) as server:
         socket.create_connection(server.getsockname(), HELPER_TIMEOUT).close()
@@ -309,7 +309,7 @@ def _try(descriptors: list[int]) -> None:
 
 @functools.cache
 def libc() -> ctypes.CDLL:
-    """The C library, which tells of errors by `check_errno`."""
+    """The C library, with `errno` for `check_errno`."""
     return ctypes.CDLL(None, use_errno=True)
 
 

@@ -1,4 +1,4 @@
-"""Processes that have lost their parent: who takes them in, and who ends them.
+"""Adopts and kills processes whose parent has ended.
 
 On Linux a process whose parent ends is given to its nearest ancestor that asked for it (prctl(2),
 PR_SET_CHILD_SUBREAPER), in whatever session it is, and else to the first process of the system. So
@@ -27,13 +27,13 @@ POLL_INTERVAL = 0.005
 
 
 def become_subreaper() -> None:
-    """Has the orphans among this process's descendants become its children; nothing elsewhere."""
+    """Makes this process adopt its orphaned descendants; does nothing if that is unsupported."""
     if capabilities.has_subreaper():
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def kill_descendants(exclude: Container[int] = ()) -> None:
-    """Kills this process's children, and theirs, until none is left.
+    """Kills all descendants of this process.
 
     Args:
       exclude: the numbers of those that stay, with what is theirs.
@@ -49,7 +49,7 @@ def kill_descendants(exclude: Container[int] = ()) -> None:
 
 
 def descendants(pid: int, exclude: Container[int] = ()) -> list[int]:
-    """The numbers of a process's children, and of theirs; without some, and what is theirs."""
+    """The pids of all descendants, except `exclude` and their subtrees."""
     children_of = _children_from_procfs if capabilities.has_procfs() else _children_from_ps()
 
     def below(parent: int) -> list[int]:
@@ -60,7 +60,7 @@ def descendants(pid: int, exclude: Container[int] = ()) -> list[int]:
 
 
 def _children_from_procfs(pid: int) -> list[int]:
-    """The children of all threads of a process; none where the kernel does not tell (proc(5))."""
+    """The children of all threads of a process, by proc(5); empty if that is unsupported."""
     found: list[int] = []
     for thread in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):  # a thread that has ended
@@ -69,7 +69,7 @@ def _children_from_procfs(pid: int) -> list[int]:
 
 
 def _children_from_ps() -> Callable[[int], list[int]]:
-    """Gives the children that processes have now, by ps(1); none where there is no such program."""
+    """Returns a function that finds the children of a process, by ps(1)."""
     children: defaultdict[int, list[int]] = defaultdict(list)
     with (
         suppress(OSError),

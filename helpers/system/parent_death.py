@@ -1,4 +1,4 @@
-"""Ends a process with the one that started it, however that one ended."""
+"""Ends a process when its parent ends, for whatever reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GUARD_SCRIPT = 'read -r line || kill -s KILL -- "-$0" "$0"'
 
 
 def die_with_parent() -> None:
-    """Has this process, and the group that it leads, killed when its standard input closes.
+    """Kills this process and its process group when its standard input is closed.
 
     Works on a process that is stopped, or deep in a C call, where no thread of Python would run:
     TensorFlow holds Python's lock while it waits for peers. The kernel does it or, where it does
@@ -31,7 +31,7 @@ def die_with_parent() -> None:
 
 
 def stop_guard(stdin: int) -> None:
-    """Tells the guard of a process that has ended, if it had one, that nobody is to be killed.
+    """Stops the helper process that emulates PR_SET_PDEATHSIG.
 
     The kernel, which knows a group by more than its number, kills what is left of it.
 
@@ -43,7 +43,7 @@ def stop_guard(stdin: int) -> None:
 
 
 def continue_on_parent_death() -> None:
-    """Instead: a process that is stopped is woken when its standard input closes.
+    """Sends SIGCONT, instead of killing the process, when its standard input is closed.
 
     It must see by itself that it is time to end, and so can end others first. Only where
     `capabilities.has_fcntl_setsig`.
@@ -52,7 +52,7 @@ def continue_on_parent_death() -> None:
 
 
 def _signal_on_stdin_close(number: int) -> None:
-    """Has the kernel send a signal when standard input closes, or can be read.
+    """Makes the kernel send a signal when standard input is closed or readable.
 
     To this process and its group: what it started ends with it. To it alone where it leads none.
     """
@@ -66,7 +66,7 @@ def _signal_on_stdin_close(number: int) -> None:
 
 
 def _start_guard() -> None:
-    """A shell that reads the same pipe until it ends, and then kills.
+    """Starts a shell that reads the same pipe until it is closed, and then kills.
 
     In a session of its own: what stops this process's group does not stop it.
     """

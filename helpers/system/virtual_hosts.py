@@ -58,7 +58,7 @@ class VirtualHosts:
 
     @classmethod
     def create(cls, count: int, bandwidth: float | None = None) -> VirtualHosts:
-        """New hosts, with all cables plugged in.
+        """Creates hosts, with all links up.
 
         Args:
           bandwidth: bits per second that each cable carries, each way; None for as many as it can.
@@ -72,7 +72,7 @@ class VirtualHosts:
             raise _not_permitted() from None
 
     def set_link(self, index: int, *, up: bool) -> None:
-        """Plugs the cable of a host in, or pulls it.
+        """Sets the link of a host up or down.
 
         Raises:
           OSError: the kernel refused.
@@ -81,7 +81,7 @@ class VirtualHosts:
             raise OSError(f"the cable of host {index} could not be moved")
 
     def close(self) -> None:
-        """Lets go of the namespaces; each ends with its last process."""
+        """Closes the descriptors; each namespace ends with its last process."""
         for network in (self._switch, *self.networks):
             network.close()
 
@@ -94,7 +94,7 @@ def check_hosts() -> None:
 
 @functools.cache
 def virtual_hosts_supported() -> bool:
-    """Whether processes here may make hosts and reach one from the other: tried once, in 0.2 s."""
+    """Whether this process may create hosts that reach each other: tried once, in 0.2 s."""
     if not capabilities.has_namespaces():
         return False
     try:
@@ -119,7 +119,7 @@ def _address(index: int) -> str:
 
 
 def _create(count: int, bandwidth: float | None = None) -> VirtualHosts:
-    """Has a child make the namespaces, and opens them before it ends."""
+    """Starts a child that creates the namespaces, and opens them before the child ends."""
     fill_standard()
     namespaces = netns.open_namespaces(_start("make", [], count, int(bandwidth or 0)))
     switch, hosts = namespaces[:-count], namespaces[-count:]
@@ -133,13 +133,13 @@ def _start(action: str, descriptors: Sequence[int], *numbers: int) -> subprocess
 
 
 def main(action: str, *numbers: str) -> None:
-    """The child: makes hosts, moves a cable, or tries two hosts."""
+    """Runs the child: creates hosts, sets a link, or tests two hosts."""
     actions: Mapping[str, Callable[..., None]] = {"make": _make, "set_link": _set_link, "try": _try}
     actions[action](*map(int, numbers))
 
 
 def _make(count: int, bandwidth: int) -> None:
-    """Hosts and their switch, told of and held."""
+    """Creates hosts and their switch, and holds their namespaces open."""
     names = netns.unshare()
     switch = _open_netns()
     _add_link(BRIDGE, "bridge")
@@ -148,7 +148,7 @@ def _make(count: int, bandwidth: int) -> None:
 
 
 def _add_host(index: int, switch: int, bandwidth: int) -> int:
-    """A namespace with a cable to that of the switch."""
+    """Creates a namespace with a link to the switch."""
     netns.check_errno(netns.libc().unshare(netns.CLONE_NEWNET))
     host = _open_netns()
     netns.set_link("lo", up=True)
@@ -173,7 +173,7 @@ def _bridge_port(index: int) -> str:
 
 
 def _add_link(name: str, kind: str, *, master: str | None = None, peer: bytes = b"") -> None:
-    """Makes a network interface, and takes it up.
+    """Creates a network interface, and sets it up.
 
     Args:
       master: the bridge that it is a port of.
@@ -187,7 +187,7 @@ def _add_link(name: str, kind: str, *, master: str | None = None, peer: bytes = 
 
 
 def _veth_in(host: int) -> bytes:
-    """The end of a cable that is born in the namespace of a host."""
+    """The attribute for the end of a link in the namespace of a host."""
     namespace = netlink_attr(IFLA_NET_NS_FD, struct.pack("=I", host))
     return netlink_attr(VETH_INFO_PEER, _link(VETH, up=False) + namespace)
 

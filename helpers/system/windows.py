@@ -1,4 +1,4 @@
-"""What a reader on Windows is told: where the lessons run."""
+"""The error on Windows, which says where the lessons run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def raise_unsupported() -> NoReturn:
 
 
 def _user_language() -> str:
-    """What was chosen before; else that of the notebook's folder; else that of Windows."""
+    """The language that was set, else that of the notebook's folder, else that of Windows."""
     known = languages()
     for name in _hints():
         code = name.replace("-", "_").partition("_")[0].lower()

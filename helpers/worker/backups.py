@@ -1,6 +1,6 @@
-"""Backups of a Keras 3 model: files of which two are kept, and which tell whether they are whole.
+"""Backups of a Keras 3 model: the last two files, each with a digest of its content in its name.
 
-A file's name holds the epoch to go on with, the step, and a digest of what is in the file.
+The name also has the epoch to resume with, and the step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The program that every process of a cluster runs, whatever its task.
+"""The program that every process of a cluster runs.
 
     python -m helpers.worker PAYLOAD [--cores 0,1] [--step-timeout 120]
 
@@ -6,12 +6,12 @@ PAYLOAD is a file with a job, as `estimator_job(...).save` writes it. Who this p
 `TF_CONFIG` or, without one, in the variables of Slurm's `srun`. LESSON_LANGUAGE gives the language
 of its messages.
 
-A supervisor that wants to hear from it passes a pipe in LESSON_EVENT_FD and holds the other
-end of its standard input: when that end closes, however the supervisor died, the process is
-killed. Without a supervisor it prints what happens, and ends itself when it stands still.
+A supervisor passes a pipe for events in LESSON_EVENT_FD and holds the other end of standard input:
+when that end is closed, the process is killed. Without a supervisor, the process prints its events,
+and exits when it makes no progress.
 
-Exit codes: 0, the work is done; 1, it would fail again; 138, started again together with its
-peers it may well go on (`helpers.worker.standalone.EXIT_RETRYABLE` has the source of this number).
+Exit codes: 0, success; 1, the job would fail again; 138, the job may succeed if all tasks are
+restarted (`helpers.worker.standalone.EXIT_RETRYABLE` has the source of this number).
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ DEFAULT_STEP_TIMEOUT = 120.0
 
 @dataclass(frozen=True)
 class Worker:
-    """One task's process, whoever started it: our supervisor, a person, Slurm, Kubernetes, Ray.
+    """The process of one task, started by the supervisor, by hand, by Slurm, Kubernetes or Ray.
 
     Attributes:
-      payload: the file with the job.
+      payload: the file that contains the job.
       report: sends its events.
-      cores: those it is bound to; none for all.
-      isolated: whether its network is its cluster's own.
-      host: by which its machine is known to the others.
-      supervised: whether somebody watches it, and starts it again with its peers.
-      attempt: a folder that all tasks of an attempt share, and no others; None without one.
+      cores: the cores it is bound to; empty for all.
+      isolated: whether its network is isolated from that of the machine.
+      host: the name of its machine.
+      supervised: whether a supervisor watches and restarts it.
+      attempt: a folder that only the tasks of this attempt share, or None.
     """
 
     payload: Path
@@ -78,7 +78,7 @@ class Worker:
     attempt: Path | None = None
 
     def run(self) -> dict[str, Any] | None:
-        """Does this process's part, and reports what it gives.
+        """Runs the task, and reports its result.
 
         Returns: None, or the fields of the "error" event that was reported.
         """
@@ -109,7 +109,7 @@ class Worker:
         return None
 
     def _work_unless_preempted(self, context: WorkerContext) -> Any:
-        """Does the job; who is told to stop leaves when the chief has written its checkpoint."""
+        """Runs the job; a preempted task exits after the chief has written its checkpoint."""
         try:
             return self._work(context)
         except SystemExit as error:
@@ -120,7 +120,7 @@ class Worker:
             raise
 
     def _work(self, context: WorkerContext) -> Any:
-        """Prepares TensorFlow, before any of its operations runs, and does the job."""
+        """Configures TensorFlow before its first operation, and runs the job."""
         packed = payload.read(self.payload)
         keras_version.select_keras(packed.keras)
         enable_onednn(os.environ)
@@ -135,7 +135,7 @@ class Worker:
         return run_job.run_job(job, context, lines[0] if lines else None)
 
     def _exit_barrier(self, config: TFConfig) -> None:
-        """Stays until all are done: one may still fetch the last all-reduce's sum from here."""
+        """Waits for the peers, which may still fetch the last all-reduce from this process."""
         if self.attempt is None or config.is_asynchronous or config.task not in config.tasks:
             return  # nobody waits for a step of this task
         deadline = time.monotonic() + EXIT_BARRIER_TIMEOUT
@@ -201,19 +201,19 @@ def _standalone(step_timeout: float) -> Report:
 
 
 def _config() -> TFConfig:
-    """Who this process is. TensorFlow looks into `TF_CONFIG` too, so Slurm's answer goes there."""
+    """The `TFConfig` of this process; that of Slurm is also set in `TF_CONFIG`, for TensorFlow."""
     if "TF_CONFIG" not in os.environ and (config := config_from_slurm(os.environ)):
         set_tf_config_env(config)
     return normalize_env()
 
 
 def drop_deprecation_records(record: logging.LogRecord) -> bool:
-    """Estimator's own calls of deprecated functions would fill the log; nobody can act on them."""
+    """Filters the warnings about deprecated functions that Estimator itself calls."""
     return "is deprecated and will be removed" not in record.getMessage()
 
 
 def send_heartbeats(report: Report) -> None:
-    """Says for ever, each second, that this process is alive."""
+    """Sends a heartbeat each second, forever."""
     while True:
         time.sleep(HEARTBEAT_INTERVAL)
         report(EventType.HEARTBEAT, cpu=time.process_time())

@@ -1,4 +1,4 @@
-"""Does what a job asks for, in one task."""
+"""Runs a job in one task."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOO_LATE = "Collective ops must be configured at program startup"
 def run_job(
     job: EstimatorJob | FunctionJob, context: WorkerContext, first_operation: str | None = None
 ) -> Any:
-    """Does the part of the task that `context` names; returns what goes to the notebook.
+    """Runs the task of `context`; returns the value for the notebook.
 
     Args:
       first_operation: the reader's line that started TensorFlow while its modules were imported.

@@ -1,4 +1,4 @@
-"""What workers and parameter servers of a coordinator do: they serve."""
+"""The server of a worker or parameter server of a coordinator."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def serve(context: WorkerContext) -> NoReturn:
 
 
 def server_options() -> Any:
-    """The ConfigProto of a server that others ask to compute."""
+    """The ConfigProto of a server."""
     return tf.compat.v1.ConfigProto(inter_op_parallelism_threads=SERVER_THREADS)

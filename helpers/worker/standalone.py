@@ -1,4 +1,4 @@
-"""A worker that nobody supervises: started by hand, in a pod, or by Slurm."""
+"""A worker without a supervisor: started by hand, in a pod, or by Slurm."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ what a shell gives for signal n; 138, 128 + SIGUSR1, is the one left to programs
 
 
 class EventLogger:
-    """Takes events as an `EventWriter` does, and prints those a person wants in a log.
+    """Prints events for a log; has the interface of `EventWriter`.
 
-    Of steps, about one a second and the last. Safe to call from several threads.
+    Prints about one step a second, and the last one. Thread-safe.
     """
 
     def __init__(self, show: Callable[[str], None] | None = None) -> None:
@@ -94,15 +94,15 @@ class EventLogger:
 
 
 class StepWatchdog:
-    """Ends this process, with `EXIT_RETRYABLE`, when its training stands still.
+    """Ends this process with `EXIT_RETRYABLE` when it makes no step for too long.
 
-    TensorFlow may wait for ever for a peer that has died or is frozen. The watch begins with the
-    first step, since before it a worker rightly waits until all others are started, and an
-    evaluator for a checkpoint. Seconds in which the machine sleeps do not count.
+    TensorFlow may wait forever for a peer that has died or is frozen. The watchdog starts with the
+    first step, because before it a worker waits until all others have started, and an evaluator
+    waits for a checkpoint. Time in suspend does not count.
 
     Args:
-      report: where events go on to.
-      seconds: how long may pass between two events.
+      report: receives the events.
+      seconds: the longest time between two events.
     """
 
     def __init__(self, report: Report, seconds: float) -> None:
@@ -112,18 +112,18 @@ class StepWatchdog:
         self._quiet = 0.0
 
     def __call__(self, event: str, **fields: Any) -> None:
-        """Notes an event, and passes it on."""
+        """Records an event, and passes it on."""
         if event not in (EventType.HEARTBEAT, EventType.WAITING):
             self._quiet = 0.0
             self._watching = self._watching or event == EventType.STEP
         self._report(event, **fields)
 
     def stop(self) -> None:
-        """Watches no longer: the work is done."""
+        """Stops the watchdog when the job is done."""
         self._watching = False
 
     def watch(self) -> None:
-        """Runs for ever, in a thread of its own."""
+        """Checks the time of the last event; runs forever in its thread."""
         while self._quiet <= self._seconds:
             time.sleep(TICK_INTERVAL)
             self._quiet += TICK_INTERVAL * self._watching

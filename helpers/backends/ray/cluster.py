@@ -41,7 +41,7 @@ OBJECT_STORE_BYTES = 100 * 2**20  # of our own Ray: through it go events, and wh
 
 
 class RayCluster(Cluster):
-    """A group of workers that Ray places on its machines, watches and starts again.
+    """A group of workers that Ray places on its machines, supervises and restarts.
 
         with RayCluster(workers=8, address="10.0.0.1:6379", storage_path="/mnt/shared") as cluster:
             result = cluster.train(model_fn, input_fn, epochs=3)
@@ -97,7 +97,7 @@ class RayCluster(Cluster):
         self._end_ray: Callable[[], Any] = lambda: None
 
     def stop(self) -> None:
-        """Ends a running training, from any thread; does nothing when none runs."""
+        """Stops a running `train` or `run`, from any thread; does nothing if none is running."""
         self._stopped.set()
 
     def run(
@@ -108,7 +108,7 @@ class RayCluster(Cluster):
         timeout: float = 300.0,
         on_event: Callable[[Event], None] | None = None,
     ) -> list[Any]:
-        """Calls any function in every worker and waits for the end.
+        """Runs any function in every worker, and waits for the end.
 
         As `LocalCluster.run`, but there is no evaluator.
 
@@ -166,7 +166,7 @@ class RayCluster(Cluster):
         return [*super()._repr_args(), self.address or _("this machine")]
 
     def _connect(self) -> None:
-        """Joins Ray, or starts one."""
+        """Connects to Ray, or starts it."""
         self._stopped.clear()
         if self.address:
             _check_reachable(self.address)
@@ -233,7 +233,7 @@ def _check_installed() -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Raises ConfigError if nobody listens at "host:port": Ray would try for minutes."""
+    """Raises ConfigError if nothing listens at "host:port"; Ray would retry for minutes."""
     host, _colon, port = address.rpartition(":")
     if not port.isdigit() or "://" in address:
         return  # "auto", for instance
@@ -252,7 +252,7 @@ def _unreachable_error(address: str, error: Exception) -> ConfigError:
 
 
 def _local_ray_env() -> dict[str, str]:
-    """What a Ray that only this machine uses is told, and inherited by all its processes."""
+    """The environment of a Ray that only this machine uses; all its processes inherit it."""
     told = {
         # Without it, Ray replaces 127.0.0.1 by an address that other machines reach.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -264,7 +264,7 @@ def _local_ray_env() -> dict[str, str]:
 
 
 def _reload_ray_config() -> None:
-    """Has Ray look at the environment, as it does but once, when it is imported or first asked."""
+    """Makes Ray read the environment again, which it does only once by itself."""
     from ray._private import ray_constants
     from ray._raylet import AuthenticationTokenLoader, Config
 

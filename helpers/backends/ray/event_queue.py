@@ -1,4 +1,4 @@
-"""Where the processes of a run on Ray meet: events go in, and come out in the notebook."""
+"""The queue that passes the events of a run on Ray to the notebook."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from helpers.protocol.events import Event, EventType
 
 
 class EventQueue:
-    """An actor on the notebook's host: those who watch workers put events in, the notebook takes
-    them out.
-    """
+    """An actor on the notebook's host: workers' supervisors put events, the notebook takes them."""
 
     def __init__(self) -> None:
         self._mail: list[Event] = []
@@ -27,7 +25,7 @@ class EventQueue:
         self._came.set()
 
     async def take(self, seconds: float) -> list[Event]:
-        """What has come, in order; waits for the first so long."""
+        """Takes the events in order; waits up to `seconds` for the first one."""
         try:
             await asyncio.wait_for(self._came.wait(), seconds)
         except asyncio.TimeoutError:
@@ -41,12 +39,12 @@ class EventQueue:
         return self._attempt
 
     async def report_cause(self, attempt: int, cause: FailureCause) -> None:
-        """Notes why an attempt is about to fail: what is noted first was first."""
+        """Records why an attempt is about to fail; the first cause counts."""
         if attempt == self._attempt:
             self._causes.append(cause)
 
     async def abort(self, attempt: int, cause: FailureCause) -> None:
-        """Has the workers of an attempt ended, though none of them has failed by itself."""
+        """Ends the workers of an attempt, although none of them has failed."""
         if attempt == self._attempt:
             self._causes.insert(0, cause)
             self._aborted.set()
@@ -57,7 +55,7 @@ class EventQueue:
             await self._aborted.wait()
 
     async def fail(self, lost: list[int]) -> None:
-        """Ends an attempt, in which Ray has lost the workers of these ranks."""
+        """Ends an attempt in which Ray lost the workers of these ranks."""
         about = {"attempt": self._attempt, "lost": lost, "raised": self._causes}
         self._attempt, self._causes = self._attempt + 1, []
         self._aborted.set()

@@ -1,4 +1,4 @@
-"""One run on Ray, watched from the notebook: events come out of it, errors and restarts."""
+"""Monitors a run on Ray from the notebook, and yields its events."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def watch_run(run: RayRun, stopped: threading.Event) -> Generator[Event, None, N
     """Starts a run and yields its events until it has ended; closing the generator ends it.
 
     Raises:
-      UserCodeError, ConfigError, DataError: the work itself raised; it is not begun again.
-      ClusterError: a fault came after `max_restarts` restarts, or the workers did not start.
+      UserCodeError, ConfigError, DataError: the job itself raised; it is not restarted.
+      ClusterError: a task failed after `max_restarts` restarts, or the workers did not start.
       StoppedError: `stopped` was set.
     """
     # Both live where the notebook does: no other host takes the run with it.
@@ -55,7 +55,7 @@ def watch_run(run: RayRun, stopped: threading.Event) -> Generator[Event, None, N
 
 
 def _end(running: Any) -> None:
-    """Ends Ray's trainer, and with it the workers; does nothing if it has ended."""
+    """Ends Ray's trainer and with it the workers; does nothing if it has ended."""
     # Killed at once, it would leave its share of the CPUs reserved.
     ray.cancel(running)
     if not ray.wait([running], timeout=SHUTDOWN_TIMEOUT)[0]:
@@ -63,7 +63,7 @@ def _end(running: Any) -> None:
 
 
 class _RunMonitor:
-    """What has been heard of a run."""
+    """The state of a run, according to its events."""
 
     def __init__(self, run: RayRun, event_queue: Any, running: Any) -> None:
         self._run = run
@@ -99,7 +99,7 @@ class _RunMonitor:
             self._check_deadlines()
 
     def _update(self, event: Event) -> Event:
-        """Remembers what a later sentence may need."""
+        """Takes in an event."""
         kind, task = event["event"], event["task"]
         if event["attempt"] < self._attempts:
             return event  # of a worker of an aborted attempt
@@ -111,14 +111,14 @@ class _RunMonitor:
         return event
 
     def _check_error(self, event: Event) -> None:
-        """Raises what a worker raised, if a restart would not mend it."""
+        """Raises the error of a worker if a restart would not help."""
         if event["event"] != EventType.ERROR or event["attempt"] != self._attempts:
             return
         if not event["retryable"]:
             raise to_exception(event["task"], event)
 
     def _check_deadlines(self) -> None:
-        """Aborts the attempt if it takes too long.
+        """Aborts the attempt if a timeout has passed.
 
         Raises:
           ClusterError: Ray has not even started it.
@@ -136,7 +136,7 @@ class _RunMonitor:
         ray.get(self._event_queue.abort.remote(self._attempts, cause))
 
     def _restart(self, failure: Event) -> Event:
-        """The event for a failure that Ray answers with a new group.
+        """The event for a failure after which Ray restarts the group.
 
         Raises:
           ClusterError: it will not.
@@ -157,7 +157,7 @@ class _RunMonitor:
         )
 
     def _root_cause(self, failure: Event) -> FailureCause:
-        """Why an attempt failed. A loss that only Ray has seen is what the others complain of."""
+        """The task whose failure made the others fail, and how it failed."""
         if failure["raised"] and (self._aborted or not failure["lost"]):
             return failure["raised"][0]
         task = f"worker {min(failure['lost'], default=0)}"

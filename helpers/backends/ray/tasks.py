@@ -1,4 +1,4 @@
-"""What runs inside Ray's processes: Ray's trainer, and what starts and watches each worker."""
+"""The functions that run in Ray's processes: the trainer, and the supervisor of each worker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from helpers.tf_config import TFConfig, build_tf_configs, set_tf_config_env
 
 @dataclass(frozen=True)
 class RayRun:
-    """What every process of one run is told.
+    """The options of a run, for all its processes.
 
     Attributes:
       folder: with the payload, the workers' logs, and a place for Ray's notes; all hosts reach it.
@@ -53,11 +53,11 @@ class RayRun:
 
     @property
     def payload(self) -> Path:
-        """The file with the work."""
+        """The file that contains the job."""
         return self.folder / "payload.pkl"
 
     def log(self, attempt: int, task: object) -> Path:
-        """What a worker prints to, in a folder that all workers of an attempt share."""
+        """The log of a worker, in a folder that all workers of an attempt share."""
         return self.folder / f"attempt-{attempt}" / f"{str(task).replace(' ', '-')}.log"
 
 
@@ -71,7 +71,7 @@ WORKER_ENV = {"RAY_kill_child_processes_on_worker_exit": "0"}
 
 
 def fit(run: RayRun, event_queue: Any) -> None:
-    """Runs Ray's trainer to its end, in a process of its own, which can be ended.
+    """Runs Ray's trainer to its end, in a separate process that can be ended.
 
     Not `TensorflowTrainer`: it imports TensorFlow here and beside each worker, where none is used.
     """
@@ -104,11 +104,11 @@ def fit(run: RayRun, event_queue: Any) -> None:
 
 
 class TFConfigBackendConfig(BackendConfig):
-    """Has Ray tell each worker its `TF_CONFIG`."""
+    """Makes Ray set the `TF_CONFIG` of each worker."""
 
     @property
     def backend_cls(self) -> type[Backend]:
-        """As that of Ray's configurations."""
+        """See `BackendConfig.backend_cls`."""
         return _TFConfigBackend
 
 
@@ -129,7 +129,7 @@ def _address() -> str:
 
 
 class FailureReporter(UserCallback):
-    """Tells the event queue, from Ray's controller, that an attempt has failed."""
+    """Reports from Ray's controller to the event queue that an attempt has failed."""
 
     def __init__(self, event_queue: Any) -> None:
         self._event_queue = event_queue
@@ -141,7 +141,7 @@ class FailureReporter(UserCallback):
 
 
 class EventForwarder:
-    """Passes on what the watcher of one worker sees, without waiting for its arrival."""
+    """Sends the events of one worker to the event queue, without waiting for their arrival."""
 
     def __init__(self, event_queue: Any) -> None:
         self._event_queue = event_queue
@@ -150,7 +150,7 @@ class EventForwarder:
         self.attempt: int = ray.get(event_queue.attempt.remote())
 
     def __call__(self, event: Event) -> None:
-        """Sends an event. Signs of life are for the watcher beside the worker."""
+        """Sends an event, but no heartbeats, which are checked beside the worker."""
         about: Event = {"attempt": self.attempt}
         if event["event"] in (EventType.LAUNCHED, EventType.STARTED):
             about["host"] = self._host  # by which its peers and the notebook know it
@@ -158,7 +158,7 @@ class EventForwarder:
             self._last = self._event_queue.put.remote(event | about)
 
     def report_cause(self, failure: TaskFailure) -> None:
-        """Says why the attempt is about to fail."""
+        """Reports why the attempt is about to fail."""
         cause = FailureCause(str(failure.process.task), str(failure))
         ray.get(self._event_queue.report_cause.remote(self.attempt, cause))
 
@@ -168,7 +168,7 @@ class EventForwarder:
             ray.get(self._last)
 
     def when_aborted(self) -> int:
-        """A descriptor that becomes readable when nobody waits for this attempt any more."""
+        """A descriptor that becomes readable when this attempt was aborted."""
         woken, wake = os.pipe()
 
         def wait() -> None:
@@ -181,10 +181,10 @@ class EventForwarder:
 
 
 def train_loop_per_worker(config: Mapping[str, Any]) -> None:
-    """Has one worker's part done: starts its process, watches it, and passes on what it says.
+    """Starts the process of one worker, supervises it, and forwards its events.
 
     Raises:
-      ClusterError: a fault, after which Ray starts the group again.
+      ClusterError: a failure after which Ray restarts the group.
     """
     run: RayRun = config["run"]
     set_language(run.language)
@@ -216,7 +216,7 @@ def train_loop_per_worker(config: Mapping[str, Any]) -> None:
 def _group(run: RayRun, config: TFConfig, attempt: int) -> WorkerGroup:
     """The process of this worker, in a group of one.
 
-    Whether all are ready, and whether they make steps, the notebook sees, which hears of all.
+    The notebook checks whether all workers are ready and make steps.
     """
     log = run.log(attempt, config.task)
     log.parent.mkdir(exist_ok=True)

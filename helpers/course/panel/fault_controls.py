@@ -1,4 +1,4 @@
-"""The fault laboratory below a panel: a scenario, faults injected by hand, and their log."""
+"""The fault-injection lab below a panel: scenarios, faults injected by hand, and the log."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ FAULT_ACTIONS: Mapping[str, tuple[FaultType, Mapping[str, float] | None]] = {
 
 
 class FaultControls(widgets.VBox):
-    """Does to the processes of a panel's training what the world does to them.
+    """Injects faults into the processes of a panel's run.
 
     Args:
-      state: whose training it is.
+      state: of the panel.
     """
 
     def __init__(self, state: PanelState) -> None:
         self.state = state
-        self._said = ""  # why the last fault could not be done
+        self._said = ""  # why the last fault could not be injected
         wide = widgets.Layout(width="100%")
         self.scenario = widgets.Dropdown(layout=wide)
         self.task = widgets.Dropdown(layout=wide)
@@ -67,7 +67,7 @@ class FaultControls(widgets.VBox):
         """Brings it up to date, in the present language.
 
         Args:
-          enabled: whether a run is at work, and the kernel hears its buttons.
+          enabled: whether a run is at work, and the kernel handles button clicks.
         """
         state = self.state
         trained = [task.name for task in state.tasks if task.is_trainer]
@@ -91,7 +91,7 @@ class FaultControls(widgets.VBox):
     def _fill(
         self, field: Any, name: str, words: dict[str, str], chosen: str | None = None
     ) -> None:
-        """Gives a field its name and its choices; what was chosen stays, where it still can be."""
+        """Sets the name and the choices of a field; keeps the chosen value if it is still valid."""
         field.description = name
         options = tuple((word, key) for key, word in words.items())
         value = field.value if chosen is None else chosen

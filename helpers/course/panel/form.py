@@ -160,7 +160,7 @@ def _visible_controls(state: PanelState, controls: Sequence[str] | None) -> list
 
 
 def _bounds(trait: Any) -> dict[str, Any]:
-    """Those of a choice, for its field: else the field would take what is beyond its own back."""
+    """The bounds of a choice; the default bounds of a field would clamp its value."""
     return {"min": trait.min, "max": trait.max}
 
 

@@ -1,4 +1,4 @@
-"""One training as the panel sees it: plain data, filled by events, read by the painter."""
+"""One run in the panel: plain data, updated by events and read by the painter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from helpers.tf_config import EVALUATOR, PS, TFConfig
 if TYPE_CHECKING:
     from helpers.cluster.processes import TaskProcess
 
-# What a group as a whole does, if one of its tasks does it; the first counts.
+# The state of a group is the first of these that one of its tasks has.
 PHASES = (
     Status.RESTARTING,
     Status.STARTING,
@@ -30,13 +30,13 @@ LOST_DISPLAY_SECONDS = 1.2  # a group restarts in 0.1 s: too fast for an eye to 
 
 @dataclass
 class TaskStatus:
-    """Where one task stands.
+    """The state of one task.
 
     Attributes:
       name: as "worker 1".
       config: its `TF_CONFIG`; None before its process has started.
       chief: whether it writes the checkpoints.
-      status: where it stands.
+      status: what it is doing.
       step: the last global step it reported.
       examples_per_second: its own share of the group's speed.
     """
@@ -68,7 +68,7 @@ class TaskStatus:
 @dataclass(frozen=True)
 class RunRecord:
     """A finished run, one row of the panel's table; `workers` are the replicas that trained,
-    `exchange` and the units are as in `TrainingResult`.
+    `communication` and the units are as in `TrainingResult`.
     """
 
     workers: int
@@ -143,7 +143,7 @@ class Run:
                     task.show_lost_until = time.monotonic() + LOST_DISPLAY_SECONDS
 
     def finish(self, status: Status) -> RunRecord:
-        """Closes the books: what does not run any more is done, stopped or failed."""
+        """Marks the run as finished and returns its record."""
         with self.lock:
             for task in self.tasks:
                 task.show_lost_until = 0.0
@@ -164,7 +164,7 @@ class Run:
 
     @property
     def phase(self) -> Status:
-        """Where the group as a whole stands."""
+        """The state of the group as a whole."""
         statuses = [task.status for task in self.tasks]
         for status in PHASES:
             if status in statuses:

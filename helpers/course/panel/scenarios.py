@@ -1,6 +1,6 @@
-"""Scenarios of the fault laboratory: what befalls a training, by name.
+"""Scenarios of the fault-injection lab, by name.
 
-A class reads the question before the training runs, and the story after it.
+A class reads the question before the run, and the fault log after it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ FIRST, LAST = 0, -1  # of the tasks that train
 
 
 class Scenario(NamedTuple):
-    """Something that befalls one task.
+    """A fault injected into one task at a given step.
 
     Attributes:
       label: what the panel calls it.
-      question: what a class is asked before.
+      question: the question to a class before the run.
       fault, task, options: what is injected, into which of the tasks that train, and how.
     """
 
@@ -108,7 +108,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 def names() -> dict[str, str]:
-    """Each scenario, and none, in words."""
+    """The label of each scenario, and of none."""
     return {
         NO_FAULT: _("no scenario"),
         **{key: _(scenario.label) for key, scenario in SCENARIOS.items()},
@@ -116,7 +116,7 @@ def names() -> dict[str, str]:
 
 
 def unavailable_reason(key: str, *, fault_injection: bool) -> str | None:
-    """Why a scenario cannot be played here, or without a laboratory; None when it can."""
+    """Why a scenario cannot run here, or without fault injection; None if it can."""
     fault = None if key == NO_FAULT else SCENARIOS[key].fault
     if fault == FaultType.PARTITION and not fault_injection:
         message = _("The scenario {scenario!r} needs the laboratory: Panel(fault_injection=True).")
@@ -136,7 +136,7 @@ def unavailable_reason(key: str, *, fault_injection: bool) -> str | None:
 
 
 def question(key: str, tasks: Sequence[str]) -> str:
-    """What a class is asked; empty for no scenario.
+    """The question to a class; empty for no scenario.
 
     Args:
       tasks: the names of those that train.
@@ -149,13 +149,13 @@ def question(key: str, tasks: Sequence[str]) -> str:
 
 
 def start(key: str, tasks: Sequence[str], inject: Callable[..., Any]) -> Callable[[Event], None]:
-    """Has a scenario played in a run that is about to begin.
+    """Prepares a scenario for a run that is about to start.
 
     Args:
       tasks: the names of those that train.
       inject: as `LocalCluster.inject_fault`.
 
-    Returns: what every event of the run must be given to.
+    Returns: a function to call with every event of the run.
     """
     if key == NO_FAULT:
         return lambda event: None

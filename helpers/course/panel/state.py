@@ -1,4 +1,4 @@
-"""What the panel can choose and do, without a widget: usable, and tested, on its own."""
+"""The state and the actions of a panel, without widgets."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _start_lock = threading.RLock()
 
 
 class PanelState(Choices):
-    """What a panel does with its choices, and what comes of it.
+    """Runs the choices of a panel, and keeps the state of the run.
 
     One training runs at a time in a process: starting another, here or in a second
     `PanelState`, stops the first.
 
     Attributes:
-      fault_injection: whether processes can be harmed: then silence counts as a fault sooner, and
-        each process has a network of its own, where the machine permits it.
+      fault_injection: whether faults can be injected: then the timeouts are shorter, and each
+        process has its own network if the machine permits it.
       status: IDLE, RUNNING, STOPPING, DONE, STOPPED or FAILED; observers are called in the
         thread that changes it.
       error: what ended a failed or stopped run.
@@ -211,7 +211,7 @@ class PanelState(Choices):
         )
 
     def _reset(self) -> None:
-        """Deletes what the last run has left on disk."""
+        """Deletes the files and the result of the last run."""
         self.close()
         self.result = self.error = None
 
@@ -254,7 +254,7 @@ class PanelState(Choices):
         options: dict[str, Any],
         on_event: Callable[[Event], None],
     ) -> None:
-        """Trains, or calls the reader's function; `result` is filled by what is told meanwhile."""
+        """Trains, or calls the reader's function; the events update `result`."""
         if self.function is None:
             cluster.train(
                 self.model_fn,
