@@ -27,12 +27,6 @@ grade: environment  ## mark a folder of submissions: make grade LESSON_LANG=es S
 test: environment lint catalogs  ## what must hold after every change; tests/README.md has the lanes
 	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) --durations=30
 
-# What starts no worker and imports no TensorFlow.
-UNITS := tests/charts tests/protocol/test_events.py tests/protocol/test_failures.py tests/results \
-	tests/system/test_machine.py tests/tf_config tests/project/test_readme.py \
-	tests/project/test_time_budget.py tests/backends/test_tfjob.py tests/l10n/test_catalog.py \
-	tests/l10n/test_markdown.py tests/l10n/test_text_checks.py
-
 # macOS has make 3.81, which prints what three jobs say as it comes.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 quick: environment  ## for someone who changed a line: style, types, imports, catalogs, units
@@ -42,7 +36,7 @@ catalogs: environment
 	@$(PY) -m tools.l10n check
 
 units: environment
-	@$(PY) -m pytest -q $(UNITS)
+	@$(PY) -m pytest -q --lane unit
 
 # The lanes: tests/support/lanes.py lists them, tests/README.md describes them. SMOKE=1 runs the short
 # form of those that have one.

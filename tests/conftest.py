@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +15,7 @@ from helpers.cluster import environment
 from helpers.system.keras_version import select_keras_2
 from tests.support import lanes
 from tests.support.processes import worker_pids
+from tests.support.units import Guard, has_units, is_unit
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # A slow minute of the machine is no fault of an example.
@@ -55,10 +57,21 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("-m and --lane exclude each other")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Of the units, only their modules are imported."""
+    if config.getoption("--lane") != ["unit"] or not collection_path.name.startswith("test_"):
+        return None
+    return None if collection_path.suffix == ".py" and has_units(collection_path) else True
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """No test is in two lanes."""
+    """Marks the units; no test is in two lanes."""
     for item in items:
-        lanes.lane_of(marker.name for marker in item.iter_markers())
+        lane = lanes.lane_of(marker.name for marker in item.iter_markers())
+        name = getattr(item, "originalname", item.name)
+        if lane == lanes.MAIN and is_unit(item.path, name):
+            item.add_marker("unit")
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +79,24 @@ def no_worker_outlives_its_test() -> Iterator[None]:
     yield
     left = worker_pids()
     assert not left, f"worker processes left running: {left}"
+
+
+@pytest.fixture(scope="session")
+def guard() -> Guard:
+    """Watches units, in `make quick`."""
+    return Guard()
+
+
+@pytest.fixture(autouse=True)
+def a_unit_starts_no_process(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.config.getoption("--lane") != ["unit"]:
+        yield
+        return
+    watch: Guard = request.getfixturevalue("guard")
+    watch.armed, watch.found = True, ""
+    yield
+    watch.armed = False
+    assert not watch.found, f"{watch.found}, which tests/support/units.py did not expect"
 
 
 @pytest.fixture(autouse=True)
