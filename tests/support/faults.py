@@ -28,7 +28,7 @@ def has_keras_3() -> bool:
     return True
 
 
-Deed = Callable[[LocalCluster], Any]
+FaultAction = Callable[[LocalCluster], Any]
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class FaultAtStep:
 
     cluster: LocalCluster
     step: int
-    deed: Deed
+    action: FaultAction
     done_at: float | None = None
     known_at: float | None = None
     back_at: float | None = None
@@ -155,7 +155,7 @@ class FaultAtStep:
     def __call__(self, event: Event) -> None:
         if event["event"] == "step" and event["step"] >= self.step and self.done_at is None:
             self.done_at = time.time()
-            self.deed(self.cluster)
+            self.action(self.cluster)
         if event["event"] == "group_restart":
             self.known_at = self.known_at or event["time"]
             self.restarts.append(event)
@@ -164,7 +164,7 @@ class FaultAtStep:
 
     @property
     def detection(self) -> float:
-        """Seconds from the deed to the decision to restart."""
+        """Seconds from the action to the decision to restart."""
         assert self.done_at and self.known_at
         return self.known_at - self.done_at
 
@@ -175,12 +175,12 @@ class FaultAtStep:
         return self.back_at - self.known_at
 
 
-def kill(task: str) -> Deed:
+def kill(task: str) -> FaultAction:
     """Ends a task as the kernel does when memory runs out."""
     return lambda cluster: cluster.inject_fault("kill", task)
 
 
-def freeze(task: str) -> Deed:
+def freeze(task: str) -> FaultAction:
     """Stops a task; only SIGCONT or SIGKILL move it again."""
     return lambda cluster: cluster.inject_fault("pause", task)
 
