@@ -15,6 +15,7 @@ from benchmarks.keras_3.verdict import AGREE
 
 Trained = tuple[Any, Any]
 QUIET: dict[str, Any] = {"epochs": EPOCHS, "verbose": 0}
+SHARDED_EXAMPLES, SHARDED_BATCH = 480, 48  # both divide by 2 and 3
 
 
 def dataset() -> Any:
@@ -22,7 +23,7 @@ def dataset() -> Any:
     return tf.data.Dataset.from_tensor_slices(models.pairs())
 
 
-def sharded(trial: Trial, examples: int = models.EXAMPLES) -> Any:
+def sharded(trial: Trial, examples: int = SHARDED_EXAMPLES) -> Any:
     """This worker's own part of them."""
     return dataset().take(examples).shard(trial.workers, trial.index)
 
@@ -37,15 +38,15 @@ def with_sharding_off(trial: Trial) -> Trained:
     """The program shards by itself, in batches of the global size."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return trained(trial, sharded(trial).batch(BATCH).with_options(options))
+    return trained(trial, sharded(trial).batch(SHARDED_BATCH).with_options(options))
 
 
 def with_a_function(trial: Trial) -> Trained:
     """Each worker makes its dataset, one of them a batch more than the others."""
 
     def make(context: Any) -> Any:
-        share = context.get_per_replica_batch_size(BATCH)
-        return sharded(trial, models.EXAMPLES - BATCH + 1).batch(share)
+        share = context.get_per_replica_batch_size(SHARDED_BATCH)
+        return sharded(trial, SHARDED_EXAMPLES - SHARDED_BATCH + 1).batch(share)
 
     return trained(trial, trial.strategy.distribute_datasets_from_function(make))
 
