@@ -9,8 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 TESTED_SOURCES: Mapping[str, Mapping[str, str]] = {
+    "keras.src.backend.tensorflow.core.Variable._initialize": {
+        "3.10": "0929bec605b7",
+    },
     "keras.src.backend.tensorflow.optimizer.TFOptimizer.__init__": {
         "3.10": "0be5b3954dfc",
+    },
+    "keras.src.backend.tensorflow.optimizer.TFOptimizer._apply_weight_decay": {
+        "3.10": "0f412fba21e1",
+    },
+    "keras.src.backend.tensorflow.optimizer.TFOptimizer._backend_update_step": {
+        "3.10": "9117333b6dd2",
+    },
+    "keras.src.backend.tensorflow.optimizer.TFOptimizer._overwrite_model_variables_with_average_value": {
+        "3.10": "77d64684a702",
+    },
+    "keras.src.backend.tensorflow.optimizer.TFOptimizer._var_key": {
+        "3.10": "094ff6ebb0c0",
+    },
+    "keras.src.backend.tensorflow.optimizer.TFOptimizer.add_variable_from_reference": {
+        "3.10": "9296f9ad1614",
     },
     "keras.src.backend.tensorflow.trainer.TFEpochIterator.__init__": {
         "3.10": "794703988bd2",
@@ -46,8 +64,16 @@ TESTED_SOURCES: Mapping[str, Mapping[str, str]] = {
         "3.10": "367ec975df98",
         "3.11": "994b523efcb6",
     },
+    "keras.src.backend.tensorflow.trainer.TensorFlowTrainer.train_on_batch": {
+        "3.10": "89b57fb06830",
+        "3.14": "5743d2521d79",
+        "3.15": "019b879a61fc",
+    },
     "keras.src.backend.tensorflow.trainer.reduce_per_replica": {
         "3.10": "ecf2ff48d4d6",
+    },
+    "keras.src.layers.core.embedding.Embedding.call": {
+        "3.10": "1f010bb030f0",
     },
     "keras.src.layers.layer.Layer.add_weight": {
         "3.10": "387479a29ea1",
@@ -134,6 +160,9 @@ TESTED_SOURCES: Mapping[str, Mapping[str, str]] = {
     },
     "keras.src.optimizers.base_optimizer.BaseOptimizer._backend_apply_gradients": {
         "3.10": "911dfbb4fb47",
+    },
+    "keras.src.optimizers.base_optimizer.BaseOptimizer.build": {
+        "3.10": "5aad51f4b6e6",
     },
     "keras.src.optimizers.loss_scale_optimizer.LossScaleOptimizer.check_finite": {
         "3.10": "5386095841a0",
