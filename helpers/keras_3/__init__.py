@@ -7,8 +7,9 @@ From TensorFlow 2.16 on, `import tensorflow` brings Keras 3, whose `fit` ends on
 before the first step, with "Attempt to convert a value (PerReplica…)"
 (https://github.com/keras-team/keras/issues/20585). This import, above or below that of Keras,
 replaces the functions of Keras that fail there, or that compute something else than one worker
-would. Under any other strategy, and without one, Keras runs as it was; a function that Keras has
-mended itself is left alone. docs/KERAS_3.md tells owners of Keras code more.
+would, and lets Keras 3 train under ParameterServerStrategy. Under any other strategy, and without
+one, Keras runs as it was. A function that Keras has fixed itself is left alone. docs/KERAS_3.md
+has the details for owners of Keras code.
 
 Importing it raises PackageError if the installed packages do not fit together.
 """
