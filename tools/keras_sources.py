@@ -32,6 +32,8 @@ Each function of `helpers.keras_3.versions.REPLACED`; below it, from which relea
 the source with this hash.
 """
 
+# ruff: noqa: E501  # names cannot be wrapped
+
 from __future__ import annotations
 
 from collections.abc import Mapping
