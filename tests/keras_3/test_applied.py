@@ -44,7 +44,7 @@ metadata.version = lambda name: "3.3.3" if name == "keras" else version(name)
 def program(code: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Runs a program of which `tf.keras` is Keras 3."""
     base = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
-    command = [sys.executable, "-W", "always", "-c", code]
+    command = [sys.executable, "-W", "always::UserWarning", "-c", code]
     return subprocess.run(
         command, cwd=ROOT, env=base | environ, capture_output=True, text=True, check=False
     )
