@@ -262,7 +262,10 @@ def plan(commits: Sequence[Sequence[str]], turn: int) -> list[tuple[int, str]]:
     others = [lane for lane in LANES if lane.minutes and lane not in urgent]
     first = turn % max(1, len(others))
     lanes = [*urgent, *others[first:], *others[:first]]
-    return [*_lessons(commits, turn), *((lane.minutes, lane.short) for lane in lanes)]
+    lessons = list(_lessons(commits, turn))
+    if any(minutes > LANES[0].minutes for minutes, _command in lessons):
+        lessons, lanes = [], sorted(lanes, key=lambda lane: lane is not LANES[0])  # it has them all
+    return [*lessons, *((lane.minutes, lane.short) for lane in lanes)]
 
 
 def _lessons(commits: Sequence[Sequence[str]], turn: int) -> Iterator[tuple[int, str]]:
@@ -271,7 +274,10 @@ def _lessons(commits: Sequence[Sequence[str]], turn: int) -> Iterator[tuple[int,
     for file in sorted({file for files in commits for file in files}):
         if lesson := LESSON.fullmatch(file):
             languages.setdefault(lesson[2], []).append(lesson[1])
-    names = [f"{found[turn % len(found)]}-{number}" for number, found in languages.items()]
+    names = [
+        f"{found[(turn + int(number)) % len(found)]}-{number}"
+        for number, found in languages.items()
+    ]
     if names:
         yield 1 + len(names), f'make test-lessons LESSONS="{" ".join(names)}"'
 
