@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from helpers.errors import ConfigError
@@ -250,6 +251,17 @@ def set_tf_config_env(config: TFConfig | None) -> None:
         os.environ.pop(VARIABLE, None)
     else:
         os.environ[VARIABLE] = config.to_json()
+
+
+@contextmanager
+def restored_env() -> Iterator[None]:
+    """Restores the `TF_CONFIG` of this process at its end."""
+    given = os.environ.get(VARIABLE)
+    try:
+        yield
+    finally:
+        if given is not None:
+            os.environ[VARIABLE] = given
 
 
 def normalize_env() -> TFConfig:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +10,14 @@ from typing import Any
 from helpers.estimator import tf
 from helpers.protocol.job import EstimatorJob
 from helpers.protocol.portable import are_large, captured_arrays
-from helpers.tf_config import CHIEF, EVALUATOR, PS, VARIABLE, TFConfig, set_tf_config_env
+from helpers.tf_config import (
+    CHIEF,
+    EVALUATOR,
+    PS,
+    TFConfig,
+    restored_env,
+    set_tf_config_env,
+)
 
 
 def make_run_config(job: EstimatorJob, config: TFConfig, strategy: Any = None) -> Any:
@@ -88,16 +94,12 @@ def _readable_for_estimator(config: TFConfig, strategy: Any) -> Iterator[None]:
 
     Without a strategy it demands a chief. An evaluation by a worker runs outside its cluster.
     """
-    given = os.environ.get(VARIABLE)
-    if config.task.type == EVALUATOR:
-        set_tf_config_env(_with_chief(config))
-    elif strategy is None:
-        set_tf_config_env(None)
-    try:
+    with restored_env():
+        if config.task.type == EVALUATOR:
+            set_tf_config_env(_with_chief(config))
+        elif strategy is None:
+            set_tf_config_env(None)
         yield
-    finally:
-        if given is not None:
-            os.environ[VARIABLE] = given
 
 
 def _with_chief(config: TFConfig) -> TFConfig:

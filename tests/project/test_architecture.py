@@ -179,7 +179,7 @@ def modules() -> Iterator[str]:
 
 def test_an_init_is_empty_or_lazy() -> None:
     """But for those of charts and panel; `tf_config` and `estimator` are what their name says."""
-    own = {"charts", "compare", "experiments", "figures", "panel", "questions"}
+    own = {"charts", "compare", "figures", "panel", "quiz", "simulations"}
     own |= {"estimator", "keras_3", "tf_config"}
     for path in HELPERS.rglob("__init__.py"):
         if path.parent != HELPERS and path.parent.name not in own:
@@ -202,9 +202,10 @@ def test_what_a_notebook_imports_first_costs_it_no_tensorflow() -> None:
 
 def test_the_notebooks_side_can_be_imported_without_tensorflow() -> None:
     inside = re.compile(
-        r"helpers\.(course\.(data|model|step_trace)|estimator|estimator_checkpoint)\b|"
+        r"helpers\.(course\.(data|model|preload|step_trace)|estimator|estimator_checkpoint)\b|"
         r"helpers\.(in_process|keras_3|keras_callbacks)\b|"
-        r"helpers\.worker\.(checkpoints|devices|hooks|input|server|tensorflow_patches|training)|"
+        r"helpers\.worker\.(checkpoints|devices|evaluation_input|gradients|hooks|input)\b|"
+        r"helpers\.worker\.(run_config|server|tensorflow_patches|training)\b|"
         r"helpers\.backends\.ray\.(tasks|monitor)"  # Ray is an extra
     )
     light = [name for name in modules() if not inside.match(name)]

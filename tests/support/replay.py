@@ -106,4 +106,4 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ReplayedProcess, "checkpoint", 0)
     monkeypatch.setattr(helpers.cluster.launcher, "TaskProcess", ReplayedProcess)
     for module in (helpers.cluster.local, helpers.course.panel.view):
-        monkeypatch.setattr(module, "prewarm", lambda *_options: None)
+        monkeypatch.setattr(module, "prewarm", lambda *_args, **_options: None)
