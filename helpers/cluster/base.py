@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers import labels
+from helpers.cluster.checks import check_folder, check_links, check_writable
 from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError, ConfigError, check_count
 from helpers.i18n import _
@@ -27,7 +27,6 @@ from helpers.results.progress import consume
 from helpers.results.training_result import TrainingResult, notice_of
 from helpers.strategies import MIRRORED, MULTI_WORKER
 from helpers.system.descriptors import limit_explained
-from helpers.system.machine import max_processes
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 MAX_RESTARTS = 3
 DEFAULT_STEP_TIMEOUT = 30.0
-PROBE_BYTES = 4096
 
 
 class Cluster(ABC):
@@ -138,13 +136,25 @@ class Cluster(ABC):
                 replicas=self.workers if self.strategy == MIRRORED else 1,
                 eval_steps=eval_steps,
             )
-            if notice := describe_large((model_fn, input_fn)):
-                result.warnings.append(notice)
-            check_writable(result.model_dir)
-            check_links(result.model_dir)
-            with closing(self._run_job(job, run_folder, self.timeouts)) as events:
-                consume(events, result, on_event=on_event, progress=progress)
+            self._run_training(job, run_folder, result, on_event=on_event, progress=progress)
         return result
+
+    def _run_training(
+        self,
+        job: EstimatorJob,
+        run_folder: Path,
+        result: TrainingResult,
+        *,
+        on_event: Callable[[Event], None] | None,
+        progress: bool,
+    ) -> None:
+        """Checks the folder of checkpoints, runs the job, and fills `result` from its events."""
+        if notice := describe_large((job.model_fn, job.input_fn)):
+            result.warnings.append(notice)
+        check_writable(job.model_dir)
+        check_links(job.model_dir)
+        with closing(self._run_job(job, run_folder, self.timeouts)) as events:
+            consume(events, result, on_event=on_event, progress=progress)
 
     def _run_function(
         self,
@@ -260,80 +270,6 @@ class Cluster(ABC):
                 "write to."
             )
             raise ConfigError(message.format(reason=error.strerror)) from None
-
-
-def check_folder() -> None:
-    """Raises ConfigError if the folder in which this program works is gone."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        message = _(
-            "The folder in which this program works has been deleted, and workers start there. "
-            "Call os.chdir with one that exists."
-        )
-        raise ConfigError(message) from None
-
-
-def check_memory(workers: int, ps: int = 0, *, forked: bool) -> None:
-    """Raises ConfigError if the free memory is too small for these workers or parameter servers.
-
-    Args:
-      forked: whether they are forked; else each imports TensorFlow.
-    """
-    most = max_processes(forked=forked)
-    if most is not None and ps > most:
-        message = _(
-            "ps={ps} parameter servers do not fit into the free memory: {most} processes could "
-            "start here. Say fewer."
-        )
-        raise ConfigError(message.format(ps=ps, most=most))
-    if most is not None and workers > most:
-        message = _(
-            "workers={workers} do not fit into the free memory: {most} could start here, and "
-            "training takes more. Say workers={most} or fewer."
-        )
-        raise ConfigError(message.format(workers=workers, most=most))
-
-
-def check_writable(model_dir: str) -> None:
-    """Raises ConfigError if no checkpoint can be written to this folder."""
-    _check_text(model_dir)
-    try:
-        os.makedirs(model_dir, exist_ok=True)
-        with tempfile.TemporaryFile(dir=model_dir) as file:
-            file.write(b"\0" * PROBE_BYTES)
-    except OSError as error:
-        message = _(
-            "Checkpoints cannot be written to model_dir={model_dir!r}: {reason}. Name a folder "
-            "that you may write to, on a disk with room."
-        )
-        raise ConfigError(message.format(model_dir=model_dir, reason=error.strerror)) from None
-
-
-def _check_text(model_dir: str) -> None:
-    try:
-        model_dir.encode()
-    except UnicodeEncodeError:
-        message = _(
-            "model_dir={model_dir!r} has bytes that are not UTF-8, and TensorFlow cannot open it. "
-            "Name another folder; if you did not name this one, set TMPDIR."
-        )
-        raise ConfigError(message.format(model_dir=model_dir)) from None
-
-
-def check_links(model_dir: str) -> None:
-    """Raises ConfigError if another user has put a link into the folder of checkpoints.
-
-    TensorFlow follows links when it writes, so a checkpoint would replace what the link names.
-    """
-    for folder, folders, files in os.walk(model_dir):
-        for path in (os.path.join(folder, name) for name in (*folders, *files)):
-            if os.path.islink(path) and os.lstat(path).st_uid not in (os.geteuid(), 0):
-                message = _(
-                    "{path} is a link that another user has put into model_dir, and a checkpoint "
-                    "could replace the file that it names. Use a folder of your own."
-                )
-                raise ConfigError(message.format(path=path))
 
 
 def _no_result_error(task: str) -> ClusterError:

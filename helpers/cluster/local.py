@@ -8,7 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from helpers.cluster.base import DEFAULT_STEP_TIMEOUT, MAX_RESTARTS, Cluster, check_memory
+from helpers.cluster.base import DEFAULT_STEP_TIMEOUT, MAX_RESTARTS, Cluster
+from helpers.cluster.checks import check_memory
 from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.fork_client import can_fork
 from helpers.cluster.launcher import Launcher

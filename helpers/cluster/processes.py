@@ -13,7 +13,8 @@ from pathlib import Path
 
 from helpers.cluster.environment import base_env
 from helpers.cluster.event_lines import LineBuffer
-from helpers.cluster.fork_client import ForkedProcess, ProcessHandle, ProcessSpec, can_fork, fork
+from helpers.cluster.fork_client import ForkedProcess, can_fork, fork
+from helpers.cluster.process_handle import ProcessHandle, ProcessSpec
 from helpers.i18n import LANGUAGE, _, language
 from helpers.protocol.events import EVENT_FD, Event, decode
 from helpers.system import orphans, parent_death, programs

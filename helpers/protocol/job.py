@@ -107,9 +107,7 @@ def estimator_job(
         raise unknown_choice("evaluate", evaluate, EVALUATE_CHOICES)
     counts = {"epochs": epochs, "steps": steps, "save_checkpoints_steps": save_checkpoints_steps}
     counts |= {"eval_steps": eval_steps}
-    for name, value in counts.items():
-        if value is not None:
-            check_count(name, value)
+    _check_counts(counts)
     check_params(params)
     if epochs is not None and steps is not None:
         message = _("epochs={epochs} and steps={steps} exclude each other: give one.")
@@ -129,6 +127,13 @@ def estimator_job(
         evaluate=evaluate,
         replicas=replicas,
     )
+
+
+def _check_counts(counts: Mapping[str, int | None]) -> None:
+    """Raises ConfigError unless each count is None or a positive integer."""
+    for name, value in counts.items():
+        if value is not None:
+            check_count(name, value)
 
 
 def check_params(params: object) -> None:

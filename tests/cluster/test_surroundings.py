@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from helpers import LocalCluster
-from helpers.cluster import base
+from helpers.cluster import checks
 from helpers.cluster.environment import base_env
 from helpers.errors import ClusterError, ConfigError
 from helpers.protocol.readers_modules import folders
@@ -318,7 +318,7 @@ def test_a_low_limit_of_open_files_is_named(limit: int, tmp_path: Path) -> None:
 
 def test_a_model_dir_that_tensorflow_cannot_open_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"bytes that are not UTF-8.*set TMPDIR"):
-        base.check_writable(os.fsdecode(b"/tmp/\xff/model"))
+        checks.check_writable(os.fsdecode(b"/tmp/\xff/model"))
 
 
 @pytest.mark.programs
@@ -344,7 +344,7 @@ def test_a_link_of_another_user_in_model_dir_is_refused_and_its_file_untouched(
     folder.mkdir(parents=True)
     link = folder / "model.ckpt-0.index"
     link.symlink_to(important)
-    base.check_links(str(tmp_path / "model"))  # one's own
+    checks.check_links(str(tmp_path / "model"))  # one's own
     os.lchown(link, 12345, 12345)
     with LocalCluster(1) as cluster, pytest.raises(ConfigError, match=r"model\.ckpt-0\.index is a"):
         cluster.train(

@@ -16,13 +16,8 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
-from helpers.cluster.base import (
-    DEFAULT_STEP_TIMEOUT,
-    MAX_RESTARTS,
-    Cluster,
-    check_memory,
-    check_writable,
-)
+from helpers.cluster.base import DEFAULT_STEP_TIMEOUT, MAX_RESTARTS, Cluster
+from helpers.cluster.checks import check_memory, check_writable
 from helpers.cluster.timeouts import Timeouts, default_start_timeout
 from helpers.errors import ConfigError, check_count, not_installed, unknown_choice
 from helpers.i18n import _, language

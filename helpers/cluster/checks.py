@@ -1,0 +1,86 @@
+"""Checks before a run: the current folder, the free memory, and the folder of checkpoints."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from helpers.errors import ConfigError
+from helpers.i18n import _
+from helpers.system.machine import max_processes
+
+PROBE_BYTES = 4096
+
+
+def check_folder() -> None:
+    """Raises ConfigError if the folder in which this program works is gone."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        message = _(
+            "The folder in which this program works has been deleted, and workers start there. "
+            "Call os.chdir with one that exists."
+        )
+        raise ConfigError(message) from None
+
+
+def check_memory(workers: int, ps: int = 0, *, forked: bool) -> None:
+    """Raises ConfigError if the free memory is too small for these workers or parameter servers.
+
+    Args:
+      forked: whether they are forked; else each imports TensorFlow.
+    """
+    most = max_processes(forked=forked)
+    if most is not None and ps > most:
+        message = _(
+            "ps={ps} parameter servers do not fit into the free memory: {most} processes could "
+            "start here. Say fewer."
+        )
+        raise ConfigError(message.format(ps=ps, most=most))
+    if most is not None and workers > most:
+        message = _(
+            "workers={workers} do not fit into the free memory: {most} could start here, and "
+            "training takes more. Say workers={most} or fewer."
+        )
+        raise ConfigError(message.format(workers=workers, most=most))
+
+
+def check_writable(model_dir: str) -> None:
+    """Raises ConfigError if no checkpoint can be written to this folder."""
+    _check_text(model_dir)
+    try:
+        os.makedirs(model_dir, exist_ok=True)
+        with tempfile.TemporaryFile(dir=model_dir) as file:
+            file.write(b"\0" * PROBE_BYTES)
+    except OSError as error:
+        message = _(
+            "Checkpoints cannot be written to model_dir={model_dir!r}: {reason}. Name a folder "
+            "that you may write to, on a disk with room."
+        )
+        raise ConfigError(message.format(model_dir=model_dir, reason=error.strerror)) from None
+
+
+def _check_text(model_dir: str) -> None:
+    try:
+        model_dir.encode()
+    except UnicodeEncodeError:
+        message = _(
+            "model_dir={model_dir!r} has bytes that are not UTF-8, and TensorFlow cannot open it. "
+            "Name another folder; if you did not name this one, set TMPDIR."
+        )
+        raise ConfigError(message.format(model_dir=model_dir)) from None
+
+
+def check_links(model_dir: str) -> None:
+    """Raises ConfigError if another user has put a link into the folder of checkpoints.
+
+    TensorFlow follows links when it writes, so a checkpoint would replace what the link names.
+    """
+    for folder, folders, files in os.walk(model_dir):
+        for path in (os.path.join(folder, name) for name in (*folders, *files)):
+            if os.path.islink(path) and os.lstat(path).st_uid not in (os.geteuid(), 0):
+                message = _(
+                    "{path} is a link that another user has put into model_dir, and a checkpoint "
+                    "could replace the file that it names. Use a folder of your own."
+                )
+                raise ConfigError(message.format(path=path))

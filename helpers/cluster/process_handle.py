@@ -1,0 +1,59 @@
+"""The interface of a worker process, whether it is forked or spawned, and what starts one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """The arguments, environment and descriptors of a new worker.
+
+    Attributes:
+      arguments: of `helpers.worker.main.main`.
+      env: the environment that all workers of this program share.
+      extra_env: the variables of this worker only.
+      log_fd: the descriptor of its log.
+      event_fd: the descriptor that its events are written to.
+      namespaces: descriptors of the namespaces that it enters.
+    """
+
+    arguments: Sequence[str]
+    env: Mapping[str, str]
+    extra_env: Mapping[str, str]
+    log_fd: int
+    event_fd: int
+    namespaces: Sequence[int]
+
+
+class ProcessHandle(Protocol):
+    """A worker process, however it is started."""
+
+    @property
+    def pid(self) -> int:
+        """The process id, also of its process group; waits until the process was started.
+
+        Raises:
+          ProcessLookupError: it was killed before it was started.
+        """
+
+    def poll(self) -> int | None:
+        """The exit code, or minus the number of the signal; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for the end, and returns what `poll` returns.
+
+        Raises:
+          subprocess.TimeoutExpired: it still runs after `timeout` seconds.
+        """
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process and its children; does nothing if it has ended.
+
+        A process that has not been started yet can only be killed.
+        """
+
+    def close(self) -> None:
+        """Kills the process if it runs, waits for its end, and closes its pipes."""
