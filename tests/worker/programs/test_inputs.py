@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -145,13 +146,14 @@ def test_what_a_module_starts_at_its_import_is_named(
     name = f"own_module_{list(OWN).index(line)}"
     text = f"import tensorflow as tf\n{line}\n\n\ndef input_fn():\n    return {OWN[line]}\n"
     (tmp_path / f"{name}.py").write_text(text)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    module = __import__(name)
-    try:
-        with pytest.raises(ConfigError, match=f"{name}.py, line 2: ") as raised:
-            cluster.train(plain_model_fn, module.input_fn, steps=5, progress=False)
-    finally:
-        del sys.modules[name]
+    source = spec_from_file_location(name, tmp_path / f"{name}.py")
+    assert source and source.loader
+    module = module_from_spec(source)
+    monkeypatch.setitem(sys.modules, name, module)
+    source.loader.exec_module(module)
+    monkeypatch.chdir(tmp_path)  # where the workers find it
+    with pytest.raises(ConfigError, match=f"{name}.py, line 2: ") as raised:
+        cluster.train(plain_model_fn, module.input_fn, steps=5, progress=False)
     assert line in str(raised.value)
 
 
