@@ -13,9 +13,7 @@ import contextlib
 import importlib
 import json
 import logging
-import os
 import queue
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -33,7 +31,6 @@ STALLED_SECONDS = 2.0  # without a step, before the peers' programs are looked a
 LEAVE_SECONDS = 2.0  # for a worker's last word
 LAST_WORD_SECONDS = 1.0  # for the peers to hear it
 INTERNAL = 13  # the code of TensorFlow's InternalError
-OUTSIDE = ("keras", "tensorflow", "helpers", "contextlib", "functools", "threading")
 
 FAILED, ENDED, STEPS = "failed", "ended", "steps"
 
@@ -268,23 +265,6 @@ def leave(text: str) -> None:
         if group._watched:
             group.leave(ENDED, text)
     _groups.clear()
-
-
-def readers_frame() -> tuple[str, int]:
-    """The file of the reader's program, and the line where it is."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not any(name == package or name.startswith(f"{package}.") for package in OUTSIDE):
-            return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
-    return "?", 0
-
-
-def readers_line() -> str:
-    """Where the reader's program is, as `file.py:12`."""
-    file, line = readers_frame()
-    return f"{file.replace(os.sep, '/').rpartition('/')[2]}:{line}" if line else file
 
 
 def _seed(group: Group) -> int:

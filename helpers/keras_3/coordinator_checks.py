@@ -8,7 +8,7 @@ from typing import Any
 
 from helpers.errors import ConfigError
 from helpers.i18n import _, join_items
-from helpers.keras_3 import server_variables
+from helpers.keras_3 import server_optimizers
 from helpers.keras_3.coordinator_data import WorkerData
 from helpers.keras_3.server_variables import servers_of
 
@@ -99,11 +99,11 @@ def check_model(model: Any, *, training: bool) -> None:
     variables = [*model.variables, *model.metrics_variables]
     if training:
         variables += model.optimizer.variables
-        server_variables.check_optimizer(model.optimizer, model.trainable_variables)
+        server_optimizers.check_optimizer(model.optimizer, model.trainable_variables)
     paths = [
         variable.path
         for variable in variables
         if not all("/job:ps/" in device for device in servers_of(variable))
     ]
     if paths:
-        raise server_variables.elsewhere(paths)
+        raise server_optimizers.elsewhere(paths)

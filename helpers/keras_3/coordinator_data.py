@@ -52,7 +52,6 @@ def worker_data(
     """
     import tensorflow as tf
 
-    adapters: Any = importlib.import_module("keras.src.trainers.data_adapters")
     if isinstance(x, tf.distribute.DistributedDataset) or hasattr(x, "_coordinator"):
         message = _(
             "Under ParameterServerStrategy, pass the dataset itself or a function that builds it, "
@@ -66,16 +65,8 @@ def worker_data(
                 "targets and the sample weights. Omit y and sample_weight."
             )
             raise ConfigError(message)
-        build = functools.partial(_build, x, class_weight)
-        found: list[Any] = []
-
-        def keep() -> Any:
-            found.append(build())
-            return found[-1]._variant_tensor
-
-        traced = tf.function(keep, autograph=False).get_concrete_function()
-        _check_portable(traced.graph.as_graph_def().SerializeToString())
-        return WorkerData(build, found[-1].element_spec, _is_shuffled(found[-1]))
+        return _from_function(x, class_weight)
+    adapters: Any = importlib.import_module("keras.src.trainers.data_adapters")
     arrays = not isinstance(x, tf.data.Dataset)
     adapter = adapters.get_data_adapter(
         x=x,
@@ -88,6 +79,29 @@ def worker_data(
     dataset = adapter.get_tf_dataset()
     if arrays and training:
         dataset = dataset.repeat()
+    return _from_dataset(dataset)
+
+
+def _from_function(function: Callable[..., Any], class_weight: Any) -> WorkerData:
+    """How to build the dataset of a reader's function, which is traced once to check it."""
+    import tensorflow as tf
+
+    build = functools.partial(_build, function, class_weight)
+    found: list[Any] = []
+
+    def keep() -> Any:
+        found.append(build())
+        return found[-1]._variant_tensor
+
+    traced = tf.function(keep, autograph=False).get_concrete_function()
+    _check_portable(traced.graph.as_graph_def().SerializeToString())
+    return WorkerData(build, found[-1].element_spec, _is_shuffled(found[-1]))
+
+
+def _from_dataset(dataset: Any) -> WorkerData:
+    """How to rebuild a dataset of this process from its graph."""
+    import tensorflow as tf
+
     policy = tf.data.experimental.ExternalStatePolicy.WARN
     graph = tf.raw_ops.DatasetToGraphV2(
         input_dataset=dataset._variant_tensor,

@@ -8,7 +8,7 @@ dies, another one runs the function again, and nothing counts twice.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from helpers.keras_3.coordinator_checks import (
@@ -34,8 +34,6 @@ def evaluate(
     kwargs: Any = None,
 ) -> Any:
     """In place of `evaluate`: each batch is evaluated once, by one of the workers."""
-    import tensorflow as tf
-
     model._assert_compile_called("evaluate")
     coordinator = coordinator_of(model)
     data = worker_data(x, y, sample_weight, batch_size=batch_size)
@@ -47,18 +45,38 @@ def evaluate(
     model.reset_metrics()
     variables = model.metrics_variables
     start = [variable.numpy() for variable in variables]
+    found = _run_on_shards(coordinator, _evaluate_shard(model, data, steps, shards, start), shards)
+    for number, (variable, value) in enumerate(zip(variables, start, strict=True)):
+        added = sum(state[number] - value for state in found)
+        variable.assign(value + added)
+    logs = {name: to_number(value) for name, value in model.get_metrics_result().items()}
+    called.on_test_end(logs)
+    return logs if return_dict else model._flatten_metrics_in_order(logs)
+
+
+def _evaluate_shard(
+    model: Any, data: WorkerData, steps: int | None, shards: int, start: Sequence[Any]
+) -> Callable[[Any], Any]:
+    """What a worker runs in `evaluate`: the metrics' variables after a share of the batches.
+
+    Args:
+      start: the values of the variables before the first batch.
+    """
+    import tensorflow as tf
+
+    variables = model.metrics_variables
     keep: Any = importlib.import_module("keras.src.backend").StatelessScope
 
-    def evaluate_shard(index: Any) -> Any:
-        def step(batch: Any, state: Any) -> Any:
-            with keep(state_mapping=list(zip(variables, state, strict=True))) as scope:
-                model.test_step(batch)
-            values = [scope.get_current_value(variable) for variable in variables]
-            return [
-                before if value is None else tf.cast(value, before.dtype)
-                for before, value in zip(state, values, strict=True)
-            ]
+    def step(batch: Any, state: Any) -> Any:
+        with keep(state_mapping=list(zip(variables, state, strict=True))) as scope:
+            model.test_step(batch)
+        values = [scope.get_current_value(variable) for variable in variables]
+        return [
+            before if value is None else tf.cast(value, before.dtype)
+            for before, value in zip(state, values, strict=True)
+        ]
 
+    def evaluate_shard(index: Any) -> Any:
         def body(batch: Any, *state: Any) -> Any:
             state = model.distribute_strategy.run(step, args=(batch.get_value(), list(state)))
             return [iterator.get_next_as_optional(), *state]
@@ -68,13 +86,7 @@ def evaluate(
         _last, *state = tf.while_loop(lambda batch, *_state: batch.has_value(), body, first)
         return state
 
-    found = _run_on_shards(coordinator, evaluate_shard, shards)
-    for number, (variable, value) in enumerate(zip(variables, start, strict=True)):
-        added = sum(state[number] - value for state in found)
-        variable.assign(value + added)
-    logs = {name: to_number(value) for name, value in model.get_metrics_result().items()}
-    called.on_test_end(logs)
-    return logs if return_dict else model._flatten_metrics_in_order(logs)
+    return evaluate_shard
 
 
 def predict(
@@ -87,7 +99,6 @@ def predict(
     callbacks: Any = None,
 ) -> Any:
     """In place of `predict`: each batch is predicted by one of the workers; their order is kept."""
-    import numpy as np
     import tensorflow as tf
 
     coordinator = coordinator_of(model)
@@ -98,20 +109,30 @@ def predict(
     shards = _shards(model, data)
     called.on_predict_begin()
     structure: list[Any] = []
+    function = _predict_shard(model, data, steps, shards, structure)
+    found = _run_on_shards(coordinator, function, shards)
+    outputs = _in_order(found, shards)
+    called.on_predict_end()
+    return tf.nest.pack_sequence_as(structure[0], outputs)
+
+
+def _predict_shard(
+    model: Any, data: WorkerData, steps: int | None, shards: int, structure: list[Any]
+) -> Callable[[Any], Any]:
+    """What a worker runs in `predict`: the sizes of a share of the batches, and their outputs.
+
+    Args:
+      structure: is filled, when the function is traced, with the structure of an output.
+    """
+    import tensorflow as tf
+
+    def step(batch: Any) -> Any:
+        return model.distribute_strategy.run(model.predict_step, args=(batch,))
 
     def predict_shard(index: Any) -> Any:
-        def step(batch: Any) -> Any:
-            return model.distribute_strategy.run(model.predict_step, args=(batch,))
-
         output = tf.function(step).get_concrete_function(data.element_spec).structured_outputs
         structure[:] = [output]
-        specs = tf.nest.flatten(output)
-        arrays = [
-            tf.TensorArray(spec.dtype, 0, dynamic_size=True, element_shape=[None, *spec.shape[1:]])
-            if hasattr(spec, "dtype")
-            else None
-            for spec in specs
-        ]
+        arrays = [_array_of(spec) for spec in tf.nest.flatten(output)]
         sizes = tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=[])
 
         def body(batch: Any, number: Any, sizes: Any, *arrays: Any) -> Any:
@@ -130,18 +151,31 @@ def predict(
         )
         return [sizes.stack(), *(array.concat() for array in arrays)]
 
-    found = _run_on_shards(coordinator, predict_shard, shards)
+    return predict_shard
+
+
+def _array_of(spec: Any) -> Any:
+    """An empty TensorArray for batches of this shape and type; None for what is no tensor."""
+    import tensorflow as tf
+
+    if not hasattr(spec, "dtype"):
+        return None
+    return tf.TensorArray(spec.dtype, 0, dynamic_size=True, element_shape=[None, *spec.shape[1:]])
+
+
+def _in_order(found: Sequence[Any], shards: int) -> list[Any]:
+    """The outputs of all batches: batch k is in shard k modulo their number."""
+    import numpy as np
+
     split = [
         [np.split(values, np.cumsum(sizes)[:-1]) if len(sizes) else [] for values in outputs]
         for sizes, *outputs in found
     ]
     batches = sum(len(sizes) for sizes, *_outputs in found)
-    outputs = [
+    return [
         np.concatenate([split[k % shards][number][k // shards] for k in range(batches)])
         for number in range(len(found[0]) - 1)
     ]
-    called.on_predict_end()
-    return tf.nest.pack_sequence_as(structure[0], outputs)
 
 
 def _part(data: WorkerData, steps: int | None, shards: int, index: Any) -> Any:

@@ -11,7 +11,8 @@ from typing import Any
 from helpers.errors import ConfigError
 from helpers.i18n import _
 from helpers.keras_3 import dataset_seeds, shuffles
-from helpers.keras_3.agreement import Group, Position, readers_line
+from helpers.keras_3.agreement import Group, Position
+from helpers.keras_3.scopes import readers_line
 
 SAMPLES = 1024  # elements of an array, by which workers tell whether they have the same
 

@@ -21,9 +21,9 @@ from helpers.keras_3.agreement import (
     DivergedError,
     Group,
     group_of,
-    readers_line,
 )
 from helpers.keras_3.fingerprint import compare
+from helpers.keras_3.scopes import readers_line
 from helpers.keras_3.step import is_multi_worker
 
 CHECK_STEPS = 500

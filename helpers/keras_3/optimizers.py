@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from helpers.i18n import _
-from helpers.keras_3.agreement import readers_frame
 from helpers.keras_3.gradients import weighted_sum
+from helpers.keras_3.scopes import readers_frame
 from helpers.keras_3.step import has_one_device, is_collective, is_multi_worker, running
 from helpers.keras_3.tensors import key, scaled
 

@@ -17,14 +17,14 @@ from typing import Any
 
 from helpers.errors import ConfigError
 from helpers.i18n import _
-from helpers.keras_3 import server_variables
+from helpers.keras_3 import server_optimizers, server_variables
 from helpers.keras_3.coordinator_checks import (
     build_model,
     callback_list,
     check_model,
     coordinator_of,
 )
-from helpers.keras_3.coordinator_data import worker_data
+from helpers.keras_3.coordinator_data import WorkerData, worker_data
 from helpers.keras_3.coordinator_evaluation import evaluate, predict, to_number
 from helpers.keras_3.server_variables import is_parameter_server
 
@@ -32,6 +32,7 @@ from helpers.keras_3.server_variables import is_parameter_server
 def install() -> None:
     """Replaces `fit`, `evaluate`, `predict` and what variables need, under this strategy only."""
     server_variables.install()
+    server_optimizers.install()
     trainer: Any = importlib.import_module("keras.src.backend.tensorflow.trainer").TensorFlowTrainer
     trainer.fit = _under_servers(trainer.fit, _fit)
     trainer.evaluate = _under_servers(trainer.evaluate, evaluate)
@@ -84,16 +85,11 @@ def _fit(
     validation_freq: Any,
 ) -> Any:
     """In place of `fit`: as many steps as were asked for, on the workers that are free."""
-    import tensorflow as tf
-
     model._assert_compile_called("fit")
-    slicing: Any = importlib.import_module("keras.src.trainers.data_adapters.array_slicing")
     if not steps_per_epoch or steps_per_epoch < 0:
         raise _no_steps(steps_per_epoch)
     if validation_split and validation_data is None:
-        (x, y, sample_weight), validation_data = slicing.train_validation_split(
-            (x, y, sample_weight), validation_split=validation_split
-        )
+        (x, y, sample_weight), validation_data = _split((x, y, sample_weight), validation_split)
     coordinator = coordinator_of(model)
     data = worker_data(
         x, y, sample_weight, batch_size=batch_size, class_weight=class_weight, training=True
@@ -103,6 +99,32 @@ def _fit(
     called = callback_list(
         model, callbacks, verbose, epochs=epochs, steps=steps_per_epoch, add_history=True
     )
+    options = {"batch_size": validation_batch_size or batch_size, "steps": validation_steps}
+    validate = functools.partial(_validate, model, validation_data, validation_freq, options)
+    span = range(initial_epoch, epochs)
+    _train(model, coordinator, data, called, validate, epochs=span, steps_per_epoch=steps_per_epoch)
+    return model.history
+
+
+def _split(arrays: Any, validation_split: float) -> Any:
+    """The arrays to train on, and those to validate with."""
+    slicing: Any = importlib.import_module("keras.src.trainers.data_adapters.array_slicing")
+    return slicing.train_validation_split(arrays, validation_split=validation_split)
+
+
+def _train(
+    model: Any,
+    coordinator: Any,
+    data: WorkerData,
+    called: Any,
+    validate: Callable[..., dict[str, Any]],
+    *,
+    epochs: range,
+    steps_per_epoch: int,
+) -> None:
+    """Runs the epochs; a callback may have restored a later one to begin with."""
+    import tensorflow as tf
+
     if model.train_function is None:
         model.train_function = _make_train_function(model)
     per_worker = coordinator.create_per_worker_dataset(data.function)
@@ -110,33 +132,32 @@ def _fit(
     model.stop_training = False
     called.on_train_begin()
     logs: Any = {}
-    for epoch in range(getattr(model, "_initial_epoch", None) or initial_epoch, epochs):
+    for epoch in range(getattr(model, "_initial_epoch", None) or epochs.start, epochs.stop):
         model.reset_metrics()
         called.on_epoch_begin(epoch)
         last = _schedule_epoch(model, coordinator, iterator, called, steps_per_epoch)
         try:
             coordinator.join()
         except tf.errors.OutOfRangeError:
-            warnings.warn(_out_of_data(steps_per_epoch), stacklevel=3)
+            warnings.warn(_out_of_data(steps_per_epoch), stacklevel=4)
             model.stop_training = True
-        logs = _epoch_logs(model, last)
-        if validation_data is not None and model._should_eval(epoch, validation_freq):
-            values = evaluate(
-                model,
-                **_unpack(validation_data),
-                batch_size=validation_batch_size or batch_size,
-                steps=validation_steps,
-                callbacks=called,
-                return_dict=True,
-            )
-            logs |= {f"val_{name}": value for name, value in values.items()}
+        logs = _epoch_logs(model, last) | validate(epoch=epoch, called=called)
         called.on_epoch_end(epoch, logs)
         if model.stop_training:
             break
-    if epochs > 0:
+    if epochs.stop > 0:
         model.optimizer.finalize_variable_values(model.trainable_weights)
     called.on_train_end(logs)
-    return model.history
+
+
+def _validate(
+    model: Any, data: Any, freq: Any, options: dict[str, Any], *, epoch: int, called: Any
+) -> dict[str, Any]:
+    """What the validation after an epoch adds to its logs."""
+    if data is None or not model._should_eval(epoch, freq):
+        return {}
+    values = evaluate(model, **_unpack(data), **options, callbacks=called, return_dict=True)
+    return {f"val_{name}": value for name, value in values.items()}
 
 
 def _make_train_function(model: Any) -> Callable[..., Any]:

@@ -1,15 +1,18 @@
-"""Models and optimizers that were created outside of the strategy's scope."""
+"""Where the reader's program creates models and optimizers: a check that it is in a scope."""
 
 from __future__ import annotations
 
 import functools
 import importlib
+import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from helpers.errors import ConfigError
 from helpers.i18n import _
-from helpers.keras_3.agreement import readers_line
+
+OUTSIDE = ("keras", "tensorflow", "helpers", "contextlib", "functools", "threading")
 
 
 def install() -> None:
@@ -92,3 +95,20 @@ def _remembering(method: Callable[..., Any], attribute: str) -> Callable[..., An
 
 def _line(model: Any, attribute: str) -> str:
     return str(getattr(model, attribute, "?"))
+
+
+def readers_frame() -> tuple[str, int]:
+    """The file of the reader's program, and the line where it is."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not any(name == package or name.startswith(f"{package}.") for package in OUTSIDE):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return "?", 0
+
+
+def readers_line() -> str:
+    """Where the reader's program is, as `file.py:12`."""
+    file, line = readers_frame()
+    return f"{file.replace(os.sep, '/').rpartition('/')[2]}:{line}" if line else file
