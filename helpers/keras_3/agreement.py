@@ -32,6 +32,7 @@ LEAVE_SECONDS = 2.0  # for a worker's last word
 LAST_WORD_SECONDS = 1.0  # for the peers to hear it
 INTERNAL = 13  # the code of TensorFlow's InternalError
 
+MAX_ERROR_CHARACTERS = 500  # of a peer's error: TensorFlow's go on for pages
 FAILED, ENDED, STEPS = "failed", "ended", "steps"
 
 Position = dict[str, Any]
@@ -150,9 +151,9 @@ class Group:
                 self.leave(FAILED, call.text, message=self._aborted)
                 raise DivergedError(self._aborted) from None
             if len(self.calls) == 1 and not _is_of_the_network(error):
-                first = (str(error).splitlines() or [""])[0][:300]
+                text = " ".join(str(error).split())[:MAX_ERROR_CHARACTERS]
                 template = _("failed in {call} with {error}")
-                error_text = f"{type(error).__name__}: {first}"
+                error_text = f"{type(error).__name__}: {text}"
                 self.leave(FAILED, template.format(call=call.text, error=error_text))
             raise
         finally:

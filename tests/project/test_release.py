@@ -90,6 +90,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_a_release_has_all_its_parts_and_their_checksums(built: dict[str, Path]) -> None:
     files = [path for name, path in built.items() if name != "SHA256SUMS"]
     assert [path.name.removeprefix(STEM) for path in files] == [
+        f"multiworker_core-{PROJECT.version}-py3-none-any.whl",
         f"-offline-python{PYTHON}.tar",
         "-py3-none-any.whl",
         "-site.tar.gz",

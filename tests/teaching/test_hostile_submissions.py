@@ -256,13 +256,13 @@ def test_the_table_of_grades_survives_every_name_and_has_no_formulas(
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("seconds", "-5"),
-        ("seconds", "nan"),
+        ("timeout", "-5"),
+        ("timeout", "nan"),
         ("memory-gb", "nan"),
         ("memory-gb", "inf"),
         ("memory-gb", "0"),
-        ("cell-seconds", "0"),
-        ("cell-seconds", "-1"),
+        ("cell-timeout", "0"),
+        ("cell-timeout", "-1"),
     ],
 )
 def test_limits_that_are_none_are_refused(

@@ -38,14 +38,12 @@ from pathlib import Path
 
 checkout = [folder for folder in sys.path if Path(folder, "notebooks/course.toml").exists()]
 """
-COMPARE = f"""
-ours = checkout + [each.locate_file("") for each in distributions(name="{DISTRIBUTION}")]
+COMPARE = """
 found = find_spec("helpers")
-places = [Path(folder, "helpers/__init__.py").resolve() for folder in ours]
-if found and (not found.origin or Path(found.origin).resolve() not in places):
+if found and not (found.origin and Path(found.origin).with_name("course").is_dir()):
     path = found.origin or list(found.submodule_search_locations)[0]
     raise ImportError(
-        {{message}}.format(path=path)
+        {message}.format(path=path)
     )
 """
 # IPython fills in {kept}: a file in a folder of its own, into which nobody else can write.
