@@ -27,6 +27,8 @@ def selected_names(request: pytest.FixtureRequest, fixture: str, **params: Any) 
         found = getattr(item, "callspec", None)
         if fixture not in getattr(item, "fixturenames", ()) or found is None:
             continue
+        if request.scope == "module" and item.getparent(pytest.Module) is not request.node:
+            continue  # a fixture of that name in another module
         if all(found.params.get(key, value) == value for key, value in params.items()):
             names[found.params["name"]] = None
     return list(names)
