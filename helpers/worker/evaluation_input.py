@@ -25,7 +25,7 @@ class EvaluationInput:
     """Calls an `input_fn` for an evaluation; if its dataset repeats forever, without the repeat.
 
     Args:
-      report: sends notices.
+      report: sends warnings.
       line: the reader's line that repeats forever, once it is known.
     """
 
@@ -56,7 +56,7 @@ class EvaluationInput:
             "The evaluation data of input_fn repeats forever ({line}), so one pass over it was "
             "evaluated. Pass eval_steps= to evaluate a number of batches instead."
         )
-        self._report("notice", message=message.format(line=self.line))
+        self._report("warning", message=message.format(line=self.line))
         return data
 
 
@@ -92,7 +92,7 @@ class EvaluationLimit:
                 "goes on to the end of its input_fn. Pass eval_steps= for a part of them."
             )
             batches = labels.batches(self._batches)
-            self._report("notice", message=message.format(batches=batches, times=NOTICE_AFTER))
+            self._report("warning", message=message.format(batches=batches, times=NOTICE_AFTER))
 
 
 def is_endless(data: Any) -> bool:

@@ -32,7 +32,7 @@ class InputPipeline:
     Args:
       pipelines: how many tasks read data.
       config: that of this task, for a call before Estimator's own.
-      report: sends notices.
+      report: sends warnings.
     """
 
     def __init__(self, job: EstimatorJob, pipelines: int, config: Any, report: Report) -> None:

@@ -79,7 +79,7 @@ def fix_keras_3_when_imported(report: Report) -> None:
     as it is, since a loop of the reader's own, or one worker, may need no fix.
 
     Args:
-      report: sends a "notice" of what the reader should know.
+      report: sends a "warning" of what the reader should know.
     """
 
     def fix() -> None:

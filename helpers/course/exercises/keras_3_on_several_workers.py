@@ -95,23 +95,26 @@ def _weigh(answer: Callable[..., Any], case: Case) -> list[float]:
 
 @functools.cache
 def _measure(workers: int, *, examples: int) -> list[float]:
-    """What each example of a global batch counts on real workers."""
+    """What each example of a global batch counts on real workers, by the rule of Keras."""
 
     def gradient() -> Any:
-        import helpers.keras_3  # noqa: F401
-        from helpers.estimator import tf
+        import tensorflow as tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         # The output is the weight of the example's own place: its gradient is what it counts.
-        one_hot = np.eye(examples, dtype="float32")
-        data = tf.data.Dataset.from_tensor_slices((one_hot, one_hot[:, :1])).batch(examples)
+        data = tf.data.Dataset.from_tensor_slices(np.eye(examples, dtype="float32"))
+        batches = strategy.experimental_distribute_dataset(data.batch(examples))
         with strategy.scope():
-            layers = [tf.keras.Input((examples,)), tf.keras.layers.Dense(1, use_bias=False)]
-            model = tf.keras.Sequential(layers)
-            model.compile(tf.keras.optimizers.SGD(1.0), lambda target, output: output[:, 0])
-        before = model.get_weights()[0]
-        model.fit(data, verbose=0)
-        return (before - model.get_weights()[0]).ravel()
+            weights = tf.Variable(tf.zeros([examples, 1]))
+
+        def count(batch: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(batch @ weights)
+            context = tf.distribute.get_replica_context()
+            return context.all_reduce("MEAN", tape.gradient(loss, weights))
+
+        [counted] = [strategy.run(tf.function(count), args=(batch,)) for batch in batches]
+        return strategy.experimental_local_results(counted)[0].numpy().ravel()
 
     with LocalCluster(workers) as cluster:
         return [float(share) for share in cluster.run(gradient, timeout=60, keras=3)[0]]
