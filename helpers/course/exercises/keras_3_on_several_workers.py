@@ -98,7 +98,7 @@ def _measure(workers: int, *, examples: int) -> list[float]:
     """What each example of a global batch counts on real workers, by the rule of Keras."""
 
     def gradient() -> Any:
-        import tensorflow as tf
+        from helpers.estimator import tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         # The output is the weight of the example's own place: its gradient is what it counts.
