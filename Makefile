@@ -41,11 +41,11 @@ units: environment
 # The lanes: tests/support/lanes.py lists them, tests/README.md describes them. SMOKE=1 runs the short
 # form of those that have one.
 SHORT := $(if $(SMOKE),--smoke)
-PARALLEL := grading answers benchmarks faults programs
+PARALLEL := grading answers benchmarks faults programs training
 SERIAL := browser slow soak degraded slurm docker
 HELPERS := $(filter-out tests/l10n/% tests/benchmarks/% tests/project/% tests/lessons/test_colab.py \
 	tests/lessons/test_lessons.py, $(wildcard tests/*/test_*.py))
-WHOLE := --lane main --lane grading --lane answers --lane faults --lane keras_3 --lane programs
+WHOLE := --lane main --lane grading --lane answers --lane faults --lane keras_3 --lane programs --lane training
 RUN_LESSONS := tests/lessons/test_lessons.py
 .PHONY: $(addprefix test-,$(PARALLEL) $(SERIAL) lessons keras-3 colab tf215 python ray jupyterhub release site)
 

@@ -30,6 +30,7 @@ from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 from tests.support.processes import worker_pids
 
 
+@pytest.mark.training
 def test_two_workers_reach_98_percent_on_mnist(tmp_path: Path) -> None:
     memory: dict[str, int] = {}
 

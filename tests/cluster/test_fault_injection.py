@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -251,7 +252,7 @@ def test_a_full_disk_ends_the_run_with_a_sentence() -> None:
     message = str(caught.value)
     assert message.startswith(f"A checkpoint could not be written: {run.result.model_dir}")
     assert "model.ckpt" in message  # and not what is written at the end, as if all steps were done
-    assert "training goes on from step 1" in message  # 100 or, on a slow machine, 150
+    assert re.search(r"training goes on from step [1-9]", message)
     assert run.told("group_restart") == []
     assert whats(run.result.fault_log) == ["its disk is full: no write to a file succeeds"]
 
@@ -391,6 +392,7 @@ def stop_harmed_runs() -> None:
         assert Watched(cluster).train(steps=50).restarts == []
 
 
+@pytest.mark.faults
 @needs_hosts
 def test_no_deed_outlives_its_run() -> None:
     # In a process of its own: what other tests have imported opens descriptors in its own time.

@@ -33,7 +33,7 @@ from tests.support.faults import (
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 
 
-@api_matrix(KERAS, 2, keras_3=True)
+@api_matrix(None, 2, keras_3=True)
 def test_a_killed_chief_restarts_the_group_from_the_checkpoint(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
@@ -57,6 +57,7 @@ def kill_at_a_step(api: TrainingApi, workers: int, task: int, folder: Path) -> N
     print_latencies(saboteur)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_killed_evaluator_restarts_the_group(workers: int) -> None:
     with LocalCluster(workers) as cluster:
@@ -78,7 +79,7 @@ def test_a_killed_evaluator_restarts_the_group(workers: int) -> None:
     print_latencies(saboteur)
 
 
-@api_matrix(ESTIMATOR, 2, keras_3=True)
+@api_matrix(ESTIMATOR, 2)
 def test_a_frozen_worker_is_known_within_the_deadline(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:

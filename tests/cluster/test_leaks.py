@@ -99,6 +99,7 @@ def cpu_share() -> Iterator[Callable[[], float]]:
     yield lambda: (time.process_time() - cpu) / (time.monotonic() - wall)
 
 
+@pytest.mark.training
 @pytest.mark.parametrize(
     ("workers", "steps"), [(4, 1500), pytest.param(16, 30, marks=pytest.mark.slow)]
 )

@@ -63,6 +63,7 @@ def test_a_killed_worker_is_survived_without_an_ability(
     train_and_kill(tmp_path, without)
 
 
+@pytest.mark.degraded
 def test_a_killed_worker_is_survived_without_all_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,11 +42,8 @@ EQUAL = (
 
 KEPT = (
     "uneven_shards_of_ones_own",
-    "generator",
     "py_dataset_of_slices",
     "shuffled_dataset",
-    "moving_mean_of_uneven_parts",
-    "one_stops_at_an_epochs_end",
 )
 
 Answers = Mapping[str, Mapping[str, Any]]

@@ -109,5 +109,6 @@ print(json.dumps(before == [train(strategy) for strategy in strategies]))
 """
 
 
+@pytest.mark.keras_3
 def test_without_a_strategy_and_under_another_keras_computes_what_it_did() -> None:
     assert json.loads(in_keras_3(UNTOUCHED).splitlines()[-1]) is True

@@ -28,7 +28,6 @@ MEANS = (
 KEPT = (
     "a function that returns a mean",
     "`mask_zero`",
-    "batches of one, own mean",
 )
 
 

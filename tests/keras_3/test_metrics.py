@@ -18,10 +18,9 @@ METRICS = (
     "metrics of `train_on_batch`",
     "a step that returns a variable",
 )
-KEPT = ("a metric that keeps a maximum",)
 
 
-@pytest.mark.parametrize("name", in_lanes(METRICS, KEPT))
+@pytest.mark.parametrize("name", in_lanes(METRICS, ()))
 def test_three_workers_report_the_metrics_of_one(
     name: str, verdict: Callable[[str], Verdict]
 ) -> None:

@@ -280,6 +280,7 @@ def evaluate_beside(folder: str) -> list[Any]:
     return [(one.number, one.step, one.metrics["loss"]) for one in evaluator.start()]
 
 
+@pytest.mark.keras_3
 def test_one_worker_equals_keras_without_a_strategy() -> None:
     with LocalCluster(workers=1, ps=2) as cluster:
         [differences] = cluster.run(compare_with_plain_keras, keras=3)

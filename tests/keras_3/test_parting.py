@@ -49,11 +49,8 @@ LAST = {
 
 KEPT = (
     "weights_loaded_by_the_chief",
-    "state_without_aggregation",
     "chief_alone_in_evaluate",
-    "different_epochs",
     "model_outside_of_the_scope",
-    "compiled_outside_of_the_scope",
 )
 
 Answers = Mapping[str, Mapping[str, Any]]

@@ -181,6 +181,7 @@ def write_idx_files(folder: Path) -> None:
         (folder / next(names)).write_bytes(header + labels)
 
 
+@pytest.mark.training
 def test_the_program_makes_a_data_set_from_idx_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

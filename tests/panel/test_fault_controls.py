@@ -79,6 +79,7 @@ def test_without_a_laboratory_there_is_none() -> None:
     plain.close()
 
 
+@pytest.mark.faults
 def test_a_frozen_worker_is_noticed_survived_and_told(panel: Panel) -> None:
     controls = panel.fault_controls
     assert controls and controls.button.disabled

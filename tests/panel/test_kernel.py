@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 import nbformat
+import pytest
 from nbclient import NotebookClient
 
 from benchmarks import repaint
@@ -40,6 +41,7 @@ def test_run_ends_in_a_sentence_and_a_picture_where_there_are_no_widgets() -> No
     assert VIEW in data and float(value[0].data["text/plain"]) > 0.5
 
 
+@pytest.mark.training
 def test_a_second_run_in_a_cell_of_its_own_leaves_the_first_picture_as_it_is() -> None:
     first, second = (f"panel.run(workers={n}, {FEW_STEPS})" for n in (1, 2))
     notebook = execute(

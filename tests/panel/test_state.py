@@ -39,6 +39,7 @@ def reached(state: PanelState, step: int) -> bool:
     return bool(state.run and state.run.result.steps >= step)
 
 
+@pytest.mark.training
 def test_a_run_reaches_the_accuracy_that_mnist_is_known_for(state: PanelState) -> None:
     had = "tensorflow" in sys.modules
     state.start(workers=2)

@@ -111,11 +111,13 @@ def _train_keras(
     return result
 
 
-def api_matrix(api: TrainingApi, workers: int, *, keras_3: bool = False) -> pytest.MarkDecorator:
+def api_matrix(
+    api: TrainingApi | None, workers: int, *, keras_3: bool = False
+) -> pytest.MarkDecorator:
     """The training APIs on 2 and on 4 workers.
 
-    The one named belongs to `make test`; the others on two workers to the lane `faults`, on four
-    to the slow tests. With `keras_3`, because the API decides what happens, so does Keras 3.
+    The one named, if any, belongs to `make test`; the others on two workers to the lane `faults`,
+    on four to the slow tests. With `keras_3`, because the API decides, so does Keras 3.
     """
     other = {2: [pytest.mark.faults], 4: [pytest.mark.slow]}
     return pytest.mark.parametrize(

@@ -110,6 +110,12 @@ LANES = (
         "helpers/cluster/* helpers/keras_3/* helpers/worker/*",
     ),
     Lane(
+        "training",
+        "accuracy after whole epochs, the load of the notebook's process, data of other formats",
+        3,
+        "helpers/worker/* helpers/course/data.py helpers/course/model.py helpers/course/panel/*",
+    ),
+    Lane(
         "browser",
         "the panel in Chromium: JupyterLab, Notebook 7 and Voila",
         8,

@@ -241,6 +241,7 @@ def test_before_the_first_step_a_worker_waits_for_its_peers_without_limit(
     assert 1000 + 60 <= len(ticks) <= 1000 + 62
 
 
+@pytest.mark.faults
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_on_two_hosts_a_lost_host_ends_the_other_worker_and_both_go_on_again(hands: Hands) -> None:
     with TwoHosts() as hosts:
