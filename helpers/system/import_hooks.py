@@ -1,10 +1,11 @@
-"""Calls a function once a module has been imported, without importing it first."""
+"""Hooks on the import of a module that is still to come: after it, or around it."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -17,16 +18,28 @@ def call_after_import(name: str, action: Callable[[], None]) -> None:
     """
     if name in sys.modules:
         action()
-    else:
-        sys.meta_path.insert(0, _Finder(name, action))
+        return
+
+    @contextmanager
+    def then_act() -> Iterator[None]:
+        yield
+        action()
+
+    sys.meta_path.insert(0, _Finder(name, then_act))
+
+
+def import_within(name: str, context: Callable[[], AbstractContextManager[None]]) -> None:
+    """Runs the import of the top-level module `name` within `context`, if it is still to come."""
+    if name not in sys.modules:
+        sys.meta_path.insert(0, _Finder(name, context))
 
 
 class _Finder(MetaPathFinder):
-    """Finds one module as Python does, and has its loader call a function afterwards."""
+    """Finds one module as Python does, and has its loader execute it within a context."""
 
-    def __init__(self, name: str, action: Callable[[], None]) -> None:
+    def __init__(self, name: str, context: Callable[[], AbstractContextManager[None]]) -> None:
         self._name = name
-        self._action = action
+        self._context = context
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -46,10 +59,11 @@ class _Finder(MetaPathFinder):
         load = spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            load(module)
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-                self._action()
+            is_first = self in sys.meta_path
+            with self._context() if is_first else nullcontext():
+                load(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

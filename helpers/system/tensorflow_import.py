@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 
+from helpers.system.import_hooks import import_within
+
 ONE_DNN = "TF_ENABLE_ONEDNN_OPTS"
 X86 = ("x86_64", "AMD64")
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # from 1 on, no INFO
@@ -68,3 +70,18 @@ def startup_logs_suppressed() -> Iterator[None]:
                 if not _EARLY.match(line):
                     os.write(real, line)
             os.close(real)
+
+
+def prepare_kernel() -> None:
+    """Has the kernel of a notebook import TensorFlow without its start-up messages.
+
+    A kernel shows them below the cell. In any other program this does nothing.
+    """
+    if "ipykernel" in sys.modules:
+        import_within("tensorflow", _quiet_import)
+
+
+@contextmanager
+def _quiet_import() -> Iterator[None]:
+    with gc_disabled(), startup_logs_suppressed():
+        yield

@@ -42,3 +42,10 @@ def test_who_has_not_asked_for_quiet_sees_all() -> None:
 
 def test_the_import_of_a_lesson_is_quiet() -> None:
     assert said("import helpers.estimator\nimport tensorflow", "3") == ""
+
+
+def test_a_kernel_imports_keras_quietly_once_it_has_imported_helpers() -> None:
+    kernel = "import sys; sys.modules['ipykernel'] = sys\n"
+    code = "import helpers\nimport keras\nimport tensorflow"
+    assert said(kernel + code, "3") == ""
+    assert "oneDNN" in said(kernel + code, "0")
