@@ -219,9 +219,10 @@ def preload() -> None:
 
         if keras == 2:
             import helpers.worker.training
-        if "keras" in sys.modules and keras_version.wants_fix():  # TensorFlow has imported Keras 3
+        with suppress(Exception):  # the core can be installed without the course
+            importlib.import_module(PRELOAD)
+        if keras == 3 and "keras" in sys.modules and keras_version.wants_fix():
             import helpers.keras_3  # noqa: F401
-        importlib.import_module(PRELOAD)  # last: the core is installed without it, too
     gc.collect()
     gc.freeze()  # a collection would write to every page, and so unshare it
 

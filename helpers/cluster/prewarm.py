@@ -33,7 +33,7 @@ def init(lang: str = "en") -> None:
     enable_onednn(os.environ)
     if nvidia_gpus():
         os.environ.setdefault(ALLOW_GROWTH, "true")
-    prewarm(keras=2)  # the next line of most lessons imports helpers.estimator
+    prewarm()
 
 
 def prewarm(keras: int | None = None) -> None:
@@ -49,8 +49,10 @@ def prewarm(keras: int | None = None) -> None:
 
 
 def _likely_keras() -> int:
-    """The Keras of this process, but 2 for `helpers.model_fn`, which is for Estimator."""
-    return 2 if "helpers.course.lazy_defaults" in sys.modules else keras_version.default()
+    """The Keras of this process; 2 for `helpers.model_fn` while this process has none yet."""
+    if "tensorflow" not in sys.modules and "helpers.course.lazy_defaults" in sys.modules:
+        return 2
+    return keras_version.default()
 
 
 def is_prewarming() -> bool:

@@ -53,11 +53,11 @@ def test_a_notebook_that_imports_tensorflow_meanwhile_has_its_workers_from_that_
     began, parent, servers = program("""
         import json, os
         import psutil
+        import helpers.estimator
         from helpers import LocalCluster, init
 
         init()
         [server] = psutil.Process().children()
-        import helpers.estimator
         import tensorflow_datasets
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
         with LocalCluster(1) as cluster:
