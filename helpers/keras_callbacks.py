@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from helpers.estimator import tf
+from helpers.either_keras import tf
 from helpers.protocol.events import EventType
-from helpers.system.keras_version import is_keras_3_chosen
+from helpers.system import keras_version
 from helpers.worker import backups
 from helpers.worker.checkpoints import skip_corrupt_checkpoints
 from helpers.worker.context import WorkerContext
@@ -91,7 +91,7 @@ class _BackupAndRestore3(tf.keras.callbacks.BackupAndRestore):
             )
 
 
-BackupAndRestore: Any = _BackupAndRestore3 if is_keras_3_chosen() else _BackupAndRestore2
+BackupAndRestore: Any = _BackupAndRestore2 if keras_version.default() == 2 else _BackupAndRestore3
 
 
 class StepReportCallback(tf.keras.callbacks.Callback):

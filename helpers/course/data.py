@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from helpers.either_keras import tf
 from helpers.errors import DataError
-from helpers.estimator import tf
 from helpers.i18n import _
 from helpers.params import param
 
@@ -29,13 +29,13 @@ def input_fn(
     """One epoch of batches for one worker.
 
     Args:
-      mode: a `tf.estimator.ModeKeys`. ``"train"`` reads the train split, shuffles it,
+      mode: ``"train"`` reads the train split, shuffles it,
         and drops the last, incomplete batch; ``"eval"`` and ``"infer"`` read the test split.
       params: ``batch_size`` (examples per replica, 64), ``dataset`` (a TFDS name,
         "mnist"), ``data_dir`` (the bundled folder), ``image_size`` ((height, width) to
         resize to, for data sets whose images differ), ``seed`` of the shuffle (1).
-      input_context: given by Estimator in distributed training; of the train split this
-        worker reads part `input_pipeline_id` of `num_input_pipelines`.
+      input_context: passed by Estimator and by `distribute_datasets_from_function`; of the train
+        split this worker reads part `input_pipeline_id` of `num_input_pipelines`.
 
     Returns:
       A dataset of (images, labels): float32 [batch, height, width, channels] in [0, 1],

@@ -18,6 +18,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -
 
     `helpers.course.model.model_fn` says what features, labels and params are; this calls it.
     """
+    import helpers.estimator  # noqa: F401  before the module takes the Keras of this process
     from helpers.course.model import model_fn
 
     return model_fn(features, labels, mode, params)

@@ -1,4 +1,4 @@
-"""`model_fn`: a small network for images as an Estimator sees it."""
+"""Small networks for images: `make_network` for Keras 2 or 3, `model_fn` for Estimator."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from helpers.either_keras import tf
 from helpers.errors import unknown_choice
-from helpers.estimator import tf
 from helpers.params import DEFAULT_PARAMS, param
 
 NETWORKS = ("cnn", "resnet")
@@ -31,7 +31,12 @@ def model_fn(
       An EstimatorSpec: the loss, a mean over the global batch, and a train_op; the metric
       ``accuracy``; or the predictions ``class`` (int64 [batch]) and ``probabilities``
       (float32 [batch, classes]).
+
+    Raises:
+      PackageError: this process has imported TensorFlow with Keras 3, which has no Estimator.
     """
+    from helpers.estimator import tf
+
     training = mode == tf.estimator.ModeKeys.TRAIN
     network = make_network(params.get("classes", 10), params.get("network", "cnn"))
     logits = network(features, training=training)
@@ -71,11 +76,11 @@ def make_network(
       name: on images of 28 × 28 × 1 and for ten classes, "cnn" has 347,146 weights, 1.4 MB of
         gradients, and multiplies 0.5 million times for an image; "resnet" has 77,418 weights,
         0.3 MB, and multiplies 2.5 million times: 21 times as much computation for each byte
-        that workers exchange.
-      precision: "float32"; or "mixed_bfloat16": computes in bfloat16, while weights, and so the
-        gradients that workers exchange, and the logits stay float32. For Keras and your own
-        loops: in the session of a distributed Estimator, TensorFlow 2.15 fuses the layers into
-        an operation that knows no bfloat16, unless `remapping` is off in its RewriterConfig.
+        of the all-reduce.
+      precision: "float32"; or "mixed_bfloat16": computes in bfloat16, while the logits, the
+        weights, and so the gradients of the all-reduce, stay float32. For Keras and custom
+        training loops: in the session of a distributed Estimator, TensorFlow 2.15 fuses the layers
+        into an operation without bfloat16, unless `remapping` is off in its RewriterConfig.
 
     Raises:
       ConfigError: no network or no precision of that name.

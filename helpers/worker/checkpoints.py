@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from helpers.estimator import tf
+from helpers.either_keras import tf
 from helpers.protocol.events import EventType
 from helpers.worker.backups import all_corrupt_error, skipped_message
 from helpers.worker.context import WorkerContext

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from helpers.either_keras import tf
 from helpers.errors import unknown_choice
-from helpers.estimator import tf
 from helpers.strategies import MIRRORED, MULTI_WORKER, ONE_DEVICE, PARAMETER_SERVER, STRATEGIES
 from helpers.system.machine import pin_to_cores
 from helpers.tf_config import Task

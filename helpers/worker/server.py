@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, NoReturn
 
-from helpers.estimator import tf
+from helpers.either_keras import tf
 from helpers.protocol.events import EventType
 from helpers.worker.context import WorkerContext
 

@@ -126,7 +126,7 @@ def test_estimator_code_trains_evaluates_and_predicts(tmp_path: Path) -> None:
     assert text.splitlines()[-1] == "(1,) 300"
 
 
-@pytest.mark.parametrize("module", ["course.data", "course.model", "worker.training", "estimator"])
+@pytest.mark.parametrize("module", ["worker.training", "estimator"])
 def test_whichever_module_comes_first_chooses_keras_2(module: str) -> None:
     code = f"""
         import helpers.{module}
@@ -134,6 +134,29 @@ def test_whichever_module_comes_first_chooses_keras_2(module: str) -> None:
         print(tf.keras.optimizers.legacy.SGD.__module__.partition(".")[0], hasattr(tf, "estimator"))
         """
     assert output(code) == ("keras True" if GENUINE else "tf_keras True")
+
+
+@pytest.mark.parametrize("module", ["course.data", "course.model", "keras_callbacks"])
+@pytest.mark.parametrize("first", ["", "helpers.estimator", "tensorflow"])
+def test_a_module_for_either_keras_takes_the_keras_of_its_process(module: str, first: str) -> None:
+    code = f"""
+        {first and f"import {first}"}
+        import helpers.{module}
+        import tensorflow as tf
+        print(tf.keras.Model.__module__.partition(".")[0], hasattr(tf, "estimator"))
+        """
+    modern = "tf_keras True" if first == "helpers.estimator" else "keras False"
+    assert output(code) == ("keras True" if GENUINE else modern)
+
+
+def test_a_model_fn_that_is_called_chooses_keras_2_and_says_so_where_it_cannot() -> None:
+    code = """
+        from helpers import model_fn
+        import numpy as np
+        mode = "infer"
+        print(type(model_fn(np.zeros((1, 28, 28, 1), np.float32), None, mode, {})).__name__)
+        """
+    assert output(code) == "EstimatorSpec"
 
 
 def test_no_module_imports_tensorflow_past_helpers_estimator() -> None:

@@ -14,6 +14,7 @@ from helpers.course.model import NETWORKS, PRECISIONS, make_network
 from helpers.errors import ConfigError
 from helpers.estimator import tf
 from helpers.params import DEFAULT_PARAMS
+from tests.support.faults import needs_keras_3
 
 IMAGES = np.random.default_rng(1).random((4, 28, 28, 1), np.float32)
 
@@ -65,6 +66,34 @@ def test_the_resnet_takes_images_of_any_size_and_begins_without_its_branches() -
     block = network.layers[1]
     x = tf.nn.relu(network.layers[0](np.ones((2, 32, 20, 3), np.float32)))
     assert np.array_equal(block(x), x)
+
+
+@needs_keras_3
+def test_the_same_weights_give_the_same_logits_under_keras_3() -> None:
+    given = {}
+    for name in NETWORKS:
+        network = make_network(name=name)
+        network.build([None, 28, 28, 1])
+        rng = np.random.default_rng(2)
+        weights = [rng.normal(0, 0.1, value.shape) for value in network.get_weights()]
+        network.set_weights(weights)
+        given[name] = (weights, network(IMAGES).numpy())
+
+    def logits(name: str) -> Any:
+        import keras
+
+        from helpers.course.model import make_network
+
+        network = make_network(name=name)
+        network.build([None, 28, 28, 1])
+        network.set_weights(given[name][0])
+        return keras.__version__, network(IMAGES).numpy()
+
+    with LocalCluster(workers=1) as cluster:
+        [found] = cluster.run(lambda: {name: logits(name) for name in NETWORKS}, keras=3)
+    for name, (version, values) in found.items():
+        assert version.startswith("3.")
+        assert np.allclose(values, given[name][1], atol=1e-5)
 
 
 def test_the_resnet_learns_under_estimator_on_two_workers() -> None:
