@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from helpers.system.keras_version import LEGACY_KERAS
 from tests.support import ROOT
 from tests.support.faults import needs_keras_3
 from tools.lessons.run import best_result, summary
@@ -86,11 +88,17 @@ def compare(path: Path) -> subprocess.CompletedProcess[str]:
             *["-p", "no:cacheprovider", "-q", "--rootdir", str(path.parent), str(path)],
         ],
         cwd=path.parent,
+        env=reader_env(),
         capture_output=True,
         text=True,
         timeout=1500,  # a machine may be slow; this is for one that hangs
         check=False,
     )
+
+
+def reader_env() -> dict[str, str]:
+    """The environment of a reader's kernel: each notebook chooses its own Keras, these tests 2."""
+    return {name: value for name, value in os.environ.items() if name != LEGACY_KERAS}
 
 
 @pytest.mark.parametrize("path", ENGLISH, ids=name)

@@ -24,7 +24,7 @@ def _share_batches(answer: Callable[..., Any], case: Case) -> dict[int, Parts]:
     examples, per_replica, replicas = case["examples"], case["per_replica"], case["replicas"]
 
     def share() -> list[Parts]:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
         from helpers.worker.devices import make_strategy
 
         devices = make_strategy(MIRRORED, replicas=max(replicas)).extended.worker_devices
@@ -117,7 +117,7 @@ def _read_files(answer: Callable[..., Any], case: Case) -> list[Parts]:
             Path(paths[-1]).write_text("".join(f"{next(numbers)}\n" for _line in range(length)))
 
         def read() -> Parts:
-            from helpers.estimator import tf
+            from helpers.either_keras import tf
 
             strategy = tf.distribute.MultiWorkerMirroredStrategy()
             with strategy.scope():
@@ -173,7 +173,7 @@ def _resume(answer: Callable[..., Any], case: Case) -> list[list[list[int]]]:
 
 def _epochs(answer: Callable[..., Any], worker: int, stop_before: int) -> list[list[int]]:
     """The epochs that one worker begins in its first run, and in its second."""
-    from helpers.estimator import tf
+    from helpers.either_keras import tf
 
     runs: list[list[int]] = []
 
@@ -188,8 +188,8 @@ def _epochs(answer: Callable[..., Any], worker: int, stop_before: int) -> list[l
     with tempfile.TemporaryDirectory() as folder:
         for _run in range(2):
             runs.append([])
-            model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
-            model.compile(tf.keras.optimizers.legacy.SGD(0.01), loss="mse")
+            model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
+            model.compile(tf.keras.optimizers.SGD(0.01), loss="mse")
             try:
                 answer(model, dataset, [Note()], folder, worker)
             except _Stopped:

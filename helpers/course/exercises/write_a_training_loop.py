@@ -17,7 +17,7 @@ Group = tuple[int, int]  # workers, and replicas of all of them together
 
 def _feed(answer: Callable[..., Any], case: Case) -> dict[Group, list[list[list[int]]]]:
     """For each group, the batches that the pipeline of each worker gives."""
-    from helpers.estimator import tf
+    from helpers.either_keras import tf
 
     seen = {}
     for workers, replicas in case["groups"]:
@@ -66,7 +66,7 @@ def _scale(answer: Callable[..., Any], case: Case) -> list[list[float]]:
     pairs = case["batches"]
 
     def run() -> list[list[float]]:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
         from helpers.worker.devices import make_strategy
 
         strategy = make_strategy(MIRRORED, replicas=2)
@@ -147,7 +147,7 @@ def _reduce(answer: Callable[..., Any], case: Case) -> list[dict[str, float]]:
 
 
 def _as_tensors(step: Mapping[str, list[float]]) -> dict[str, list[Any]]:
-    from helpers.estimator import tf
+    from helpers.either_keras import tf
 
     return {
         name: [tf.constant(value, tf.float32) for value in values] for name, values in step.items()
@@ -178,7 +178,7 @@ def _stop(answer: Callable[..., Any], case: Case) -> list[int]:
     shares, limit = case["shares"], case["limit"]
 
     def run(context: Any) -> int:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         own = iter(shares[context.config.task.index])
