@@ -143,6 +143,42 @@ def test_the_glossary_has_the_same_words_in_each_language(lang: str) -> None:
     assert len(english) == len(other) >= 80
 
 
+APPENDIX = """
+[more]
+appendix_to = "01_first"
+needs = ["01_first"]
+seconds = 5
+references = [["guide", "Another guide", "https://example.org/more"]]
+"""
+
+
+def test_an_appendix_is_linked_from_its_lesson_and_is_no_lesson(two_lessons: Project) -> None:
+    project = two_lessons
+    text = project.notebook("01_first").read_text("utf-8").replace("# First", "# More")
+    project.notebook("more").write_text(text, "utf-8")
+    table = project.root / "notebooks" / "course.toml"
+    table.write_text(TABLE + APPENDIX, "utf-8")
+    run(project, "build", "--lang", "en")
+    assert list(lesson_header.course(project)) == ["01_first", "02_second"]
+    assert list(lesson_header.appendices(project, "02_second")) == []
+    lesson = notebook.source(cell_of(project, "en", "foot"))
+    assert "**Appendix:** [More](more.ipynb)\n\n**Next lesson:** [Second]" in lesson
+    cells = {
+        cell["id"]: notebook.source(cell)
+        for cell in notebook.read(project.notebook("more"))["cells"]
+    }
+    assert "**Before this lesson:** [First](01_first.ipynb)." in cells["head"]
+    assert cells["foot"].startswith("**Read on**\n\n- [Another guide](https://example.org/more)")
+
+
+def test_an_appendix_to_no_lesson_is_named(tmp_path: Path) -> None:
+    project = make_project(tmp_path, text_cell("title", "# First\n"))
+    table = TABLE + APPENDIX.replace('to = "01_first"', 'to = "09_gone"')
+    (tmp_path / "notebooks" / "course.toml").write_text(table, "utf-8")
+    with pytest.raises(ToolError, match="appendix to '09_gone'"):
+        lesson_header.course(project)
+
+
 def test_an_unknown_kind_of_reference_is_named(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_cell("title", "# First\n"))
     (tmp_path / "notebooks" / "course.toml").write_text(TABLE.replace("guide", "book"), "utf-8")

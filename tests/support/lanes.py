@@ -66,9 +66,9 @@ def _smoke(name: str) -> str:
 LANES = (
     Lane(
         "lessons",
-        "every lesson but the first, executed and compared, each in one language",
+        "every lesson but the first, and the appendix, executed and compared, each in one language",
         7,
-        "helpers/course/* helpers/results/* tests/lessons/*",
+        "helpers/course/* helpers/results/* tests/lessons/* notebooks/*/published_program.ipynb",
     ),
     Lane(
         "grading",

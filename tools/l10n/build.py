@@ -147,7 +147,7 @@ def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None
         return
     label = _labels(project, lang)
     _write_install(project, result, label)
-    framed = domain in lesson_header.course(project)
+    framed = domain in lesson_header.tables(project)
 
     def link(other: str) -> str:
         return f"[{title(project, other, lang)}]({other}.ipynb)"
@@ -170,10 +170,10 @@ def _write_install(project: Project, result: Json, label: Callable[[str], str]) 
 
 
 def _new_words(project: Project, domain: str, lang: str) -> list[str]:
-    """Links to the definitions of the words that a lesson uses first; none without a glossary."""
-    if glossary_links.GLOSSARY not in project.notebooks:
-        return []
+    """Links to the words that a lesson uses first; none without a glossary or in an appendix."""
     lessons = list(lesson_header.course(project))
+    if glossary_links.GLOSSARY not in project.notebooks or domain not in lessons:
+        return []
     page = exercises.source_text(project, glossary_links.GLOSSARY)
     uses = glossary_links.first_uses(
         page, tuple(exercises.source_text(project, each) for each in lessons)

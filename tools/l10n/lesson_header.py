@@ -30,6 +30,7 @@ TIME = gettext_noop("**It runs in** {minutes} min on two cores.")
 WORDS = gettext_noop("**Words:** {glossary}")
 NEW_WORDS = gettext_noop("**New words:** {words}")
 EXERCISE = gettext_noop("**Try it yourself:** {exercises}")
+APPENDIX = gettext_noop("**Appendix:** {notebook}")
 NEXT = gettext_noop("**Next lesson:** {lesson}")
 READ_ON = gettext_noop("**Read on**")
 REFERENCE = gettext_noop("[{title}]({address}) ({kind})")
@@ -44,21 +45,39 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Lesson:
-    """A table of course.toml.
+    """A table of course.toml: a lesson, or an appendix, which has no number and no exercise.
 
     Attributes:
       needs: domains of the lessons on which it stands.
       seconds: that a run takes on two cores.
       references: kind, title and address of each.
+      appendix_to: the domain of the lesson that an appendix belongs to; empty for a lesson.
     """
 
     needs: tuple[str, ...]
     seconds: float
     references: tuple[tuple[str, str, str], ...]
+    appendix_to: str = ""
 
 
 def course(project: Project) -> dict[str, Lesson]:
     """The lessons by their domains, in their order; none where there is no course.toml."""
+    found = tables(project)
+    return {domain: lesson for domain, lesson in found.items() if not lesson.appendix_to}
+
+
+def appendices(project: Project, to: str = "") -> dict[str, Lesson]:
+    """The appendices by their domains: all of them, or those of one lesson."""
+    found = tables(project)
+    return {
+        domain: appendix
+        for domain, appendix in found.items()
+        if appendix.appendix_to and to in ("", appendix.appendix_to)
+    }
+
+
+def tables(project: Project) -> dict[str, Lesson]:
+    """The notebooks that have a head and a foot, by their domains: lessons and appendices."""
     path = project.root / "notebooks" / "course.toml"
     return _read(path) if path.exists() else {}
 
@@ -73,7 +92,12 @@ def _read(path: Path) -> dict[str, Lesson]:
                 f"{path}: a reference of {domain} is of the kind {unknown[0]!r}. "
                 f"Choose one of {sorted(KINDS)}."
             )
-        found[domain] = Lesson(tuple(table["needs"]), table["seconds"], references)
+        owner = table.get("appendix_to", "")
+        if owner and owner not in tables:
+            raise ToolError(
+                f"{path}: {domain} is an appendix to {owner!r}. Choose one of {sorted(tables)}."
+            )
+        found[domain] = Lesson(tuple(table["needs"]), table["seconds"], references, owner)
     return found
 
 
@@ -92,7 +116,7 @@ def header(
       link: a lesson's title in this language, as a link to it.
       new_words: links to the definitions of the words that the lesson uses first.
     """
-    lesson = course(project)[domain]
+    lesson = tables(project)[domain]
     before = _(NEEDS).format(lessons=join_items(map(link, lesson.needs), lang))
     minutes = math.ceil(lesson.seconds / 60)
     words = _(WORDS).format(glossary=link(GLOSSARY))
@@ -103,13 +127,15 @@ def header(
 
 
 def footer(project: Project, domain: str, _: Translate, link: Callable[[str], str]) -> str:
-    """What stands below the summary: the exercise, the next lesson, references."""
-    lessons = course(project)
-    later = [other for other in lessons if other > domain]
-    lines = [_(EXERCISE).format(exercises=link(f"{EXERCISES}/{domain}"))]
-    lines += [_(NEXT).format(lesson=link(later[0]))] if later else []
+    """What stands below the summary: the exercise, appendices, the next lesson, references."""
+    lessons, lines = course(project), []
+    if domain in lessons:
+        later = [other for other in lessons if other > domain]
+        lines = [_(EXERCISE).format(exercises=link(f"{EXERCISES}/{domain}"))]
+        lines += [_(APPENDIX).format(notebook=link(each)) for each in appendices(project, domain)]
+        lines += [_(NEXT).format(lesson=link(later[0]))] if later else []
     entries = [
         "- " + _(REFERENCE).format(title=title, address=address, kind=_(KINDS[kind]))
-        for kind, title, address in lessons[domain].references
+        for kind, title, address in tables(project)[domain].references
     ]
     return "\n\n".join([*lines, _(READ_ON), "\n".join(entries)])

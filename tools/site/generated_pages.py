@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tools.l10n import course_map, lesson_header
+from tools.l10n.lesson_header import Lesson
 from tools.l10n.markdown import PARSER
 from tools.l10n.structure import headings, slugs
 from tools.lessons import notebook
@@ -61,6 +62,7 @@ def _start(tree: Tree, _: Translate) -> Written:
     keys = slugs([headings(chapter[0])[0] for chapter in _chapters(read_text(readme.english))])
     found = dict(zip(keys, chapters, strict=True))
     lessons = [f"1. {_link(tree, name)}" for name in lesson_header.course(tree.project)]
+    lessons += [f"- {_link(tree, name)}" for name in lesson_header.appendices(tree.project)]
     places = [names.LESSONS, names.EXERCISES, names.GLOSSARY, names.DOCUMENTS, names.REFERENCE]
     parts = [
         *chapters[0][1:],
@@ -93,22 +95,30 @@ def _blocks(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _lessons(tree: Tree, _: Translate) -> Written:
-    """Every lesson with what its reader will do, as its first cell says."""
+    """Every lesson and appendix with what its reader will do, as its first cell says."""
     parts, ids = [_(strings.ABOUT_LESSONS), _map(tree)], []
     course = lesson_header.course(tree.project)
     for number, (name, lesson) in enumerate(course.items(), 1):
-        first = next(notebook.prose(notebook.read(tree.pages[name].file)))
         exercise = _link(tree, f"{EXERCISES_FOLDER}/{name}")
-        minutes = math.ceil(lesson.seconds / 60)
         parts += [
             f"## {number}. {_link(tree, name)}",
-            *(block for tag, block in _blocks(notebook.source(first)) if tag == "ul"),
-            _(lesson_header.TIME).format(minutes=minutes),
+            *_promise(tree, name, lesson, _),
             _(lesson_header.EXERCISE).format(exercises=exercise),
         ]
         ids.append([name])
-    page = _page(names.LESSONS, _(strings.LESSONS), [*parts, _toctree(course)])
+    appendices = lesson_header.appendices(tree.project)
+    for name, appendix in appendices.items():
+        parts += [f"## {_link(tree, name)}", *_promise(tree, name, appendix, _)]
+        ids.append([name])
+    page = _page(names.LESSONS, _(strings.LESSONS), [*parts, _toctree([*course, *appendices])])
     return page._replace(ids=[*page.ids, *ids])
+
+
+def _promise(tree: Tree, name: str, lesson: Lesson, _: Translate) -> list[str]:
+    """What the reader of a notebook will do, and how long it runs."""
+    first = next(notebook.prose(notebook.read(tree.pages[name].file)))
+    points = [block for tag, block in _blocks(notebook.source(first)) if tag == "ul"]
+    return [*points, _(lesson_header.TIME).format(minutes=math.ceil(lesson.seconds / 60))]
 
 
 def _map(tree: Tree) -> str:
