@@ -21,10 +21,11 @@ ALLOW_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 
 
 def init(lang: str = "en") -> None:
-    """Sets the language of all messages, as `set_language`, and starts the fork server.
+    """Sets the language of messages, starts the fork server, and prints the versions in use.
 
-    Call it once, before TensorFlow is imported: then this program uses the same kernels as the
-    workers (`helpers.system.tensorflow_import`). The fork server ends with this program.
+    Call it once, after `helpers.estimator` or `keras` was imported: the workers that it prepares
+    have the Keras of this program (`helpers.system.keras_version`). Without these imports it is the
+    Keras that `TF_USE_LEGACY_KERAS` selects, else Keras 3. The fork server ends with this program.
 
     Args:
       lang: a code such as ``"ru"``.
@@ -34,6 +35,7 @@ def init(lang: str = "en") -> None:
     if nvidia_gpus():
         os.environ.setdefault(ALLOW_GROWTH, "true")
     prewarm()
+    print(keras_version.version_report())
 
 
 def prewarm(keras: int | None = None) -> None:

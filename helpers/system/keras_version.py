@@ -7,6 +7,7 @@ says so when it is imported; else it takes Keras 3. So this module imports no Te
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +19,7 @@ from helpers.i18n import _, join_items
 LAST_TF_WITH_ESTIMATOR = (2, 15)  # the last TensorFlow that has tf.estimator, and Keras 2 by itself
 LAST_TESTED = (2, 21)
 ESTIMATOR_VERSION = "2.15.0"
+DISTRIBUTION = "multiworker-lessons"  # this package
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 USE_KERAS_3 = "0"
 FIX = "HELPERS_KERAS_3"  # "0": workers leave Keras 3 as it is, to see what it does by itself
@@ -46,6 +48,20 @@ def default() -> int:
     if version is not None and _minor(version) <= LAST_TF_WITH_ESTIMATOR:
         return 2
     return 2 if os.environ.get(LEGACY_KERAS) in TRUE_VALUES else 3
+
+
+def version_report() -> str:
+    """The versions that this process runs with, as one line; it imports none of these packages."""
+    tensorflow = _version("tensorflow")
+    within = tensorflow is not None and _minor(tensorflow) <= LAST_TF_WITH_ESTIMATOR
+    keras = _version("tf-keras" if default() == 2 and not within else "keras")
+    message = _("Python {python}, TensorFlow {tensorflow}, Keras {keras}, course {course}")
+    return message.format(
+        python=platform.python_version(),
+        tensorflow=tensorflow or "-",
+        keras=keras or "-",
+        course=_version(DISTRIBUTION) or "-",
+    )
 
 
 def keras_env(version: int) -> dict[str, str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
 import textwrap
+from importlib import metadata
 from typing import Any
 
 import psutil
@@ -14,6 +16,7 @@ import pytest
 from helpers import LocalCluster
 from helpers.cluster import prewarm
 from helpers.cluster.fork_client import ForkServer, can_fork
+from tests.support.faults import needs_keras_3
 from tests.support.processes import FORK_SERVER, command_of, is_running, wait_until
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="forks need Linux 5.3 and no GPU")
@@ -49,16 +52,19 @@ def test_an_import_starts_no_process_and_begin_starts_one_that_goes_with_the_pro
     assert wait_until(lambda: not is_running(pid), 5)
 
 
-def test_a_notebook_that_imports_tensorflow_meanwhile_has_its_workers_from_that_process() -> None:
-    began, parent, servers = program("""
+@pytest.mark.parametrize("first", ["helpers.estimator", "keras"])
+def test_a_notebook_gets_its_workers_from_the_process_that_init_started(first: str) -> None:
+    """The workers have the Keras of the notebook, so they need no second fork server."""
+    began, parent, servers = program(f"""
         import json, os
         import psutil
-        import helpers.estimator
+        os.environ.pop("TF_USE_LEGACY_KERAS", None)
+        import {first}
+        import tensorflow_datasets
         from helpers import LocalCluster, init
 
         init()
         [server] = psutil.Process().children()
-        import tensorflow_datasets
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
         with LocalCluster(1) as cluster:
             [parent] = cluster.run(os.getppid)
@@ -66,6 +72,25 @@ def test_a_notebook_that_imports_tensorflow_meanwhile_has_its_workers_from_that_
     """)
     assert parent == began
     assert servers == 1
+
+
+@needs_keras_3
+@pytest.mark.parametrize(("legacy", "keras"), [("0", "keras"), ("1", "tf-keras")])
+def test_init_prints_the_versions_and_imports_no_tensorflow(legacy: str, keras: str) -> None:
+    [printed, imported] = program(f"""
+        import contextlib, io, json, os, sys
+        os.environ["TF_USE_LEGACY_KERAS"] = "{legacy}"
+        from helpers import init
+
+        with contextlib.redirect_stdout(io.StringIO()) as text:
+            init()
+        print(json.dumps([text.getvalue(), "tensorflow" in sys.modules]))
+    """)
+    versions = [metadata.version(name) for name in ("tensorflow", keras, "multiworker-lessons")]
+    assert printed == "Python {}, TensorFlow {}, Keras {}, course {}\n".format(
+        platform.python_version(), *versions
+    )
+    assert not imported
 
 
 def test_whoever_only_sends_functions_imports_no_tensorflow() -> None:
