@@ -232,3 +232,23 @@ def test_an_address_that_goes_leaves_no_trace(tmp_path: Path) -> None:
     move(tmp_path, "")
     run(project, "build")
     assert {path: path.read_bytes() for path in files} == before
+
+
+def test_the_cell_is_folded_and_printed_versions_are_not_compared(tmp_path: Path) -> None:
+    cells = [
+        *lesson(),
+        code_cell("language", 'import keras\ninit(lang="en")', "l10n-lang", output="Python 3\n"),
+        {**code_cell("code-check", "assert 1"), "metadata": {"jupyter": {"source_hidden": True}}},
+    ]
+    project = make_project(tmp_path, *cells)
+    run(project, "update", "--lang", "ru")
+    for _again in range(2):
+        run(project, "build")
+    for lang in ("en", "ru"):
+        folded = {"cellView": "form", "jupyter": {"source_hidden": True}}
+        assert cell_of(project, lang, "install")["metadata"] == {**folded, "tags": ["install"]}
+        assert cell_of(project, lang, "code-check")["metadata"] == folded
+        assert cell_of(project, lang, "code")["metadata"] == {}
+        language = cell_of(project, lang, "language")
+        assert language["metadata"] == {"tags": ["l10n-lang", "nbval-ignore-output"]}
+        assert language["source"][-1] == f'init(lang="{lang}")'

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.support import ROOT
+from tests.support.l10n_project import code_cell, notebook_text
 from tools.l10n import structure
+from tools.lessons import notebook
 from tools.lessons.project import Project, ToolError
-from tools.site import anchors, check, pictures, reference, serve, strings, tree
+from tools.site import anchors, check, pictures, reference, serve, sources, strings, tree
 from tools.site.__main__ import MARKER_FILE, main, prepare_output
 from tools.site.tree import Page, Place
 
@@ -197,3 +200,13 @@ def test_the_site_of_an_owner_is_at_the_root() -> None:
 
 def test_words_that_have_no_translation_stay_english() -> None:
     assert strings.translator(PROJECT, "ru")("no such words") == "no such words"
+
+
+def test_a_folded_cell_is_folded_on_its_page(tmp_path: Path) -> None:
+    cells = [code_cell("shown", "1"), {**code_cell("shown-check", "assert 1"), "metadata": {}}]
+    notebook.fold(cells[1])
+    path = tmp_path / "a.ipynb"
+    path.write_text(notebook_text(*cells), "utf-8")
+    written = json.loads(sources._notebook(Page("a", path, path, "en"), tmp_path))
+    found = [notebook.tags(cell) for cell in written["cells"]]
+    assert found == [[], [sources.FOLDED_TAG]]

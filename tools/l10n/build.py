@@ -41,9 +41,9 @@ def build(project: Project, domain: str, lang: str, messages: LessonCatalog | No
     """Builds one notebook in memory.
 
     Its code cells and cell ids are those of the English notebook, save the language named
-    in the cell tagged ``l10n-lang``, and the one tagged ``install``. Outputs come from the file
-    that is there, if its code is the same. English is built in place: only cells that the builder
-    writes can change.
+    in the cell tagged ``l10n-lang``, and the one tagged ``install``, which is folded. Outputs come
+    from the file that is there, if its code is the same. English is built in place: only cells that
+    the builder writes can change, and what of the other cells' metadata follows from them.
     """
     text = exercises.source_text(project, domain)
     result = notebook.parse(text, str(project.notebook(domain)))
@@ -70,6 +70,7 @@ def solution(project: Project, domain: str, lang: str) -> str:
     if lang != SOURCE:
         messages = catalog.read(project.catalog(domain, lang), lang)
         _translate(result, lang, messages, Built(""))
+    _write_metadata(result)
     _write_install(project, result, _labels(project, lang))
     return notebook.dumps(result)
 
@@ -142,6 +143,7 @@ def _take_outputs(project: Project, domain: str, lang: str, result: Json) -> str
 def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None:
     """Fills the cells that are not translated but written: badges, head, foot, install."""
     badges.place(project, result)
+    _write_metadata(result)
     written = [cell for cell in result["cells"] if notebook.WRITTEN & {*notebook.tags(cell)}]
     if not written:
         return
@@ -161,6 +163,16 @@ def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None
             notebook.set_source(cell, lesson_header.header(project, domain, lang, label, link, new))
         if notebook.FOOT_TAG in tags and framed:
             notebook.set_source(cell, lesson_header.footer(project, domain, label, link))
+
+
+def _write_metadata(result: Json) -> None:
+    """Folds the install cell and the assertions, and has nbval ignore the printed versions."""
+    for cell in notebook.cells(result, "code"):
+        if notebook.INSTALL_TAG in notebook.tags(cell) or notebook.is_folded(cell):
+            notebook.fold(cell)
+        names = notebook.LANGUAGE_TAG in notebook.tags(cell)
+        if names and notebook.PRINTS_VERSIONS.search(notebook.source(cell)):
+            notebook.add_tag(cell, notebook.IGNORED_TAG)
 
 
 def _write_install(project: Project, result: Json, label: Callable[[str], str]) -> None:

@@ -23,6 +23,9 @@ STANDALONE_TAG = "self-contained"
 # executed alone only where it has no outputs yet, and never compared.
 FRESH_TAG = "volatile"
 STANDALONE_TAGS = frozenset({STANDALONE_TAG, FRESH_TAG})
+# One whose output nbval does not compare.
+IGNORED_TAG = "nbval-ignore-output"
+PRINTS_VERSIONS = re.compile(r"\binit\(\s*lang\s*=")  # helpers.init, which the tagged cell calls
 # Markdown cells that the builder writes: links to open the notebook, and its head and foot.
 BADGES_TAG, HEAD_TAG, FOOT_TAG = "badges", "head", "foot"
 # A code cell that the builder writes: it finds the course's package, or installs it.
@@ -113,6 +116,25 @@ def set_source(cell: Json, text: str) -> None:
 def tags(cell: Json) -> list[str]:
     """A cell's tags."""
     return cell.get("metadata", {}).get("tags", [])
+
+
+def is_folded(cell: Json) -> bool:
+    """Whether JupyterLab shows a code cell folded."""
+    jupyter = cell.get("metadata", {}).get("jupyter")
+    return isinstance(jupyter, dict) and jupyter.get("source_hidden") is True
+
+
+def fold(cell: Json) -> None:
+    """Folds the source of a code cell, in JupyterLab and in Colab."""
+    metadata = cell.setdefault("metadata", {})
+    added = {"cellView": "form", "jupyter": {**metadata.get("jupyter", {}), "source_hidden": True}}
+    cell["metadata"] = dict(sorted({**metadata, **added}.items()))
+
+
+def add_tag(cell: Json, tag: str) -> None:
+    """Tags a cell, once."""
+    if tag not in tags(cell):
+        cell.setdefault("metadata", {})["tags"] = [*tags(cell), tag]
 
 
 def cells(notebook: Json, kind: str) -> Iterator[Json]:

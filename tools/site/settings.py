@@ -34,7 +34,7 @@ def settings(tree: Tree, ids: Ids) -> dict[str, Any]:
         "default_role": "code",  # of docstrings
         "highlight_language": "none",
         "suppress_warnings": ["misc.highlighting_failure", "myst.header"],
-        **_notebooks(),
+        **_notebooks(_),
         **_reference(),
         **_html(tree, name),
         "site_tree": tree,
@@ -47,8 +47,10 @@ def settings(tree: Tree, ids: Ids) -> dict[str, Any]:
     }
 
 
-def _notebooks() -> dict[str, Any]:
+def _notebooks(_: strings.Translate) -> dict[str, Any]:
     return {
+        "nb_code_prompt_show": _(strings.SHOW_CODE),
+        "nb_code_prompt_hide": _(strings.HIDE_CODE),
         "nb_execution_mode": "off",
         "nb_merge_streams": True,
         "nb_ipywidgets_js": {},

@@ -15,6 +15,8 @@ NON_DISPLAY_MIME_PREFIX = (
     "application/"  # widgets, and results as data: what is beside them is for readers
 )
 
+FOLDED_TAG = "hide-input"  # of myst-nb
+
 Ids = dict[str, list[list[str]]]
 """For each page, the ids of its headings."""
 
@@ -48,6 +50,8 @@ def _notebook(page: Page, site: Path) -> str:
     parsed["metadata"].pop("widgets", None)
     up = "../" * (page.name.count("/") + 1)
     for cell in notebook.cells(parsed, "code"):
+        if notebook.is_folded(cell):
+            notebook.add_tag(cell, FOLDED_TAG)
         for output in cell["outputs"]:
             _strip_machine_outputs(output.get("data", {}), site, up)
     return notebook.dumps(parsed)

@@ -28,6 +28,10 @@ SEARCH = gettext_noop("Search")
 NO_SCRIPT = gettext_noop("The search needs JavaScript.")
 # i18n: the name of the list of languages
 LANGUAGE = gettext_noop("Language")
+# i18n: opens a folded code cell
+SHOW_CODE = gettext_noop("Show the code")
+# i18n: folds a code cell
+HIDE_CODE = gettext_noop("Hide the code")
 IN_ENGLISH = gettext_noop("This page is in English.")
 ABOUT_REFERENCE = gettext_noop(
     "What lessons and exercises import, in the words of the program itself."
