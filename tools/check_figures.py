@@ -17,13 +17,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from helpers.course import figures as f
 from helpers.i18n import ENGLISH, language, languages, set_language
-from tools.l10n import lesson_header
+from tools.l10n import course_map
 from tools.lessons import notebook
 from tools.lessons.project import Project
 
@@ -120,10 +119,8 @@ def figures() -> Shown:
         for chosen in choices:
             values = ", ".join(f"{key}={value}" for key, value in chosen.items())
             yield f"{draw.__name__}({values})", draw(**chosen)._repr_html_()
-    lessons = _course()
-    yield "lesson_map(the course)", f.lesson_map(lessons)._repr_html_()
-    chain = {second: [first] for first, second in pairwise(lessons)}
-    yield "lesson_map(a chain)", f.lesson_map({next(iter(lessons)): [], **chain})._repr_html_()
+    drawn = course_map.draw(Project.load(ROOT), language())
+    yield "lesson_map(the course)", drawn._repr_html_()
 
 
 def stored() -> Shown:
@@ -156,22 +153,6 @@ def variants() -> Iterator[tuple[Any, ...]]:
     yield f.restart, {}, late, {"steps": 20, "every": 3, "fails_after": 2}
     yield f.step_timeline, {}, {"workers": 6}
     yield f.batch_paths, {}
-
-
-def _course() -> dict[str, list[str]]:
-    """The lessons by their titles, and what each needs."""
-    project = Project.load(ROOT)
-    lessons = lesson_header.course(project)
-    titles = {domain: _title(project, domain) for domain in lessons}
-    return {
-        titles[domain]: [titles[other] for other in lesson.needs]
-        for domain, lesson in lessons.items()
-    }
-
-
-def _title(project: Project, domain: str) -> str:
-    [heading, *_rest] = notebook.prose(notebook.read(project.notebook(domain, language())))
-    return notebook.source(heading).splitlines()[0].removeprefix("# ")
 
 
 @contextmanager

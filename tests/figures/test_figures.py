@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from helpers import i18n
 from helpers.course import figures
 from helpers.course.charts.svg import Drawing
-from helpers.course.figures import layered_graph
 from helpers.course.figures.parameter_servers import asynchronous_steps
 from helpers.course.figures.ring import rounds, state_after, transfers
 from helpers.course.figures.sharding import by_range, by_shard, unsharded
@@ -33,8 +32,7 @@ from tests.support import browser as b
 from tools import check_figures
 
 SVG = "{http://www.w3.org/2000/svg}"
-CHAIN = {str(k): [str(k - 1)] if k else [] for k in range(14)}
-STAR = {"first": [], **{f"lesson {k}": ["first"] for k in range(13)}}
+PATHS = {"Keras": [f"lesson {k}" for k in range(9)], "Estimator": ["one", "two"]}
 
 DRAWINGS: Mapping[str, Drawing] = {
     **{
@@ -47,9 +45,8 @@ DRAWINGS: Mapping[str, Drawing] = {
         for n in range(2, 7)
         for k in range(2 * n - 1)
     },
-    "lesson_map-chain": figures.lesson_map(CHAIN),
-    "lesson_map-star": figures.lesson_map(STAR),
-    "lesson_map-one": figures.lesson_map({"alone": []}),
+    "lesson_map-two": figures.lesson_map(PATHS, {"Estimator": "Keras"}, ["three", "four"]),
+    "lesson_map-one": figures.lesson_map({"Keras": ["the only lesson of this path"]}),
 }
 every_drawing = pytest.mark.parametrize("drawing", DRAWINGS.values(), ids=DRAWINGS.keys())
 
@@ -290,58 +287,34 @@ def test_the_snippets_are_the_tf_config_of_each_process(workers: int, ps: int) -
 
 
 @st.composite
-def some_needs(draw: st.DrawFn) -> dict[str, list[str]]:
-    """A graph without circles."""
-    names = [f"the lesson number {k}" for k in range(draw(st.integers(1, 14)))]
-    return {
-        name: draw(st.lists(st.sampled_from(names[:k]), unique=True)) if k else []
-        for k, name in enumerate(names)
-    }
+def some_paths(draw: st.DrawFn) -> tuple[dict[str, list[str]], list[str]]:
+    """Two paths of up to seven lessons each, and lessons on no path."""
+    counts = [draw(st.integers(1, 7)), draw(st.integers(1, 7)), draw(st.integers(0, 2))]
+    one, two, rest = (
+        [f"lesson {k} of {kind}" for k in range(n)] for kind, n in zip("abc", counts, strict=True)
+    )
+    return {"Keras": one, "Estimator": two}, rest
 
 
-@given(some_needs())
-def test_the_lessons_of_a_map_do_not_overlap_and_stand_after_what_they_need(
-    needs: dict[str, list[str]],
+@given(some_paths())
+def test_the_lessons_of_a_map_do_not_overlap_and_stand_in_reading_order(
+    course: tuple[dict[str, list[str]], list[str]],
 ) -> None:
-    drawing = figures.lesson_map(needs)
-    places = []
+    paths, rest = course
+    drawing = figures.lesson_map(paths, {"Estimator": "Keras"}, rest)
+    places = {}
     for element, x, y in shapes(parsed(drawing)):
-        if element.get("class") == "mwl-room":
+        if element.get("class") == "mwl-room" and element[0].get("stroke"):
             left, top, width, height = numbers(element[0], "x", "y", "width", "height")
             name = " ".join(text.text or "" for text in element[1:])
-            places.append((name, left + x, top + y, left + x + width, top + y + height))
-    assert sorted(name for name, *_box in places) == sorted(needs)
-    for (_one, x1, y1, x2, y2), (_other, x3, y3, x4, y4) in combinations(places, 2):
+            places[name] = (left + x, top + y, left + x + width, top + y + height)
+    assert list(places) == [*paths["Keras"], *paths["Estimator"], *rest]
+    for (x1, y1, x2, y2), (x3, y3, x4, y4) in combinations(places.values(), 2):
         assert min(x2, x4) <= max(x1, x3) or min(y2, y4) <= max(y1, y3)
-    lefts = {name: left for name, left, *_rest in places}
-    assert all(lefts[name] > lefts[other] for name in needs for other in needs[name])
-
-
-@given(some_needs())
-def test_what_a_map_leaves_out_follows_from_what_it_shows(needs: dict[str, list[str]]) -> None:
-    def behind(name: str, graph: Mapping[str, Sequence[str]]) -> set[str]:
-        return {one for other in graph[name] for one in {other, *behind(other, graph)}}
-
-    shown = layered_graph.transitive_reduction(needs)
-    for name in needs:
-        assert behind(name, shown) == behind(name, needs)
-        for other in shown[name]:
-            assert not any(other in behind(third, shown) for third in shown[name])
-
-
-@given(some_needs())
-def test_ordering_the_layers_makes_no_more_arrows_cross(needs: dict[str, list[str]]) -> None:
-    unordered = layered_graph._with_passings(needs)
-    ordered = layered_graph.layered(needs)
-    assert layered_graph.crossings(ordered) <= layered_graph.crossings(unordered)
-    assert list(map(set, ordered.layers)) == list(map(set, unordered.layers))
-
-
-def test_arrows_that_need_not_cross_do_not() -> None:
-    needs: dict[str, list[str]] = {name: [] for name in "abcd"}
-    needs |= {"e": ["d"], "f": ["c"], "g": ["b"], "h": ["a"]}
-    assert layered_graph.crossings(layered_graph._with_passings(needs)) == 6
-    assert layered_graph.crossings(layered_graph.layered(needs)) == 0
+    for lessons in paths.values():
+        order = [(places[name][1], places[name][0]) for name in lessons]
+        assert order == sorted(order)
+    assert "then the path Keras" in drawing.label
 
 
 # Letters.
@@ -403,14 +376,9 @@ def test_no_letter_is_lost_in_breaking_and_no_line_is_too_long(content: str, roo
         (figures.restart, {"fails_after": 12}, "fails_after=12 is more .* at most 11"),
         (figures.restart, {"fails_after": 0}, "fails_after=0 must be"),
         (figures.restart, {"workers": 5}, "workers=5 is more"),
-        (figures.lesson_map, {"lessons": {}}, r"len\(lessons\)=0 must be"),
-        (figures.lesson_map, {"lessons": CHAIN | {"x": []}}, r"len\(lessons\)=15 is more"),
-        (figures.lesson_map, {"lessons": {"a": ["b"]}}, "b are needed, but are no lessons"),
-        (
-            figures.lesson_map,
-            {"lessons": {"a": ["b"], "b": ["a"], "c": ["b"], "d": []}},
-            "^a, b need each other in a circle",
-        ),
+        (figures.lesson_map, {"paths": {}}, "lessons=0 must be"),
+        (figures.lesson_map, {"paths": {"a": ["b"] * 17}}, "lessons=17 is more"),
+        (figures.lesson_map, {"paths": {"a": ["b"]}, "then": {"a": "c"}}, "c are not paths"),
     ],
 )
 def test_what_a_figure_cannot_show_is_refused(

@@ -19,6 +19,11 @@ from tools.lessons.project import Project, ToolError
 PROJECT = Project.load(ROOT)
 COURSE = lesson_header.course(PROJECT)
 LESSONS = [domain for domain in PROJECT.notebooks if re.match(r"\d\d_", domain)]
+READING_PATHS = {path.name: path for path in lesson_header.paths(PROJECT)}
+ONE_PATH = """
+[paths.Keras]
+lessons = ["01_first", "02_second"]
+"""
 TABLE = """
 [01_first]
 needs = []
@@ -32,15 +37,61 @@ references = [["paper", "A paper", "https://example.org/paper"]]
 
 
 def test_every_lesson_has_its_place_in_the_course() -> None:
-    assert list(COURSE) == LESSONS
+    assert sorted(COURSE) == LESSONS
     assert len(LESSONS) >= 12
 
 
+def test_each_path_can_be_read_without_the_other_one() -> None:
+    keras, estimator = (READING_PATHS[name].lessons for name in ("Keras", "Estimator"))
+    assert keras[0] == "03_train_with_keras_fit"
+    assert estimator[0] == "01_train_on_two_workers"
+    assert not set(keras) & set(estimator)
+    assert {*keras, *estimator, *lesson_header.off_paths(PROJECT)} == set(COURSE)
+    assert lesson_header.off_paths(PROJECT) == ["02_choose_a_strategy"]
+    for domain, lesson in COURSE.items():
+        assert set(lesson.needs) <= set(lesson_header.earlier(PROJECT, domain))
+        first = not lesson_header.earlier(PROJECT, domain)
+        assert (lesson.needs == ()) == first
+
+
+@pytest.mark.parametrize(
+    ("domain", "head", "foot"),
+    [
+        ("03_train_with_keras_fit", ["**Path Keras:** lesson 1 of "], ["(04_write_a"]),
+        ("11_move_to_keras", ["**Path Estimator:** lesson "], ["(03_train", "(path Keras)"]),
+        (
+            "02_choose_a_strategy",
+            ["paths Keras, Estimator do not need"],
+            ["(03_train", "(01_train"],
+        ),
+        ("12_keras_3_on_several_workers", ["**Path Keras:** lesson 8 of 8"], []),
+    ],
+)
+def test_a_head_states_the_path_and_a_foot_leads_on_along_it(
+    domain: str, head: list[str], foot: list[str]
+) -> None:
+    def link(other: str) -> str:
+        return f"[{other}]({other}.ipynb)"
+
+    above = lesson_header.header(PROJECT, domain, "en", str, link)
+    below = lesson_header.footer(PROJECT, domain, str, link)
+    assert all(part in above for part in head)
+    assert all(part in below for part in foot)
+    assert ("Next lesson" in below) == bool(foot)
+
+
+@pytest.mark.parametrize("wrong", ['lessons = ["03_third"]', 'lessons = []\nthen = "Keras"'])
+def test_a_path_that_names_what_does_not_exist_is_an_error(wrong: str, tmp_path: Path) -> None:
+    project = make_project(tmp_path, text_cell("title", "# First\n"))
+    table = f"[paths.Estimator]\n{wrong}\n{TABLE}"
+    (tmp_path / "notebooks" / "course.toml").write_text(table, "utf-8")
+    with pytest.raises(ToolError, match="the path Estimator names"):
+        lesson_header.paths(project)
+
+
 @pytest.mark.parametrize("domain", LESSONS)
-def test_a_lesson_stands_on_earlier_ones_and_leads_to_three_to_five_texts(domain: str) -> None:
+def test_a_lesson_leads_to_three_to_five_texts(domain: str) -> None:
     lesson = COURSE[domain]
-    assert all(other in LESSONS and other < domain for other in lesson.needs)
-    assert (lesson.needs == ()) == (domain == LESSONS[0])
     assert 3 <= len(lesson.references) <= 5
     for kind, title, address in lesson.references:
         parts = urlsplit(address)
@@ -82,7 +133,7 @@ def two_lessons(tmp_path: Path) -> Project:
     exercise.parent.mkdir()
     for name in ("01_first", "02_second"):
         exercise.with_name(f"{name}.ipynb").write_text(second.replace("Second", name), "utf-8")
-    (tmp_path / "notebooks" / "course.toml").write_text(TABLE, "utf-8")
+    (tmp_path / "notebooks" / "course.toml").write_text(ONE_PATH + TABLE, "utf-8")
     (tmp_path / "tools" / "l10n").mkdir(parents=True)
     source = ROOT / "tools" / "l10n" / "lesson_header.py"
     (tmp_path / "tools" / "l10n" / "lesson_header.py").write_text(
@@ -109,7 +160,7 @@ def test_titles_and_words_are_those_of_the_language(two_lessons: Project) -> Non
 def test_the_map_is_drawn_in_each_language_and_kept_fresh(two_lessons: Project) -> None:
     for lang, second in ("en", "Second"), ("ru", "Второй"):
         path = course_map.path_of(two_lessons, lang)
-        assert f">{second}</text>" in path.read_text("utf-8")
+        assert f"{second}</text>" in path.read_text("utf-8")
         assert not list(map_problems(two_lessons, lang))
     path.write_text(path.read_text("utf-8").replace("Второй", "Третий"), "utf-8")
     assert "the map is not what a build draws" in str(*map_problems(two_lessons, "ru"))
@@ -122,7 +173,7 @@ def test_new_words_lead_to_their_definitions() -> None:
     ):
         page = notebook.read(PROJECT.notebook(glossary_links.GLOSSARY, lang))
         assert glossary_links.Word(batch, section) in glossary_links.entries(page)
-        head = notebook.source(cells_below_the_title(LESSONS[0], lang)[0])
+        head = notebook.source(cells_below_the_title("01_train_on_two_workers", lang)[0])
         assert re.search(rf"{batch}[^]]*\]\(glossary\.ipynb#{section.replace(' ', '-')}\)", head)
     texts = [PROJECT.notebook(domain).read_text("utf-8") for domain in LESSONS]
     page_text = PROJECT.notebook(glossary_links.GLOSSARY).read_text("utf-8")
@@ -157,7 +208,7 @@ def test_an_appendix_is_linked_from_its_lesson_and_is_no_lesson(two_lessons: Pro
     text = project.notebook("01_first").read_text("utf-8").replace("# First", "# More")
     project.notebook("more").write_text(text, "utf-8")
     table = project.root / "notebooks" / "course.toml"
-    table.write_text(TABLE + APPENDIX, "utf-8")
+    table.write_text(ONE_PATH + TABLE + APPENDIX, "utf-8")
     run(project, "build", "--lang", "en")
     assert list(lesson_header.course(project)) == ["01_first", "02_second"]
     assert list(lesson_header.appendices(project, "02_second")) == []

@@ -149,7 +149,7 @@ def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None
         return
     label = _labels(project, lang)
     _write_install(project, result, label)
-    framed = domain in lesson_header.tables(project)
+    framed = domain in lesson_header.notebooks(project)
 
     def link(other: str) -> str:
         return f"[{title(project, other, lang)}]({other}.ipynb)"
@@ -183,9 +183,11 @@ def _write_install(project: Project, result: Json, label: Callable[[str], str]) 
 
 def _new_words(project: Project, domain: str, lang: str) -> list[str]:
     """Links to the words that a lesson uses first; none without a glossary or in an appendix."""
-    lessons = list(lesson_header.course(project))
-    if glossary_links.GLOSSARY not in project.notebooks or domain not in lessons:
+    if glossary_links.GLOSSARY not in project.notebooks:
         return []
+    if domain not in lesson_header.course(project):
+        return []
+    lessons = [*lesson_header.earlier(project, domain), domain]
     page = exercises.source_text(project, glossary_links.GLOSSARY)
     uses = glossary_links.first_uses(
         page, tuple(exercises.source_text(project, each) for each in lessons)
@@ -195,7 +197,7 @@ def _new_words(project: Project, domain: str, lang: str) -> list[str]:
         messages = catalog.read(project.catalog(glossary_links.GLOSSARY, lang), lang)
         _translate(translated, lang, messages, Built(""))
     entries = glossary_links.entries(translated)
-    return glossary_links.links((entries[number] for number in uses[lessons.index(domain)]), lang)
+    return glossary_links.links((entries[number] for number in uses[-1]), lang)
 
 
 def _labels(project: Project, lang: str) -> Callable[[str], str]:

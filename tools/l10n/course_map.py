@@ -1,9 +1,10 @@
-"""The map of the course in each language, for its README: which lesson needs which."""
+"""The map of the course in each language, for its README: the paths through the lessons."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from helpers.course.charts.svg import Drawing
 from helpers.course.figures import lesson_map
 from helpers.i18n import language, set_language
 from tools.l10n import lesson_header
@@ -20,14 +21,25 @@ def path_of(project: Project, lang: str) -> Path:
 
 def render(project: Project, lang: str) -> str:
     """The map as a file; empty where there is no course."""
-    lessons = lesson_header.course(project)
-    if not lessons:
-        return ""
-    titles = {domain: title(project, domain, lang) for domain in lessons}
+    return draw(project, lang).standalone_svg() if lesson_header.course(project) else ""
+
+
+def draw(project: Project, lang: str) -> Drawing:
+    """The map: each path with its lessons in reading order, and the lessons on no path."""
+    paths = lesson_header.paths(project)
+    then = {path.name: path.then for path in paths if path.then}
+    optional = lesson_header.off_paths(project)
     before = language()
     set_language(lang)
     try:
-        needs = {titles[one]: [titles[other] for other in lessons[one].needs] for one in lessons}
-        return lesson_map(needs).standalone_svg()
+        return lesson_map(
+            {path.name: [_title(project, one, lang) for one in path.lessons] for path in paths},
+            then,
+            [_title(project, one, lang) for one in optional],
+        )
     finally:
         set_language(before)
+
+
+def _title(project: Project, domain: str, lang: str) -> str:
+    return lesson_header.numbered(domain, title(project, domain, lang))

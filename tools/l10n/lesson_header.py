@@ -1,4 +1,4 @@
-"""The head and the foot of a lesson: what to know before, how long it runs, where to go on.
+"""The head and the foot of a lesson: its path, what to know before, its duration, what is next.
 
 What they say comes from notebooks/course.toml. The builder writes them into the cells with these
 tags, in the language of the notebook.
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from helpers.i18n import gettext_noop, join_items
 from tools.l10n.glossary_links import GLOSSARY
@@ -22,8 +23,11 @@ else:
     import tomli as tomllib
 
 Translate = Callable[[str], str]
+PATHS = "paths"  # the table of course.toml that is no lesson
 
 
+PATH = gettext_noop("**Path {path}:** lesson {number} of {count}.")
+OFF_PATHS = gettext_noop("**Optional:** the paths {paths} do not need this lesson.")
 BEGINNERS = gettext_noop("**You need** Python, and one network that you have trained with Keras.")
 NEEDS = gettext_noop("**Before this lesson:** {lessons}.")
 TIME = gettext_noop("**It runs in** {minutes} min on two cores.")
@@ -32,6 +36,7 @@ NEW_WORDS = gettext_noop("**New words:** {words}")
 EXERCISE = gettext_noop("**Try it yourself:** {exercises}")
 APPENDIX = gettext_noop("**Appendix:** {notebook}")
 NEXT = gettext_noop("**Next lesson:** {lesson}")
+NEXT_ON_PATH = gettext_noop("**Next lesson:** {lesson} (path {path})")
 READ_ON = gettext_noop("**Read on**")
 REFERENCE = gettext_noop("[{title}]({address}) ({kind})")
 KINDS = {
@@ -60,15 +65,29 @@ class Lesson:
     appendix_to: str = ""
 
 
+@dataclass(frozen=True)
+class ReadingPath:
+    """Lessons that are read one after the other, without those of another path.
+
+    Attributes:
+      lessons: their domains in reading order.
+      then: the path on which a reader continues; empty for none.
+    """
+
+    name: str
+    lessons: tuple[str, ...]
+    then: str = ""
+
+
 def course(project: Project) -> dict[str, Lesson]:
     """The lessons by their domains, in their order; none where there is no course.toml."""
-    found = tables(project)
+    found = notebooks(project)
     return {domain: lesson for domain, lesson in found.items() if not lesson.appendix_to}
 
 
 def appendices(project: Project, to: str = "") -> dict[str, Lesson]:
     """The appendices by their domains: all of them, or those of one lesson."""
-    found = tables(project)
+    found = notebooks(project)
     return {
         domain: appendix
         for domain, appendix in found.items()
@@ -76,14 +95,11 @@ def appendices(project: Project, to: str = "") -> dict[str, Lesson]:
     }
 
 
-def tables(project: Project) -> dict[str, Lesson]:
+def notebooks(project: Project) -> dict[str, Lesson]:
     """The notebooks that have a head and a foot, by their domains: lessons and appendices."""
-    path = project.root / "notebooks" / "course.toml"
-    return _read(path) if path.exists() else {}
-
-
-def _read(path: Path) -> dict[str, Lesson]:
-    tables = tomllib.loads(path.read_text("utf-8"))
+    path = _course_file(project)
+    tables = _tables(path)
+    tables.pop(PATHS, None)
     found = {}
     for domain, table in tables.items():
         references = tuple((kind, title, address) for kind, title, address in table["references"])
@@ -101,6 +117,51 @@ def _read(path: Path) -> dict[str, Lesson]:
     return found
 
 
+def paths(project: Project) -> list[ReadingPath]:
+    """The paths through the course.
+
+    Raises:
+      ToolError: if one names a lesson or another path that does not exist.
+    """
+    file, lessons = _course_file(project), course(project)
+    tables = _tables(file).get(PATHS, {})
+    found = [
+        ReadingPath(name, tuple(table["lessons"]), table.get("then", ""))
+        for name, table in tables.items()
+    ]
+    for path in found:
+        unknown = [domain for domain in path.lessons if domain not in lessons]
+        unknown += [path.then] if path.then and path.then not in tables else []
+        if unknown:
+            raise ToolError(
+                f"{file}: the path {path.name} names {unknown[0]!r}, which does not exist. Correct "
+                "the name, or add its table."
+            )
+    return found
+
+
+def off_paths(project: Project) -> list[str]:
+    """The lessons on no path, which readers of each may take."""
+    taken = {domain for path in paths(project) for domain in path.lessons}
+    return [domain for domain in course(project) if domain not in taken]
+
+
+def earlier(project: Project, domain: str) -> list[str]:
+    """The lessons that a reader of this one has read: the earlier ones of its path."""
+    for path in paths(project):
+        if domain in path.lessons:
+            return list(path.lessons[: path.lessons.index(domain)])
+    return []
+
+
+def _course_file(project: Project) -> Path:
+    return project.root / "notebooks" / "course.toml"
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text("utf-8")) if path.exists() else {}
+
+
 def header(
     project: Project,
     domain: str,
@@ -116,26 +177,61 @@ def header(
       link: a lesson's title in this language, as a link to it.
       new_words: links to the definitions of the words that the lesson uses first.
     """
-    lesson = tables(project)[domain]
+    lesson = notebooks(project)[domain]
+    place = [] if lesson.appendix_to else _place(paths(project), domain, lang, _)
     before = _(NEEDS).format(lessons=join_items(map(link, lesson.needs), lang))
     minutes = math.ceil(lesson.seconds / 60)
     words = _(WORDS).format(glossary=link(GLOSSARY))
     if new_words:
         words = _(NEW_WORDS).format(words=" · ".join([*new_words, link(GLOSSARY)]))
     time = _(TIME).format(minutes=minutes)
-    return "\n\n".join([before if lesson.needs else _(BEGINNERS), time, words])
+    return "\n\n".join([*place, before if lesson.needs else _(BEGINNERS), time, words])
+
+
+def _place(known: Sequence[ReadingPath], domain: str, lang: str, _: Translate) -> list[str]:
+    """On which path a lesson is; nothing in a course without paths."""
+    for path in known:
+        if domain in path.lessons:
+            number, count = path.lessons.index(domain) + 1, len(path.lessons)
+            return [_(PATH).format(path=path.name, number=number, count=count)]
+    names = [path.name for path in known]
+    return [_(OFF_PATHS).format(paths=join_items(names, lang))] if names else []
 
 
 def footer(project: Project, domain: str, _: Translate, link: Callable[[str], str]) -> str:
     """What stands below the summary: the exercise, appendices, the next lesson, references."""
-    lessons, lines = course(project), []
-    if domain in lessons:
-        later = [other for other in lessons if other > domain]
+    lines = []
+    if domain in course(project):
         lines = [_(EXERCISE).format(exercises=link(f"{EXERCISES}/{domain}"))]
         lines += [_(APPENDIX).format(notebook=link(each)) for each in appendices(project, domain)]
-        lines += [_(NEXT).format(lesson=link(later[0]))] if later else []
+        lines += [
+            _(NEXT_ON_PATH if path else NEXT).format(lesson=link(other), path=path)
+            for other, path in _next(project, domain)
+        ]
     entries = [
         "- " + _(REFERENCE).format(title=title, address=address, kind=_(KINDS[kind]))
-        for kind, title, address in tables(project)[domain].references
+        for kind, title, address in notebooks(project)[domain].references
     ]
     return "\n\n".join([*lines, _(READ_ON), "\n".join(entries)])
+
+
+def numbered(domain: str, title: str) -> str:
+    """A lesson's title after its number, if its name has one."""
+    number = domain.partition("_")[0]
+    return f"{int(number)}. {title}" if number.isdecimal() else title
+
+
+def _next(project: Project, domain: str) -> list[tuple[str, str]]:
+    """The lesson to read after this one, and its path if that has to be said.
+
+    After the last lesson of a path it is the first one of the path that follows; after a lesson on
+    no path, the first one of each.
+    """
+    known = {path.name: path for path in paths(project)}
+    for path in known.values():
+        if domain in path.lessons:
+            later = path.lessons[path.lessons.index(domain) + 1 :]
+            if later:
+                return [(later[0], "")]
+            return [(known[path.then].lessons[0], path.then)] if path.then else []
+    return [(path.lessons[0], path.name) for path in known.values()]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from helpers.i18n import join_items
 from tools.l10n import course_map, lesson_header
 from tools.l10n.lesson_header import Lesson
 from tools.l10n.markdown import PARSER
@@ -55,25 +56,41 @@ def title(tree: Tree, name: str) -> str:
 
 
 def _start(tree: Tree, _: Translate) -> Written:
-    """README's introduction, the lessons, and those of its chapters that a reader needs."""
+    """README's introduction, the paths, and those of its chapters that a reader needs."""
     readme = tree.pages["docs/README"]
     chapters = _chapters(pictures.from_root(readme.file, tree.project.root))
     # Found by their English headings; there are as many in each language.
     keys = slugs([headings(chapter[0])[0] for chapter in _chapters(read_text(readme.english))])
     found = dict(zip(keys, chapters, strict=True))
-    lessons = [f"1. {_link(tree, name)}" for name in lesson_header.course(tree.project)]
-    lessons += [f"- {_link(tree, name)}" for name in lesson_header.appendices(tree.project)]
     places = [names.LESSONS, names.EXERCISES, names.GLOSSARY, names.DOCUMENTS, names.REFERENCE]
     parts = [
         *chapters[0][1:],
         f"## {_(strings.LESSONS)}",
-        "\n".join(lessons),
+        *_paths(tree, _),
         *found[CODE][:CODE_BLOCKS],
         *found[COMMANDS][:COMMAND_BLOCKS],
         _toctree(places),
     ]
     page = _page(names.START, title(tree, "docs/README"), parts)
     return page._replace(ids=[*page.ids, ["lessons"], [CODE], [COMMANDS]])
+
+
+def _paths(tree: Tree, _: Translate) -> Iterator[str]:
+    """The lessons of each path in reading order, and the lessons on no path."""
+    paths = lesson_header.paths(tree.project)
+    yield _(strings.ABOUT_PATHS)
+    for path in paths:
+        yield f"**{_(strings.PATH).format(path=path.name)}**"
+        lessons = [
+            _lesson_link(tree, name)
+            for lesson in path.lessons
+            for name in [lesson, *lesson_header.appendices(tree.project, lesson)]
+        ]
+        lessons += [_(strings.THEN).format(path=path.then)] if path.then else []
+        yield "\n".join(f"- {lesson}" for lesson in lessons)
+    if optional := lesson_header.off_paths(tree.project):
+        links = join_items([_lesson_link(tree, name) for name in optional], tree.lang)
+        yield f"**{_(strings.OPTIONAL).format(lessons=links)}**"
 
 
 def _chapters(source: str) -> list[list[str]]:
@@ -98,10 +115,10 @@ def _lessons(tree: Tree, _: Translate) -> Written:
     """Every lesson and appendix with what its reader will do, as its first cell says."""
     parts, ids = [_(strings.ABOUT_LESSONS), _map(tree)], []
     course = lesson_header.course(tree.project)
-    for number, (name, lesson) in enumerate(course.items(), 1):
+    for name, lesson in course.items():
         exercise = _link(tree, f"{EXERCISES_FOLDER}/{name}")
         parts += [
-            f"## {number}. {_link(tree, name)}",
+            f"## {_lesson_link(tree, name)}",
             *_promise(tree, name, lesson, _),
             _(lesson_header.EXERCISE).format(exercises=exercise),
         ]
@@ -134,6 +151,11 @@ def _page(name: str, heading: str, parts: list[str]) -> Written:
 def _link(tree: Tree, name: str) -> str:
     page = tree.pages[name]
     return f"[{title(tree, name)}](/{tree.project.short(page.file)})"
+
+
+def _lesson_link(tree: Tree, name: str) -> str:
+    text = lesson_header.numbered(name, title(tree, name))
+    return f"[{text}](/{tree.project.short(tree.pages[name].file)})"
 
 
 def _toctree(pages: Iterable[str], *, hidden: bool = True) -> str:

@@ -26,6 +26,15 @@ MEASUREMENTS = gettext_noop("Measurements")
 SEARCH = gettext_noop("Search")
 # i18n: on the search page, where the browser runs no JavaScript
 NO_SCRIPT = gettext_noop("The search needs JavaScript.")
+ABOUT_PATHS = gettext_noop(
+    "Two paths lead through the course, and you can take each of them without the other one."
+)
+# i18n: a heading above the lessons of a path
+PATH = gettext_noop("Path {path}")
+# i18n: the last entry of a list of lessons
+THEN = gettext_noop("then the path {path}")
+# i18n: below the lists of lessons
+OPTIONAL = gettext_noop("Optional: {lessons}")
 # i18n: the name of the list of languages
 LANGUAGE = gettext_noop("Language")
 # i18n: opens a folded code cell

@@ -1,187 +1,121 @@
-"""Which lesson needs which."""
+"""The paths through the course, each with its lessons in their order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
-from statistics import fmean
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from helpers.course.charts.svg import Drawing
 from helpers.course.figures import elements as p
-from helpers.course.figures.layered_graph import (
-    Layered,
-    Needs,
-    Node,
-    layered,
-    ranks,
-    transitive_reduction,
-)
-from helpers.course.figures.text_metrics import LINE, SMALL, text_width, wrap
+from helpers.course.figures.text_metrics import LINE, SMALL, wrap
 from helpers.errors import ConfigError
 from helpers.i18n import _, join_clauses, join_items
 
-MAX_LESSONS, MAX_LAYERS = 14, 6  # lessons; layers side by side
-HEIGHT = 410  # of the figure, where titles are short enough
-APART, CLOSE, BETWEEN = 48, 28, (4, 22)  # between layers, of few and of many; between lessons
-PASSING = 14  # the height that an arrow takes which passes a layer
-ROUNDS = 8  # of moving lessons towards those they have to do with
-MAX_WIDTH, TRUNK = 380, 12  # of a lesson on a stair; where the way down begins
+MAX_LESSONS, COLUMNS = 16, 4  # lessons in all; side by side
+NAME, GAP = 104, 24  # widths: of a path's name; between lessons
+ROW_GAP, PATH_GAP = 18, 26  # heights: between rows of a path; between paths
+WIDTH = (p.WIDTH - NAME - GAP * (COLUMNS - 1)) / COLUMNS  # of a lesson
 
 
-def lesson_map(lessons: Mapping[str, Iterable[str]]) -> Drawing:
-    """Lessons from left to right, each after those that it needs.
-
-    An arrow that follows from others is left out: who needs the second lesson, which needs the
-    first, has the first behind them.
+def lesson_map(
+    paths: Mapping[str, Sequence[str]],
+    then: Mapping[str, str] | None = None,
+    optional: Sequence[str] = (),
+) -> Drawing:
+    """A row of lessons for each path, in reading order, with arrows from one to the next.
 
     Args:
-      lessons: for each title, the titles of those that it needs; up to 14, without a circle.
+      paths: for each path, the titles of its lessons; up to 16 lessons in all.
+      then: for each path that continues on another one, that one.
+      optional: lessons on no path.
 
     Raises:
-      ConfigError: for none or too many, for a need that is no lesson, for lessons that need each
-        other in a circle.
+      ConfigError: for no lessons or too many, or for a path that continues on an unknown one.
     """
-    needs = {name: tuple(dict.fromkeys(others)) for name, others in lessons.items()}
-    _check(needs)
-    reduced = transitive_reduction(needs)
-    drawn = _stairs(reduced) if max(ranks(needs).values()) >= MAX_LAYERS else _columns(reduced)
-    return drawn._replace(label=_label(needs))
+    then = then or {}
+    titles = [title for lessons in paths.values() for title in lessons] + list(optional)
+    p.check_range("lessons", len(titles), 1, MAX_LESSONS)
+    if unknown := [path for pair in then.items() for path in pair if path not in paths]:
+        message = _("{names} are not paths of the map. The paths are {paths}.")
+        raise ConfigError(message.format(names=join_items(unknown), paths=join_items(paths)))
+    height = _box_height(titles)
+    parts, y = [], 0.0
+    for path, lessons in paths.items():
+        items = [*lessons, *([_next_path(then[path])] if path in then else [])]
+        parts += _lane(path, items, y, height, box_last=path not in then)
+        y += _lane_height(items, height) + PATH_GAP
+    if optional:
+        parts += _lane(_("Optional"), optional, y, height, arrows=False)
+        y += _lane_height(optional, height) + PATH_GAP
+    return p.figure(y - PATH_GAP, parts, _label(paths, then, optional))
 
 
-def _check(needs: Needs) -> None:
-    p.check_range("len(lessons)", len(needs), 1, MAX_LESSONS)
-    if unknown := [other for others in needs.values() for other in others if other not in needs]:
-        message = _("{names} are needed, but are no lessons of the map. The lessons are {lessons}.")
-        raise ConfigError(message.format(names=join_items(unknown), lessons=join_items(needs)))
-    if circle := _circle(needs):
-        message = _("{names} need each other in a circle. Take one of these needs away.")
-        raise ConfigError(message.format(names=join_items(circle)))
-
-
-def _circle(needs: Needs) -> list[str]:
-    """The lessons that stand neither after nor before all others; none, where there is an order."""
-    late = [name for name in needs if name not in ranks(needs)]
-    early = ranks({name: [other for other in late if name in needs[other]] for name in late})
-    return [name for name in late if name not in early]
-
-
-def _columns(needs: Needs) -> Drawing:
-    """Layers side by side."""
-    drawn = layered(needs)
-    count = len(drawn.layers)
-    gap = APART if count < 5 else CLOSE
-    width = min((p.WIDTH - gap * (count - 1)) / count, _longest(needs))
-    pitch = (p.WIDTH - width) / max(count - 1, 1)
-    high = _height(needs, width)
-    levels, height = _levels(drawn, high)
-    lefts = {spot: k * pitch for k, layer in enumerate(drawn.layers) for spot in layer}
-    parts = [_lesson(lefts[name], levels[name], width, high, name) for name in needs]
-    for start, end in drawn.links:
-        x = lefts[start] + width
-        parts.append(_curve((x, levels[start]), (lefts[end], levels[end]), end in needs))
-        if start not in needs:
-            parts.append(p.line((x - width, levels[start]), (x, levels[start])))
-    return p.figure(height, parts, "")
-
-
-def _levels(drawn: Layered, high: float) -> tuple[dict[Node, float], float]:
-    """The middle of every spot, near those it has to do with; and the height of all."""
-    most = max(map(len, drawn.layers))
-    gap = min(max(HEIGHT / most - high, BETWEEN[0]), BETWEEN[1])
-    sizes = {
-        spot: high + gap if isinstance(spot, str) else PASSING
-        for layer in drawn.layers
-        for spot in layer
-    }
-    height = max(sum(sizes[spot] for spot in layer) for layer in drawn.layers)
-    levels: dict[Node, float] = {}
-    for layer in drawn.layers:
-        levels |= _settled(layer, dict.fromkeys(layer, height / 2), sizes, height)
-    for _round in range(ROUNDS):
-        for layer in drawn.layers:
-            wanted = {
-                spot: fmean(
-                    [levels[b if a == spot else a] for a, b in drawn.links if spot in (a, b)]
-                    or [levels[spot]]
-                )
-                for spot in layer
-            }
-            levels |= _settled(layer, wanted, sizes, height)
-    return levels, height
-
-
-def _settled(
-    layer: Sequence[Node], wanted: Mapping[Node, float], sizes: Mapping[Node, float], height: float
-) -> dict[Node, float]:
-    """The levels nearest to the wanted ones at which the spots of a layer do not overlap.
-
-    What stands too close is taken together, by its mean: isotonic regression.
-    """
-    ends = list(accumulate(sizes[spot] for spot in layer))
-    offsets = [end - sizes[spot] / 2 for end, spot in zip(ends, layer, strict=True)]
-    groups: list[list[float]] = []
-    for spot, offset in zip(layer, offsets, strict=True):
-        groups.append([wanted[spot] - offset])
-        while len(groups) > 1 and fmean(groups[-2]) > fmean(groups[-1]):
-            last = groups.pop()
-            groups[-1] += last
-    shifts = [fmean(group) for group in groups for _spot in group]
-    return {
-        spot: offset + min(max(shift, 0), height - ends[-1])
-        for spot, offset, shift in zip(layer, offsets, shifts, strict=True)
-    }
-
-
-def _stairs(needs: Needs) -> Drawing:
-    """A row for each lesson, where there are more layers than would fit side by side."""
-    depth = ranks(needs)
-    names = sorted(needs, key=lambda name: depth[name])
-    width = min(_longest(needs), MAX_WIDTH)
-    high = _height(needs, width)
-    pitch = high + max(min(HEIGHT / len(names) - high, BETWEEN[1]), BETWEEN[0])
-    step = (p.WIDTH - width) / (len(names) - 1)
-    places = {name: (k * step, (k + 0.5) * pitch) for k, name in enumerate(names)}
-    parts = [_lesson(x, y, width, high, name) for name, (x, y) in places.items()]
-    for name in names:
-        x, y = places[name]
-        for other in needs[name]:
-            left, above = places[other]
-            points = [(left + TRUNK, above + high / 2), (left + TRUNK, y), (x - 1, y)]
-            parts.append(p.arrow(*points))
-    return p.figure(len(names) * pitch, parts, "")
-
-
-def _longest(names: Iterable[str]) -> float:
-    """The width of a lesson whose title stands in one line."""
-    return max(text_width(name, SMALL) for name in names) + 2 * p.PADDING + 2
-
-
-def _height(names: Iterable[str], width: float) -> float:
-    """Of every lesson: that of the title with the most lines."""
-    lines = max(len(wrap(name, width - 2 * p.PADDING, SMALL)) for name in names)
-    return lines * SMALL * LINE + 10
-
-
-def _lesson(x: float, y: float, width: float, height: float, name: str) -> str:
-    return p.box(p.Area(x, y - height / 2, width, height), p.PLACE, detail=name)
-
-
-def _curve(start: p.Point, end: p.Point, ends: bool) -> str:
-    """From one layer to the next, with a head where it ends."""
-    (x1, y1), (x2, y2) = start, end
-    stop = x2 - 9 if ends else x2
-    middle = (x1 + stop) / 2
-    path = f"M{x1:.1f} {y1:.1f} C{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {stop:.1f} {y2:.1f}"
-    return p.path(path) + (p.arrow((stop, y2), (x2 - 1, y2)) if ends else "")
-
-
-def _label(needs: Needs) -> str:
-    """The map in words."""
-    first = [name for name, others in needs.items() if not others]
-    told = [_("Lessons that need no other: {names}").format(names=join_items(first))]
-    told += [
-        _("{name} needs {others}").format(name=name, others=join_items(others))
-        for name, others in needs.items()
-        if others
+def _lane(
+    name: str,
+    items: Sequence[str],
+    top: float,
+    height: float,
+    *,
+    arrows: bool = True,
+    box_last: bool = True,
+) -> Iterator[str]:
+    """The name of a path and its lessons; the last item without a box where it is no lesson."""
+    yield p.row_label(top + height / 2, NAME - GAP, name)
+    areas = [
+        p.Area(
+            NAME + k % COLUMNS * (WIDTH + GAP),
+            top + k // COLUMNS * (height + ROW_GAP),
+            WIDTH,
+            height,
+        )
+        for k in range(len(items))
     ]
-    return join_clauses(told)
+    for number, (area, item) in enumerate(zip(areas, items, strict=True), 1):
+        if number == len(items) and not box_last:
+            yield p.note(area.x + 4, area.middle[1], item, WIDTH - 4, anchor="start")
+        else:
+            yield p.box(area, p.PLACE, detail=item)
+    for start, end in pairwise(areas) if arrows else ():
+        yield _arrow(start, end)
+
+
+def _arrow(start: p.Area, end: p.Area) -> str:
+    """To the right or, at the end of a row, to the beginning of the next one."""
+    if start.y == end.y:
+        return p.arrow((start.x + start.width, start.middle[1]), (end.x - 1, end.middle[1]))
+    between = end.y - ROW_GAP / 2
+    return p.arrow(
+        (start.middle[0], start.y + start.height),
+        (start.middle[0], between),
+        (end.middle[0], between),
+        (end.middle[0], end.y - 1),
+    )
+
+
+def _lane_height(items: Sequence[str], height: float) -> float:
+    rows = (len(items) - 1) // COLUMNS + 1
+    return rows * height + (rows - 1) * ROW_GAP
+
+
+def _box_height(titles: Sequence[str]) -> float:
+    """Of every lesson: that of the title with the most lines."""
+    lines = max(len(wrap(title, WIDTH - 2 * p.PADDING, SMALL)) for title in titles)
+    return lines * SMALL * LINE + 12
+
+
+def _next_path(path: str) -> str:
+    return _("then the path {path}").format(path=path)
+
+
+def _label(
+    paths: Mapping[str, Sequence[str]], then: Mapping[str, str], optional: Sequence[str]
+) -> str:
+    """The map in words."""
+    clauses = []
+    for path, lessons in paths.items():
+        items = [*lessons, *([_next_path(then[path])] if path in then else [])]
+        message = _("Path {path}: {lessons}")
+        clauses.append(message.format(path=path, lessons=join_items(items)))
+    if optional:
+        clauses.append(_("Optional: {lessons}").format(lessons=join_items(optional)))
+    return join_clauses(clauses)
