@@ -1,105 +1,26 @@
-"""What the tutorials teach from which this course is made, and where the course teaches it.
-
-`elements.csv` has a row for each element of the source tutorials. `shown` says whether a code cell
-`runs` it, only text has it `told`, or it is `missing`; an element of several parts is shown as its
-weakest part is. `needle` is a piece of the cell that must be there for it to be so.
-"""
+"""The course shows what its source tutorials teach: each row of `elements.csv` is so."""
 
 from __future__ import annotations
 
-import csv
 import json
-import re
-from functools import cache
+from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support import ROOT
+from tests.lessons import element_rows
+from tests.lessons.element_rows import KINDS, Element, is_started, problem, read_elements
 
-NUMBERS = range(1, 146)
-RUNS, API_MENTION = 135, 9  # as many as there were once: let them grow, and none be lost
-KINDS = {"runs": "code", "told": "markdown"}  # of cells, for each way in which they show
-WRITES = re.compile(r"%%writefile (\S+)\n")
-
-
-class Element(NamedTuple):
-    """A row of `elements.csv`."""
-
-    number: str
-    source: str
-    element: str
-    shown: str
-    lesson: str
-    cell: str
-    needle: str
-    reason: str
-
-
-def read_elements() -> list[Element]:
-    with Path(__file__).with_name("elements.csv").open(encoding="utf-8", newline="") as file:
-        return [Element(**row) for row in csv.DictReader(file, strict=True)]
-
-
+SHOWN, IN_THE_COURSE = 135, 150  # at least
+MISSING = {"buttons: view, Colab, source, download"}  # until the course has an address
 ELEMENTS = read_elements()
 
 
-@cache
-def cells(lesson: str) -> dict[str, dict[str, Any]]:
-    """The cells of a lesson by their ids; of `exercises/…`, those of the solution; else none."""
-    exercise = lesson.startswith("exercises/")
-    folder = ROOT / "notebooks" / ("solutions" if exercise else "en")
-    path = folder / f"{lesson.removeprefix('exercises/')}.ipynb"
-    if not path.is_file():
-        return {}
-    return {cell["id"]: cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]}
-
-
-def source(cell: dict[str, Any]) -> str:
-    return "".join(cell["source"])
-
-
-def code(lesson: str) -> list[str]:
-    return [source(cell) for cell in cells(lesson).values() if cell["cell_type"] == "code"]
-
-
-def is_started(lesson: str, text: str) -> bool:
-    """Whether a cell is executed where it stands, or writes a file that another cell names."""
-    written = WRITES.match(text)
-    return not written or any(written[1] in other for other in code(lesson) if other != text)
-
-
-def problem(element: Element) -> str | None:
-    """Why an element is not shown as its row says; None where it is."""
-    if element.shown == "missing":
-        return "names a cell or a reason" if any(element[4:]) else None
-    if element.shown not in KINDS:
-        return f"is {element.shown!r}, and not runs, told or missing"
-    if (element.shown == "told") != bool(element.reason.strip()):
-        return "needs a reason if it is told, and none if it runs"
-    return problem_of_cell(element)
-
-
-def problem_of_cell(element: Element) -> str | None:
-    """Why the cell that a row names does not show the element; None where it does."""
-    cell = cells(element.lesson).get(element.cell)
-    if cell is None:
-        return f"has no cell {element.cell!r} in {element.lesson!r}"
-    if cell["cell_type"] != KINDS[element.shown]:
-        return f"{element.shown} in a {cell['cell_type']} cell"
-    if not element.needle.strip() or element.needle not in source(cell):
-        return f"is no more in cell {element.cell!r}: {element.needle!r}"
-    return None if is_started(element.lesson, source(cell)) else "is written, and never started"
-
-
-def find(shown: str) -> list[Element]:
-    return [element for element in ELEMENTS if element.shown == shown]
-
-
 def test_every_element_is_listed_once() -> None:
-    assert [element.number for element in ELEMENTS] == [str(number) for number in NUMBERS]
+    numbers = [element.number for element in ELEMENTS]
+    assert numbers == [str(number) for number in range(1, len(ELEMENTS) + 1)]
     assert all(element.source and element.element for element in ELEMENTS)
+    assert max(Counter(element.element for element in ELEMENTS).values()) == 1
 
 
 def test_every_element_is_shown_where_its_row_says() -> None:
@@ -108,32 +29,90 @@ def test_every_element_is_shown_where_its_row_says() -> None:
 
 
 def test_no_element_is_lost() -> None:
-    runs, told = len(find("runs")), len(find("told"))
-    assert runs >= RUNS
-    assert runs + told >= RUNS + API_MENTION
+    kinds = Counter(element.shown for element in ELEMENTS if not problem(element))
+    assert kinds["shown"] >= SHOWN
+    assert kinds.total() - kinds["missing"] >= IN_THE_COURSE
+    assert {element.element for element in ELEMENTS if element.shown == "missing"} == MISSING
 
 
-FIRST = {shown: find(shown)[0] for shown in ("runs", "told", "missing")}
+@pytest.fixture
+def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A lesson with a printed value, a picture, a cell without output, and a text."""
+    svg = '<img alt="two workers in a ring" src="data:image/svg+xml;base64,">'
+    outputs = {
+        "first": [{"output_type": "stream", "name": "stdout", "text": ["accuracy 0.98\n"]}],
+        "drawn": [{"output_type": "display_data", "data": {"text/html": [svg]}}],
+        "defined": [],
+    }
+    made = [
+        {"id": name, "cell_type": "code", "source": [f"{name}()"], "outputs": found}
+        for name, found in outputs.items()
+    ]
+    made.append({"id": "text", "cell_type": "markdown", "source": ["Keras is recommended."]})
+    path = tmp_path / "notebooks" / "en" / "99_a_lesson.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"cells": made}), "utf-8")
+    (tmp_path / "stand_ins.py").write_text('CELLS = ("first",)', "utf-8")
+    monkeypatch.setattr(element_rows, "ROOT", tmp_path)
+    element_rows.cells.cache_clear()
+    return path.stem
+
+
+ROW = Element("1", "guide", "a", "shown", "", "first", "first()", "", r"accuracy 0\.9\d", "")
+TOLD = ROW._replace(shown="told", cell="text", needle="recommended", output="", reason="advice")
+HARDWARE = ROW._replace(shown="hardware", reason="stand_ins.py")
 
 
 @pytest.mark.parametrize(
-    ("element", "why"),
+    "row",
     [
-        (FIRST["runs"]._replace(needle="what nobody wrote"), "is no more in cell"),
-        (FIRST["runs"]._replace(needle=""), "is no more in cell"),
-        (FIRST["runs"]._replace(cell="no-such-cell"), "has no cell"),
-        (FIRST["runs"]._replace(lesson="99_no_such_lesson"), "has no cell"),
-        (FIRST["runs"]._replace(shown="told", reason="to be run"), "told in a code cell"),
-        (FIRST["told"]._replace(shown="runs", reason=""), "runs in a markdown cell"),
-        (FIRST["told"]._replace(reason=""), "needs a reason"),
-        (FIRST["told"]._replace(shown="perhaps"), "not runs, told or missing"),
-        (FIRST["missing"]._replace(reason="nobody came to it"), "names a cell or a reason"),
+        ROW,
+        ROW._replace(cell="defined", needle="defined()", output_cell="first"),
+        ROW._replace(cell="drawn", needle="drawn()", output="image"),
+        ROW._replace(cell="drawn", needle="drawn()", output="image:in a ring"),
+        TOLD,
+        HARDWARE,
+        Element("1", "guide", "a", *[""] * 7)._replace(shown="missing"),
     ],
 )
-def test_a_row_that_is_not_so_is_found(element: Element, why: str) -> None:
-    assert why in str(problem(element))
+def test_a_row_that_is_so_has_no_problem(row: Element, lesson: str) -> None:
+    assert problem(row._replace(lesson=lesson if row.shown != "missing" else "")) is None
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (ROW._replace(output=r"accuracy 0\.7"), "prints nothing like"),
+        (ROW._replace(output=""), "names no value"),
+        (ROW._replace(output=".*"), "names no value"),
+        (ROW._replace(output="(accuracy)?"), "names no value"),
+        (ROW._replace(cell="defined", needle="defined()"), "prints nothing like"),
+        (ROW._replace(output="image"), "shows no picture"),
+        (ROW._replace(output_cell="text"), "has no code cell 'text'"),
+        (ROW._replace(output_cell="drawn", output="image:server"), "no picture of 'server'"),
+        (ROW._replace(needle="another()"), "is no longer in cell"),
+        (ROW._replace(needle=""), "is no longer in cell"),
+        (ROW._replace(cell="no-such-cell"), "has no cell"),
+        (ROW._replace(reason="a reason"), "needs a reason unless it is shown"),
+        (HARDWARE._replace(reason=""), "needs a reason"),
+        (HARDWARE._replace(reason="no_such_test.py"), "names no test"),
+        (HARDWARE._replace(cell="drawn", needle="drawn()"), "does not run the cell 'drawn'"),
+        (TOLD._replace(reason=""), "needs a reason"),
+        (TOLD._replace(cell="first", needle="first()"), "told in a code cell"),
+        (ROW._replace(shown="perhaps"), "not shown, hardware, told or missing"),
+        (ROW._replace(shown="missing"), "names a cell or a reason"),
+    ],
+)
+def test_a_row_that_is_not_so_is_found(row: Element, why: str, lesson: str) -> None:
+    assert why in str(problem(row._replace(lesson=lesson)))
+
+
+def test_an_exercise_shows_nothing_because_it_has_no_outputs() -> None:
+    assert not element_rows.cells("exercises/01_train_on_two_workers")
+    assert set(KINDS) == {"shown", "hardware", "told"}
 
 
 def test_a_program_that_no_cell_starts_does_not_run() -> None:
+    element_rows.cells.cache_clear()
     assert is_started("07_run_on_a_real_cluster", "%%writefile program.py\nprint()")
     assert not is_started("07_run_on_a_real_cluster", "%%writefile forgotten.py\nprint()")
