@@ -22,7 +22,6 @@ Attributes:
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from importlib import util
 from typing import TYPE_CHECKING, Any
@@ -30,11 +29,7 @@ from typing import TYPE_CHECKING, Any
 from helpers.errors import PackageError
 from helpers.i18n import _
 from helpers.system.keras_version import import_order_error, is_keras_3_chosen, select_keras_2
-from helpers.system.tensorflow_import import (
-    enable_onednn,
-    gc_disabled,
-    startup_logs_suppressed,
-)
+from helpers.system.tensorflow_import import gc_disabled, startup_logs_suppressed
 
 __all__ = ["tf"]
 
@@ -46,7 +41,6 @@ def _install() -> Any:
         tf.estimator = _EstimatorUnavailable()
         return tf
     select_keras_2()
-    enable_onednn(os.environ)  # as in workers
     tf = importlib.import_module("tensorflow")
     if hasattr(tf, "estimator"):
         return tf

@@ -73,11 +73,12 @@ def startup_logs_suppressed() -> Iterator[None]:
 
 
 def prepare_kernel() -> None:
-    """Has the kernel of a notebook import TensorFlow without its start-up messages.
+    """Has the kernel of a notebook import TensorFlow with oneDNN, as workers do, and quietly.
 
-    A kernel shows them below the cell. In any other program this does nothing.
+    A kernel shows the start-up messages below the cell. In any other program this does nothing.
     """
     if "ipykernel" in sys.modules:
+        enable_onednn(os.environ)
         import_within("tensorflow", _quiet_import)
 
 

@@ -22,6 +22,7 @@ LESSONS = sorted(
 CONVERTED = [path for path in LESSONS if path.stem[:2] not in NOT_CONVERTED]
 SENTENCE_END = re.compile(r"[.!?](?=\s|$)")
 ESTIMATOR = "import helpers.estimator"
+FIRST_IMPORT = re.compile(r"^(?:import|from) (helpers|keras|tensorflow\w*)\b", re.MULTILINE)
 LAST_LINE = 'init(lang="en")'
 
 
@@ -45,6 +46,8 @@ def setup_problems(lesson: Json) -> list[str]:
         problems.append(f"language does not end with {LAST_LINE}")
     if ESTIMATOR not in code and "import keras" not in code:
         problems.append("language imports neither keras nor helpers.estimator")
+    elif FIRST_IMPORT.findall(code)[:1] != ["helpers"]:  # it prepares the import of TensorFlow
+        problems.append("language imports helpers after keras or tensorflow")
     text = re.sub(r"^#.*$", "", notebook.source(found["setup-text"]), flags=re.MULTILINE).strip()
     allowed = 2 if ESTIMATOR in code else 1  # the second one says which Keras that gives
     if not 1 <= len(SENTENCE_END.findall(text)) <= allowed:
@@ -97,7 +100,7 @@ def lesson(text: str, code: str, *more: Json) -> Json:
     return {"cells": [*setup, *more], "metadata": {}}
 
 
-GOOD = f"import keras\nfrom helpers import init\n\n{LAST_LINE}"
+GOOD = f"from helpers import init\nimport keras\n\n{LAST_LINE}"
 ONE = "Run these cells first."
 
 
@@ -107,6 +110,7 @@ ONE = "Run these cells first."
         (ONE, GOOD, ""),
         (ONE, f"{GOOD}\nprint()", "does not end"),
         (ONE, LAST_LINE, "imports neither"),
+        (ONE, f"import keras\n{GOOD}", "after keras"),
         (f"{ONE} Then read on.", GOOD, "has not 1 sentence"),
         (f"{ONE} This gives Keras 2.", f"{ESTIMATOR}\n{GOOD}", ""),
         ("", GOOD, "has not 1 sentence"),

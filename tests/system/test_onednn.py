@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from typing import Any
 
 import pytest
 
 from helpers import init
 from helpers.cluster.environment import base_env
-from helpers.system.tensorflow_import import ONE_DNN, enable_onednn
+from helpers.system.tensorflow_import import ONE_DNN, enable_onednn, prepare_kernel
 
 
 @pytest.fixture
@@ -43,3 +44,13 @@ def test_elsewhere_tensorflow_decides(on: Any) -> None:
     environ: dict[str, str] = {}
     enable_onednn(environ)
     assert not environ
+
+
+@x86
+def test_a_kernel_has_it_as_soon_as_it_imports_helpers(
+    on: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    prepare_kernel()
+    assert os.environ[ONE_DNN] == "1"
