@@ -87,7 +87,7 @@ def test_the_table_of_languages_stays_in_all_of_them(project: Project) -> None:
 
 def test_only_in_a_table_of_the_readme_does_a_link_to_a_notebook_stay(project: Project) -> None:
     alone = f"[The first](notebooks/en/{LESSON}.ipynb)"
-    cell = f"[One](../notebooks/en/{LESSON}.ipynb)"
+    cell = f"See [One](../notebooks/en/{LESSON}.ipynb)."
     project.document("docs/README").write_text(f"{README}\n{alone}\n", "utf-8")
     project.document(PAGE).write_text(f"| {cell} |\n|---|\n", "utf-8")
     assert alone in [part.text for part in documents.messages(project, "docs/README")]

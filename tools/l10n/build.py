@@ -7,7 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.l10n import badges, catalog, citation, glossary_links, install, lesson_header, markdown
+from tools.l10n import (
+    badges,
+    catalog,
+    citation,
+    glossary_links,
+    install,
+    lesson_header,
+    markdown,
+    synonyms,
+)
 from tools.l10n.catalog import LessonCatalog
 from tools.lessons import exercises, notebook
 from tools.lessons.notebook import Json
@@ -52,6 +61,8 @@ def build(project: Project, domain: str, lang: str, messages: LessonCatalog | No
     if lang != SOURCE:
         path = project.catalog(domain, lang)
         _translate(result, lang, messages or catalog.read(path, lang), built)
+        if domain == glossary_links.GLOSSARY:
+            _add_synonyms(project, lang, notebook.parse(text, domain), result)
         notebook.strip_volatile(result)
         built.outputs = _take_outputs(project, domain, lang, result)
     _write_cells(project, domain, lang, result)
@@ -71,13 +82,13 @@ def solution(project: Project, domain: str, lang: str) -> str:
         messages = catalog.read(project.catalog(domain, lang), lang)
         _translate(result, lang, messages, Built(""))
     _write_metadata(result)
-    _write_install(project, result, _labels(project, lang))
+    _write_install(project, result, labels(project, lang))
     return notebook.dumps(result)
 
 
 def page(project: Project, text: str, lang: str) -> str:
     """A page in Markdown with the course's badges below its title, while there are any."""
-    return badges.on_page(text, project, lang, _labels(project, lang))
+    return badges.on_page(text, project, lang, labels(project, lang))
 
 
 def pages(project: Project) -> dict[Path, str]:
@@ -110,6 +121,15 @@ def _translate(result: Json, lang: str, messages: LessonCatalog, built: Built) -
     for cell in notebook.cells(result, "code"):
         if notebook.LANGUAGE_TAG in notebook.tags(cell):
             notebook.set_source(cell, in_language(notebook.source(cell), lang))
+
+
+def _add_synonyms(project: Project, lang: str, english: Json, result: Json) -> None:
+    """Adds to a translated glossary how other translations call the same things."""
+    words, label = synonyms.of_language(project, lang), labels(project, lang)
+    for source, cell in zip(notebook.prose(english), notebook.prose(result), strict=True):
+        terms = glossary_links.ROW.findall(notebook.source(source))
+        text = synonyms.add_to_glossary(notebook.source(cell), terms, words, lang, label)
+        notebook.set_source(cell, text)
 
 
 def _lookup(messages: LessonCatalog, cell: str, built: Built) -> Callable[[str], str | None]:
@@ -147,7 +167,7 @@ def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None
     written = [cell for cell in result["cells"] if notebook.WRITTEN & {*notebook.tags(cell)}]
     if not written:
         return
-    label = _labels(project, lang)
+    label = labels(project, lang)
     _write_install(project, result, label)
     framed = domain in lesson_header.notebooks(project)
 
@@ -200,7 +220,7 @@ def _new_words(project: Project, domain: str, lang: str) -> list[str]:
     return glossary_links.links((entries[number] for number in uses[-1]), lang)
 
 
-def _labels(project: Project, lang: str) -> Callable[[str], str]:
+def labels(project: Project, lang: str) -> Callable[[str], str]:
     """What translates a message of helpers, or of a cell that the builder writes."""
     messages = catalog.from_messages([], SOURCE)
     if lang != SOURCE:

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from functools import partial
 from os.path import normpath, relpath
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
-from tools.l10n import badges, catalog, markdown, structure
+from tools.l10n import badges, catalog, lesson_links, markdown, structure, synonyms
+from tools.l10n.build import labels
 from tools.l10n.build import page as badged
 from tools.lessons.project import DOCUMENTS, SOURCE, Project, read_text
 
 LINK = re.compile(r"(?<=\]\()[^)\s]+")
+NOTEBOOK = re.compile(rf"notebooks/{SOURCE}/(.+)\.ipynb")
 README = f"{DOCUMENTS}/README"  # the page that has badges
 # A cell of the README's table that leads to a page in one language is in that language already.
 NAMED = re.compile(r"\[[^\]]+\]\([^)\s]*(?:\.ipynb|README\.md)\)")
@@ -25,7 +27,11 @@ def messages(project: Project, domain: str) -> Iterator[markdown.Message]:
     """What is to be translated of a document."""
     source = badges.without(read_text(project.document(domain)))
     named = _named(domain, source)
-    return (part for part in markdown.split(source) if part.text not in named)
+    return (
+        part
+        for part in markdown.split(source)
+        if part.text not in named and not lesson_links.is_links(part.text)
+    )
 
 
 def _named(domain: str, source: str) -> set[str]:
@@ -48,8 +54,12 @@ def build(
     source = badges.without(source)
     named = _named(domain, source)
     translations = catalog.read(project.catalog(domain, lang), lang)
+    label = labels(project, lang)
 
     def lookup(text: str) -> str:
+        if lesson_links.is_links(text):
+            text = lesson_links.write(project, text, lang, label)
+            return LINK.sub(partial(_relocate_link, project, domain, lang, lang), text)
         if text in named:
             return LINK.sub(partial(_relocate_link, project, domain, lang, None), text)
         message = translations.get(text)
@@ -60,6 +70,7 @@ def build(
         return LINK.sub(partial(_relocate_link, project, domain, lang, lang), text)
 
     text = markdown.translate(source, lookup)
+    text = synonyms.expand(project, text, lang, label)
     return badged(project, text, lang) if domain == README else text
 
 
@@ -79,7 +90,11 @@ def broken_links(project: Project, domain: str, lang: str) -> Iterator[tuple[str
         if target not in pages and not target.exists():
             yield link, f"there is no {parts.path}"
             continue
-        if not parts.fragment or target not in pages:
+        if not parts.fragment:
+            continue
+        if target.suffix == ".ipynb" and not lesson_links.has_anchor(target, parts.fragment):
+            yield link, f"{target.name} has no heading #{parts.fragment}"
+        if target not in pages:
             continue
         known = structure.slugs(structure.headings(build(project, *pages[target])))
         if parts.fragment not in known:
@@ -99,10 +114,13 @@ def _relocate_link(
         return match[0]
     target = project.document(domain).parent / parts.path
     path = normpath(target.relative_to(project.root))
+    fragment = parts.fragment
     if wanted:
+        if notebook := NOTEBOOK.fullmatch(path):
+            fragment = lesson_links.anchor(project, notebook[1], unquote(fragment), wanted)
         path = in_language(project, path, wanted)
     start = project.document(domain, lang).parent.relative_to(project.root)
-    return relpath(path, start) + (f"#{parts.fragment}" if parts.fragment else "")
+    return relpath(path, start) + (f"#{fragment}" if parts.fragment else "")
 
 
 def in_language(project: Project, path: str, lang: str) -> str:

@@ -81,7 +81,7 @@ def _helpers(project: Project) -> list[Message]:
 
 
 def _in_code(project: Project) -> Iterator[Found]:
-    written = ("badges.py", "lesson_header.py", "install.py")
+    written = ("badges.py", "lesson_header.py", "install.py", "lesson_links.py", "synonyms.py")
     own = [project.root / "tools" / "l10n" / name for name in written]
     own.append(project.root / "tools" / "site" / "strings.py")
     helpers = project.root / "helpers"

@@ -26,7 +26,7 @@ def write(project: Project, site: Path) -> None:
     if project.site:
         (site / "sitemap.xml").write_text(sitemap(project, site), "utf-8")
     _drop_unused(site)
-    search.write(site)
+    search.write(project, site)
 
 
 def _first_page(project: Project) -> str:

@@ -11,24 +11,27 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tools.lessons.project import ToolError
+from tools.l10n import synonyms
+from tools.lessons.project import Project, ToolError
 
 SECTION = re.compile(r'<section id="([^"]*)">(\s*(?:<span id="[^"]*"></span>)*)<(h[1-6])')
 HEADER_LINK = re.compile(r'<a class="headerlink"[^>]*>[^<]*</a>')
 HAN = re.compile("[\u4e00-\u9fff]+")
 SIGNATURE = b"pagefind_dcd"  # what each unpacked part of an index begins with; CBOR follows
+WORDS = "words.js"  # what theme/static/search.js knows of words
 SCRIPTS = ("pagefind.js", "pagefind-worker.js")
 LONG, MANY_MORE = 4, 4  # characters; times as many pages
 CUTS = 'return["zh","ja","th"].includes(primaryLang)'
 
 
-def write(site: Path) -> None:
+def write(project: Project, site: Path) -> None:
     """Makes the search of a site whose pages are there, into its folder `pagefind`.
 
     Pagefind cuts Chinese pages into words by one dictionary, and what a reader asks by the
     browser's. Where these disagree it finds nothing, 带宽 for one
     (https://github.com/Pagefind/pagefind/issues/1237). So its scripts are kept from cutting, and
-    theme/static/search.js cuts into words that are in the index.
+    theme/static/search.js cuts into words that are in the index. It also replaces words of other
+    translations by those of the course.
 
     Raises:
       ToolError: if Pagefind failed, or is not what this was written for.
@@ -36,7 +39,8 @@ def write(site: Path) -> None:
     folder = site / "pagefind"
     _index(site, folder)
     words = json.dumps(_chinese(folder), ensure_ascii=False, separators=(",", ":"))
-    (folder / "strings.js").write_text(f"const INDEX_WORDS = {words};\n", "utf-8")
+    script = f"const INDEX_WORDS = {words};\nconst SYNONYMS = {_synonyms(project)};\n"
+    (folder / WORDS).write_text(script, "utf-8")
     for name in SCRIPTS:
         script = (folder / name).read_text("utf-8")
         if script.count(CUTS) != 1:
@@ -45,6 +49,15 @@ def write(site: Path) -> None:
                 "tools/site/search.py what it is for, and whether this version still needs it."
             )
         (folder / name).write_text(script.replace(CUTS, "return false"), "utf-8")
+
+
+def _synonyms(project: Project) -> str:
+    """For each language, patterns of other words with the course's word, as JavaScript."""
+    found: dict[str, list[list[str]]] = {}
+    for word in synonyms.read(project):
+        pattern = word.pattern.replace(r"\w", r"[\p{L}\p{N}_]")
+        found.setdefault(word.lang, []).append([pattern, word.course])
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
 
 def _index(site: Path, folder: Path) -> None:

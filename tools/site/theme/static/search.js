@@ -1,7 +1,16 @@
 // Pagefind takes its words, and what it searches in, from the language of the page.
 (() => {
+  const language = document.documentElement.lang.split("-")[0];
+  // Words of other translations are replaced by those of the course: locales/synonyms.csv.
+  const synonyms = (SYNONYMS[language] || []).map(([pattern, course]) => [
+    new RegExp(/zh|ko/.test(language) ? pattern : `(?<!\\p{L})(?:${pattern})(?!\\p{L})`, "giu"),
+    course,
+  ]);
+  const translate = (asked) =>
+    synonyms.reduce((text, [pattern, course]) => text.replace(pattern, course), asked);
+
   // What is asked in Chinese is cut into the likeliest words of the index: tools/site/search.py.
-  const pages = new Map(typeof INDEX_WORDS === "undefined" ? [] : Object.entries(INDEX_WORDS));
+  const pages = new Map(language === "zh" ? Object.entries(INDEX_WORDS) : []);
   const longest = Math.max(1, ...[...pages.keys()].map((word) => word.length));
   const all = [...pages.values()].reduce((sum, count) => sum + count, 1);
   const cost = (word) => Math.log(all / (pages.get(word) || 0.5));
@@ -20,7 +29,9 @@
     return best[0].words;
   };
   const cut = (asked) =>
-    asked.replace(/\p{Script=Han}+/gu, (text) => ` ${likeliest(text).join(" ")} `);
+    pages.size
+      ? asked.replace(/\p{Script=Han}+/gu, (text) => ` ${likeliest(text).join(" ")} `)
+      : asked;
 
   window.addEventListener("DOMContentLoaded", () => {
     const search = new PagefindUI({
@@ -28,7 +39,7 @@
       showSubResults: true,
       showImages: false,
       autofocus: true,
-      ...(pages.size && { processTerm: cut }),
+      processTerm: (asked) => cut(translate(asked)),
     });
     const field = document.querySelector("#mwl-search input");
     field.setAttribute("aria-label", field.placeholder);
