@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,10 @@ def run(project: Project, *command: str) -> int:
     return main([name, "--root", str(project.root), *rest])
 
 
-def translate(project: Project, lang: str, texts: dict[str, str], domain: str = LESSON) -> None:
-    """What a translator does: writes a text and takes the word fuzzy away."""
+def translate(
+    project: Project, lang: str, texts: Mapping[str, str | list[str]], domain: str = LESSON
+) -> None:
+    """What a translator does: writes a text, or each plural form, and removes the word fuzzy."""
     path = project.catalog(domain, lang)
     messages = catalog.read(path, lang)
     for english, text in texts.items():

@@ -2,6 +2,10 @@
 
 python -m tools.l10n extract            templates (.pot) for a translation program
 python -m tools.l10n update             catalogs brought up to the English notebooks
+python -m tools.l10n reword --list      old and new text of each message that an update would make
+                                        fuzzy or lose
+python -m tools.l10n reword FILE        records those of a listing whose meaning is unchanged,
+                                        so that their translations stay
 python -m tools.l10n build              notebooks/<lang>, docs/<lang>, the messages of helpers
 python -m tools.l10n build --execute    the same, executed, with outputs
 python -m tools.l10n build --refresh    the same, standalone cells alone executed: figures; and
@@ -17,9 +21,9 @@ from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tools.l10n import build, catalog, checks, course_map, documents, extract, update
+from tools.l10n import build, catalog, checks, course_map, documents, extract, pending, update
 from tools.lessons import execute
-from tools.lessons.project import SOURCE, Project, ToolError
+from tools.lessons.project import SOURCE, Project, ToolError, read_text
 
 MISSING = {  # after a build, of outputs
     "kept": "",
@@ -56,6 +60,23 @@ def run_update(project: Project, args: argparse.Namespace) -> int:
     """Brings the catalogs up to date; a language that is not there yet is made."""
     langs = [lang for lang in args.lang or project.languages if lang != SOURCE]
     update.update(project, langs, print)
+    return 0
+
+
+def run_reword(project: Project, args: argparse.Namespace) -> int:
+    """Keeps the translations of messages that changed in wording and not in meaning."""
+    if args.list == bool(args.file):
+        raise ToolError("Give either --list or a file: python -m tools.l10n reword --help")
+    if args.file:
+        text = sys.stdin.read() if args.file == "-" else read_text(Path(args.file))
+        rejected = pending.accept(project, text, args.file, print)
+        print("".join(f"rejected: {sentence}\n" for sentence in rejected), end="", file=sys.stderr)
+        return 1 if rejected else 0
+    langs = [lang for lang in _languages(project, args) if lang != SOURCE]
+    for domain in (d for d in extract.domains(project) if fnmatch(d, args.only)):
+        found = pending.candidates(project, domain, langs)
+        if shown := [each for each in found if each.similarity >= args.similarity]:
+            print(pending.listing(domain, shown))
     return 0
 
 
@@ -143,6 +164,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     for name, run in (
         ("extract", run_extract),
         ("update", run_update),
+        ("reword", run_reword),
         ("build", run_build),
         ("check", run_check),
     ):
@@ -151,10 +173,23 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         command.add_argument("--root", type=Path, default=Path(), help="the repository's folder")
         if name != "extract":
             command.add_argument("--lang", nargs="+", metavar="LANG", help="default: all")
+        if name in ("build", "reword"):
+            command.add_argument("--only", default="*", metavar="NAME", help="as 01_*")
+        if name == "reword":
+            command.add_argument("file", nargs="?", metavar="FILE", help="an edited listing, or -")
+            command.add_argument(
+                "--list", action="store_true", help="print changed messages as TOML"
+            )
+            command.add_argument(
+                "--similarity",
+                type=float,
+                default=0.0,
+                metavar="N",
+                help="list only from N, 0 to 1",
+            )
         if name == "build":
             command.add_argument("--execute", action="store_true", help="execute the notebooks")
             command.add_argument("--refresh", action="store_true", help="only standalone cells")
-            command.add_argument("--only", default="*", metavar="NAME", help="as 01_*")
     return parser.parse_args(argv)
 
 

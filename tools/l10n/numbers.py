@@ -34,8 +34,8 @@ PHRASES = {"half an hour": "30", "four billion": "4000000000"}
 
 def check_numbers(lang: str, english: str, text: str) -> Iterator[Problem]:
     """0.98 may be 0,98 and 60,000 may be 60 000 or 6 万; English words may be figures."""
-    left = [(number, readings(number)) for number in _numbers(text)]
-    for number in _numbers(english):
+    left = [(number, readings(number)) for number in find_numbers(text)]
+    for number in find_numbers(english):
         match = next((pair for pair in left if pair[1] & readings(number)), None)
         if match is None:
             yield Problem(f"the number {number.strip()} is missing", _TODO)
@@ -64,7 +64,8 @@ def readings(number: str) -> set[str]:
     return found
 
 
-def _numbers(text: str) -> list[str]:
+def find_numbers(text: str) -> list[str]:
+    """The numbers written in figures outside of code, math and addresses."""
     for pattern in (CODE, MATH, DESTINATION, TAG, ADDRESS, PLACEHOLDER):
         text = pattern.sub(" ` ", text)
     return [match[0] for match in NUMBER.finditer(text)]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
+from functools import cache
 from pathlib import Path
 
 from babel.messages.catalog import Message
 
-from tools.l10n import catalog, extract
+from tools.l10n import catalog, extract, rewords
 from tools.l10n.catalog import LessonCatalog, msgid
+from tools.l10n.rewords import Reword
 from tools.lessons.project import HELPERS, Project
 
 SAME_PLACE, ANYWHERE = 0.3, 0.6  # how alike two texts must be to count as old and new
@@ -18,28 +20,37 @@ SAME_PLACE, ANYWHERE = 0.3, 0.6  # how alike two texts must be to count as old a
 def update_text(project: Project, domain: str, lang: str, template: LessonCatalog) -> str:
     """The text that a catalog file should have; a translator's work in it is kept."""
     old = catalog.read(project.catalog(domain, lang), lang)
-    new = merge(old, template, lang)
+    new = merge(old, template, lang, rewords.read(project, domain))
     for message in new:
         catalog.drop_format_flags(message, keep_braces=domain == HELPERS)
     return catalog.dumps(new)
 
 
-def merge(old: LessonCatalog, template: LessonCatalog, lang: str) -> LessonCatalog:
+def merge(
+    old: LessonCatalog, template: LessonCatalog, lang: str, recorded: Iterable[Reword] = ()
+) -> LessonCatalog:
     """The template's messages in its order, with the translations that `old` has.
 
     A message whose English changed becomes fuzzy and remembers its previous English; the
     most alike message that left the same cell, or else any, is taken for its old self.
-    One that left for good is kept as obsolete, and comes back if its English does.
+    A recorded reword keeps its translation as it is. A message that left for good is kept as
+    obsolete, and comes back if its English does.
     """
     known = {msgid(m): m for m in [*old.obsolete.values(), *old] if m.id}
     wanted = [m for m in template if m.id]
     present = {msgid(m) for m in wanted}
-    gone = {name: m for name, m in known.items() if name not in present and any(catalog.strings(m))}
+    kept = _reworded(wanted, known, list(recorded))
+    used = {msgid(before) for before in kept.values()} - present
+    gone = {
+        name: m
+        for name, m in known.items()
+        if name not in present | used and any(catalog.strings(m))
+    }
     live = {msgid(m) for m in old}
     left = [m for name, m in gone.items() if name in live]
     new = catalog.from_messages([], lang)
     for message in wanted:
-        same = known.get(msgid(message))
+        same = kept.get(msgid(message)) or known.get(msgid(message))
         if same is not None and isinstance(same.id, str) == isinstance(message.id, str):
             new[message.id] = _same(message, same)
             continue
@@ -84,6 +95,35 @@ def summary(name: str, messages: LessonCatalog) -> str:
     return f"{name}: {done} of {len(real)} messages translated, {fuzzy} fuzzy"
 
 
+def _reworded(
+    wanted: Iterable[Message], known: Mapping[str, Message], recorded: list[Reword]
+) -> dict[str, Message]:
+    """For the messages of recorded rewords, the entry whose translation they keep."""
+    found = {}
+    for message in wanted if recorded else ():
+        same = known.get(msgid(message))
+        if not catalog.is_current(same):
+            for text in rewords.earlier_texts(recorded, rewords.text_of(message)):
+                if entry := _entry_of(text, same, known):
+                    found[msgid(message)] = entry
+                    break
+    return found
+
+
+def _entry_of(
+    text: rewords.Text, same: Message | None, known: Mapping[str, Message]
+) -> Message | None:
+    """The entry that translates a text: its own, or that of a message made fuzzy since."""
+    if same is not None and same.fuzzy and tuple(same.previous_id) == text:
+        entry = same.clone()
+        entry.flags.discard("fuzzy")
+        return entry
+    old = known.get(text[0])
+    if old is not None and rewords.text_of(old) == text and any(catalog.strings(old)):
+        return old
+    return None
+
+
 def _same(message: Message, old: Message) -> Message:
     flags = (old.flags - {catalog.PERCENT, catalog.BRACES}) | message.flags
     return Message(
@@ -103,13 +143,31 @@ def _changed(message: Message, old: Message | None) -> Message:
 
 
 def _previous_entry(message: Message, candidates: Iterable[Message]) -> Message | None:
-    """The candidate that this message was before somebody changed its English."""
-    best, best_likeness = None, 0.0
+    """The candidate that this message was before its English changed."""
+    best, best_score = None, 0.0
     for old in candidates:
         if isinstance(old.id, str) != isinstance(message.id, str):
             continue
-        near = set(old.auto_comments) & set(message.auto_comments)
-        likeness = SequenceMatcher(None, msgid(old), msgid(message), autojunk=False).ratio()
-        if likeness >= (SAME_PLACE if near else ANYWHERE) and likeness + bool(near) > best_likeness:
-            best, best_likeness = old, likeness + bool(near)
+        near = share_place(old, message)
+        least = SAME_PLACE if near else ANYWHERE
+        similar = similarity(msgid(old), msgid(message), least)
+        if similar >= least and similar + near > best_score:
+            best, best_score = old, similar + near
     return best
+
+
+def share_place(one: Message, other: Message) -> bool:
+    """Whether two messages stand in one cell, as the same kind of text."""
+    return not {*one.auto_comments}.isdisjoint(other.auto_comments)
+
+
+@cache
+def similarity(old: str, new: str, matters: float = 0.0) -> float:
+    """How alike two texts are, from 0 to 1.
+
+    Args:
+      matters: below this, an upper bound is returned, which takes much less time.
+    """
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    bound = min(matcher.real_quick_ratio(), matcher.quick_ratio() if matters else 1.0)
+    return bound if bound < matters else matcher.ratio()
