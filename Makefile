@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PY := $(VENV)/bin/python
 DIST ?= worksteal
 JOBS ?= 2
-.PHONY: run test quick pictures catalogs units record-answers site serve jupyterlab app lint environment \
+.PHONY: run test quick pictures catalogs english units record-answers site serve jupyterlab app lint environment \
 	update-lock offline extract update build check
 
 run: environment  ## execute a lesson: make run LESSON_LANG=ko LESSON=01 WORKERS=4
@@ -24,16 +24,19 @@ assignments: environment  ## exercises for a class: make assignments LESSON_LANG
 grade: environment  ## mark a folder of submissions: make grade LESSON_LANG=es SUBMISSIONS=submissions
 	@$(PY) -m tools.teaching.course grade --lang $(LESSON_LANG) "$(SUBMISSIONS)"
 
-test: environment lint catalogs  ## what must hold after every change; tests/README.md has the lanes
+test: environment lint catalogs english  ## what must hold after every change; tests/README.md has the lanes
 	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) --durations=30
 
 # macOS has make 3.81, which prints what three jobs say as it comes.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
-quick: environment  ## for someone who changed a line: style, types, imports, catalogs, units
-	@$(MAKE) --no-print-directory --jobs=3 $(SYNC) lint catalogs units
+quick: environment  ## for someone who changed a line: style, types, imports, catalogs, English, units
+	@$(MAKE) --no-print-directory --jobs=3 $(SYNC) lint catalogs english units
 
 catalogs: environment
 	@$(PY) -m tools.l10n check
+
+english: environment  ## at most as many findings as tools/english/baseline.csv allows; CONTRIBUTING.md
+	@$(PY) -m tools.english check
 
 units: environment
 	@$(PY) -m pytest -q --lane unit

@@ -1,0 +1,129 @@
+"""What a program can find in technical English that its readers would stumble over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tools.english.sources import WORD, Passage
+
+MAX_WORDS = 30  # of a sentence
+MAX_SEMICOLONS = 1  # of a paragraph
+SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\bvs)(?<!\betc)[.!?][\"”’)]*\s+")
+
+# Uses that are right, each with its reason; they are taken out before the rules look.
+EXCEPTIONS = {
+    r"\bconnections? (?:is |was |were )?refused\b": "the name of an operating system's error",
+    r"\bcopyright notices?\b": "a term of licences",
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Something to avoid.
+
+    Attributes:
+      name: as the baseline names it.
+      todo: what to write.
+      find: what it finds in a text.
+    """
+
+    name: str
+    todo: str
+    find: Callable[[str], Iterator[str]]
+
+
+def findings(rule: Rule, passage: Passage) -> list[str]:
+    """What a rule finds in a passage."""
+    text = passage.text
+    for pattern in EXCEPTIONS:
+        text = re.sub(pattern, " ", text, flags=re.IGNORECASE)
+    return list(rule.find(text))
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text."""
+    return [part for part in SENTENCE_END.split(text) if part]
+
+
+def _long_sentences(text: str) -> Iterator[str]:
+    for sentence in sentences(text):
+        if (count := len(WORD.findall(sentence))) > MAX_WORDS:
+            yield f"{count} words: {sentence[:60]}…"
+
+
+def _semicolons(text: str) -> Iterator[str]:
+    if (count := text.count(";")) > MAX_SEMICOLONS:
+        yield f"{count} semicolons: {text[:60]}…"
+
+
+def _words(*patterns: str) -> Callable[[str], Iterator[str]]:
+    """What finds words and phrases, a pattern each, wherever a word begins."""
+    pattern = re.compile(rf"\b(?:{'|'.join(patterns)})\b", re.IGNORECASE)
+    return lambda text: (match[0] for match in pattern.finditer(text))
+
+
+def _conditional_where(text: str) -> Iterator[str]:
+    for match in WHERE.finditer(text):
+        yield match[0][:60]
+
+
+# "Where X is so, do Y" at the beginning of a sentence, and the turns that never name a place.
+WHERE = re.compile(
+    r"(?:^|[.;:!?] )Where (?!(?:to|is|are|does|do|did|can)\b)[^.;:?]*,"
+    r"|(?<!from )\bwhere (?:there (?:is|are|was|were)|(?:it|they|that) (?:can|cannot|could|does|do"
+    r"|fits?|needs?|helps?|matters?|holds?)|needed|possible|necessary|nothing|none|no)\b"
+)
+
+RULES = (
+    Rule(
+        "archaic",
+        "Write the everyday word: fix, again, forever, next to, continue, except for.",
+        _words(
+            "mend(?:s|ed|ing)?", "anew", "for ever", "besides?", "as ever", "but for",
+            "so it (?:is|would be)", "the other way about", "(?:go|goes|going|went|gone) on",
+            "beforehand", "whilst", "thereof", "therein", "lest", "hence", "whence", "henceforth",
+            "alas", "save (?:for|in|where|that)", "upwards",
+        ),
+    ),
+    Rule(
+        "people",
+        "Name the thing: no worker, each task, which process.",
+        _words(
+            "nobody", "somebody", "anybody", "everybody", "whom", "whoever", "whose turn", "no one",
+            "is told", "are told", "was told", "were told", "being told",
+        ),
+    ),
+    Rule(
+        "of its own",
+        "Write: its own, a separate, a custom.",
+        _words("of (?:its|their|your|our|his|one's|my) own", "the one of", "the ones of"),
+    ),
+    Rule("where", "Write “if” or “when” for a condition.", _conditional_where),
+    Rule("semicolons", "Write sentences, joined by because, so, but.", _semicolons),
+    Rule("long sentence", f"Split it: at most {MAX_WORDS} words.", _long_sentences),
+    Rule(
+        "training",
+        "Write: a training run, training runs; training waits.",
+        _words(
+            "a training(?! (?:run|loop|step|job|set|script|program|example|function|task|process|"
+            "data|dataset|framework|API|epoch|operator|graph|session|strategy|batch))",
+            "trainings",
+            "the training (?:waits|ends|goes|starts|continues|stops|needs|lasts)",
+        ),
+    ),
+    Rule(
+        "home-made term",
+        "Write the field's term; docs for contributors have the table.",
+        _words(
+            "exchanges? of (?:the )?gradients", "the exchange", "loops? of (?:your|one's|its) own",
+            "own loops?", "(?:longer|shorter) steps?", "step is too (?:long|short)", "promises?",
+            "dealt out", "deals? out", "held back", "drawn? out to", "numbers of \\d+ b\\w+",
+            "takes? (?:nobody|no one) in", "no sign of life", "makes no step", "stands? still",
+            "standstill", "deeds?", "harm(?:s|ed|ing)?", "laborator(?:y|ies)", "jail(?:s|ed)?",
+            "levers?", "bit by bit", "refus(?:e|es|ed|ing|al)", "notic(?:es|ed|ing)",
+            "time of a processor", "wait for some",
+        ),
+    ),
+)  # fmt: skip
