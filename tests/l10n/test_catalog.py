@@ -124,6 +124,19 @@ def test_a_removed_sentence_comes_back_with_its_translation(tmp_path: Path) -> N
     assert path.read_bytes() == before
 
 
+def test_a_sentence_moved_to_another_file_takes_its_translation_along(tmp_path: Path) -> None:
+    project = make_project(tmp_path, text_cell("a", FIRST), text_cell("b", SECOND))
+    run(project, "update", "--lang", "ru")
+    translate(project, "ru", {FIRST: "Первая.", SECOND: "Вторая."})
+    make_project(tmp_path, text_cell("b", SECOND))
+    (tmp_path / "README.md").write_text(f"{FIRST}\n\nNew.\n\n{SECOND}\n", "utf-8")
+    run(project, "update")
+    moved = catalog.read(project.catalog("docs/README", "ru"), "ru")
+    found = {message.id: message.string for message in moved if message.id}
+    assert found == {FIRST: "Первая.", "New.": "", SECOND: "Вторая."}
+    assert not any(message.fuzzy for message in moved if message.id)
+
+
 def test_what_a_translator_notes_is_kept(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_cell("a", FIRST))
     run(project, "update", "--lang", "ru")

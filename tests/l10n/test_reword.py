@@ -161,6 +161,15 @@ def test_messages_of_the_code_are_reworded_with_their_placeholders(
     ]
 
 
+def test_a_text_can_be_reworded_and_moved_to_another_file(project: Project) -> None:
+    change(project, OTHER)
+    (project.root / "README.md").write_text(f"{NEW}\n", "utf-8")
+    listing = project.root / "listing.toml"
+    listing.write_text(f'[["docs/README"]]\nold = "{OLD}"\nnew = "{NEW}"\n', "utf-8")
+    assert accept(project, listing) == 0
+    assert entry(project, NEW, "docs/README").string == "Опоздавший видит `steps` = 60."
+
+
 def test_a_text_that_is_not_in_the_source_is_rejected(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,8 +73,9 @@ def run_reword(project: Project, args: argparse.Namespace) -> int:
         print("".join(f"rejected: {sentence}\n" for sentence in rejected), end="", file=sys.stderr)
         return 1 if rejected else 0
     langs = [lang for lang in _languages(project, args) if lang != SOURCE]
+    elsewhere = {lang: update.all_translations(project, lang) for lang in langs}
     for domain in (d for d in extract.domains(project) if fnmatch(d, args.only)):
-        found = pending.candidates(project, domain, langs)
+        found = pending.candidates(project, domain, elsewhere)
         if shown := [each for each in found if each.similarity >= args.similarity]:
             print(pending.listing(domain, shown))
     return 0

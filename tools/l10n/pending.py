@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from babel.messages.catalog import Message
@@ -23,14 +23,20 @@ class Candidate(NamedTuple):
     place: str
 
 
-def candidates(project: Project, domain: str, langs: Iterable[str]) -> list[Candidate]:
-    """The changed messages of a domain in these languages, in the order of the English source."""
+def candidates(
+    project: Project, domain: str, elsewhere: Mapping[str, Mapping[str, Message]]
+) -> list[Candidate]:
+    """The changed messages of a domain, in the order of the English source.
+
+    Args:
+      elsewhere: for each language, `update.all_translations`.
+    """
     template = extract.template(project, domain)
     recorded = rewords.read(project, domain)
     found: dict[tuple[str, str], Candidate] = {}
-    for lang in langs:
+    for lang, translations in elsewhere.items():
         old = catalog.read(project.catalog(domain, lang), lang)
-        new = update.merge(old, template, lang, recorded)
+        new = update.merge(old, template, lang, recorded, translations)
         for message, before in _changes(old, new):
             reword = Reword(before, rewords.text_of(message))
             similar = update.similarity(before[0], msgid(message))

@@ -14,43 +14,53 @@ from tools.l10n.catalog import LessonCatalog, msgid
 from tools.l10n.rewords import Reword
 from tools.lessons.project import HELPERS, Project
 
+NOTHING: Mapping[str, Message] = {}
 SAME_PLACE, ANYWHERE = 0.3, 0.6  # how alike two texts must be to count as old and new
 
 
-def update_text(project: Project, domain: str, lang: str, template: LessonCatalog) -> str:
+def update_text(
+    project: Project,
+    domain: str,
+    lang: str,
+    template: LessonCatalog,
+    elsewhere: Mapping[str, Message] = NOTHING,
+) -> str:
     """The text that a catalog file should have; a translator's work in it is kept."""
     old = catalog.read(project.catalog(domain, lang), lang)
-    new = merge(old, template, lang, rewords.read(project, domain))
+    new = merge(old, template, lang, rewords.read(project, domain), elsewhere)
     for message in new:
         catalog.drop_format_flags(message, keep_braces=domain == HELPERS)
     return catalog.dumps(new)
 
 
 def merge(
-    old: LessonCatalog, template: LessonCatalog, lang: str, recorded: Iterable[Reword] = ()
+    old: LessonCatalog,
+    template: LessonCatalog,
+    lang: str,
+    recorded: Iterable[Reword] = (),
+    elsewhere: Mapping[str, Message] = NOTHING,
 ) -> LessonCatalog:
     """The template's messages in its order, with the translations that `old` has.
 
     A message whose English changed becomes fuzzy and remembers its previous English; the
     most alike message that left the same cell, or else any, is taken for its old self.
-    A recorded reword keeps its translation as it is. A message that left for good is kept as
-    obsolete, and comes back if its English does.
+    A recorded reword keeps its translation as it is, and a message that was moved takes the one
+    that it has `elsewhere`. A message that left for good is kept as obsolete, and comes back if
+    its English does.
     """
     known = {msgid(m): m for m in [*old.obsolete.values(), *old] if m.id}
     wanted = [m for m in template if m.id]
     present = {msgid(m) for m in wanted}
-    kept = _reworded(wanted, known, list(recorded))
+    moved = {name: m for name, m in elsewhere.items() if not _has_text(known.get(name))}
+    kept = _reworded(wanted, {**known, **moved}, list(recorded))
     used = {msgid(before) for before in kept.values()} - present
-    gone = {
-        name: m
-        for name, m in known.items()
-        if name not in present | used and any(catalog.strings(m))
-    }
+    gone = {name: m for name, m in known.items() if name not in present | used and _has_text(m)}
     live = {msgid(m) for m in old}
     left = [m for name, m in gone.items() if name in live]
     new = catalog.from_messages([], lang)
     for message in wanted:
-        same = kept.get(msgid(message)) or known.get(msgid(message))
+        name = msgid(message)
+        same = kept.get(name) or moved.get(name) or known.get(name)
         if same is not None and isinstance(same.id, str) == isinstance(message.id, str):
             new[message.id] = _same(message, same)
             continue
@@ -78,12 +88,13 @@ def update(project: Project, langs: Iterable[str], log: Callable[[str], None]) -
     templates = {domain: extract.template(project, domain) for domain in extract.domains(project)}
     for lang in langs:
         catalog.locale_of(lang)
+        memory = all_translations(project, lang)
         (project.root / "locales" / lang / "LC_MESSAGES").mkdir(parents=True, exist_ok=True)
         for domain, template in templates.items():
             path = project.catalog(domain, lang)
             if not len(template) and not path.exists():
                 continue
-            if write(path, update_text(project, domain, lang, template)):
+            if write(path, update_text(project, domain, lang, template, memory)):
                 log(summary(project.short(path), catalog.read(path, lang)))
 
 
@@ -93,6 +104,21 @@ def summary(name: str, messages: LessonCatalog) -> str:
     done = sum(catalog.is_current(m) for m in real)
     fuzzy = sum(m.fuzzy for m in real)
     return f"{name}: {done} of {len(real)} messages translated, {fuzzy} fuzzy"
+
+
+def all_translations(project: Project, lang: str) -> dict[str, Message]:
+    """A current translation of each text, from all catalogs of a language."""
+    found: dict[str, Message] = {}
+    for path in project.catalogs_in(lang):
+        messages = catalog.read(path, lang)
+        for message in [*messages.obsolete.values(), *messages]:
+            if message.id and catalog.is_current(message):
+                found[msgid(message)] = message
+    return found
+
+
+def _has_text(message: Message | None) -> bool:
+    return message is not None and any(catalog.strings(message))
 
 
 def _reworded(
@@ -119,7 +145,7 @@ def _entry_of(
         entry.flags.discard("fuzzy")
         return entry
     old = known.get(text[0])
-    if old is not None and rewords.text_of(old) == text and any(catalog.strings(old)):
+    if old is not None and rewords.text_of(old) == text and _has_text(old):
         return old
     return None
 
