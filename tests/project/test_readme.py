@@ -80,11 +80,27 @@ def test_the_pictures_of_the_readme_are_those_that_are_taken() -> None:
     assert shown == expected
 
 
-def test_the_commands_of_the_readme_are_targets_of_the_makefile() -> None:
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 900
+
+
+def test_the_first_screen_of_the_readme_has_the_two_commands_and_the_paths() -> None:
+    first = (ROOT / "README.md").read_text("utf-8").partition("\n## Lessons\n")[0]
+    assert "\n    make run\n    make test\n" in first
+    assert "docs/pictures/panel.png" in first
+    assert len(first.split()) <= 260
+    paths = re.findall(r"^- \*\*You .*?(?=^- |\Z)", first, re.M | re.S)
+    numbers = [re.findall(r"\b\d+\b(?!_)", path) for path in paths]
+    assert numbers == [["3", "4", "5", "6", "8", "10", "7", "12"], ["1", "9", "11"], []]
+
+
+def test_the_documented_commands_are_targets_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     lanes = (ROOT / "tests" / "README.md").read_text("utf-8")  # tests/project/test_lanes.py
-    commands = set(re.findall(r"\bmake ([a-z0-9-]+)", (ROOT / "README.md").read_text("utf-8")))
-    assert {"run", "test", "jupyterlab"} <= commands
+    pages = [ROOT / "README.md", ROOT / "docs" / "COMMANDS.md"]
+    text = "\n".join(page.read_text("utf-8") for page in pages)
+    commands = set(re.findall(r"(?:`|^    )make ([a-z0-9-]+)", text, re.MULTILINE))
+    assert {"run", "test", "jupyterlab", "app", "site", "serve", "offline", "quick"} <= commands
     assert [
         name
         for name in commands

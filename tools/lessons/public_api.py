@@ -1,4 +1,4 @@
-"""What the notebooks take from `helpers`: a table for the README, held to `helpers.PUBLIC_API`.
+"""What the notebooks take from `helpers`: a table for docs/API.md, held to `helpers.PUBLIC_API`.
 
 python -m tools.lessons.public_api
 """
