@@ -22,7 +22,7 @@ def check_pods(job: Any, case: Case) -> None:
         counts == case["counts"],
         expected=case["counts"],
         found=counts,
-        hint=_("Mend the roles that are there, and add or remove none."),
+        hint=_("Fix the existing roles, and do not add or remove any."),
     )
     for role, spec in replicas.items():
         pod = spec["template"]["spec"]
@@ -38,7 +38,7 @@ def check_pods(job: Any, case: Case) -> None:
 
 def _replicas(job: Any) -> Mapping[str, Any]:
     """The roles of a TFJob; raises `CheckFailed` if it cannot work."""
-    hint = _("Keep what `yaml.safe_load` has made of the text, and mend what is in it.")
+    hint = _("Keep the object that `yaml.safe_load` has returned, and fix its contents.")
     try:
         manifest = TFJob(job).manifest
     except ConfigError as error:
@@ -65,9 +65,9 @@ def check_restart_policy(job: Any, case: Case) -> None:
     for role, spec in _replicas(job).items():
         expect(
             spec.get("restartPolicy") == "ExitCode",
-            expected=_("pods of {role} that are started again after 138, and not after 1").format(
-                role=role
-            ),
+            expected=_(
+                "pods of {role} that are restarted after exit code 138, and not after 1"
+            ).format(role=role),
             found={"restartPolicy": spec.get("restartPolicy")},
-            hint=_("Which policy looks at the code that a pod ends with?"),
+            hint=_("Which policy depends on the exit code of a pod?"),
         )

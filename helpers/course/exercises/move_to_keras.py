@@ -45,12 +45,14 @@ def _losses(answer: Callable[..., Any], case: Case) -> list[float]:
 
 
 def _begins_alike(losses: list[float], case: Case) -> None:
-    hint = _("Lesson 11 has a table: what to look at, by the step at which two programs part.")
+    hint = _("Lesson 11 has a table of what to check, by the step at which two programs diverge.")
     _judge_losses(losses, case, 1, hint)
 
 
 def _goes_on_alike(losses: list[float], case: Case) -> None:
-    hint = _("Before this step all is the same. What in the old program depends on the step?")
+    hint = _(
+        "Before this step, all losses are the same. What in the old program depends on the step?"
+    )
     _judge_losses(losses, case, case["steps"], hint)
 
 
@@ -59,7 +61,7 @@ def _judge_losses(losses: list[float], case: Case, steps: int, hint: str) -> Non
         len(losses) >= steps,
         expected=_("{count} steps").format(count=steps),
         found=_("{count} steps").format(count=len(losses)),
-        hint=_("The Estimator reads its data again and again, until the last step."),
+        hint=_("The Estimator repeats its data until the last step."),
     )
     wanted = estimator_losses(case["batch_size"], case["steps"])
     for step, (right, found) in enumerate(zip(wanted[:steps], losses[:steps], strict=True), 1):
@@ -144,11 +146,11 @@ def _predicts_alike(seen: dict[str, Any], case: Case) -> None:
     found, right = seen["predictions"], _predict(_saved(**case["sizes"]), _features(case))
     expect(
         same_shape_and_close(found, right, rtol=1e-3, atol=1e-3),
-        expected=_("the logits of the Estimator, as {values} for the first example").format(
+        expected=_("the logits of the Estimator, such as {values} for the first example").format(
             values=format_numbers(right[0], "; ")
         ),
         found=format_numbers(found[0], "; "),
-        hint=_("Which weights does the model have? Give each one its value, by its name."),
+        hint=_("Which weights does the model have? Assign each one its value, by name."),
     )
 
 
@@ -156,8 +158,11 @@ def _goes_on(seen: dict[str, Any], case: Case) -> None:
     expect(
         seen["step"] == case["sizes"]["step"],
         expected=_("the learning rate of step {step}").format(step=case["sizes"]["step"]),
-        found=_("that of step {step}").format(step=seen["step"]),
-        hint=_("The checkpoint holds one thing more that training needs. Who counts in Keras?"),
+        found=_("the learning rate of step {step}").format(step=seen["step"]),
+        hint=_(
+            "The checkpoint contains one more value that training needs. "
+            "Which variable counts steps in Keras?"
+        ),
     )
 
 
@@ -180,7 +185,7 @@ def _count_steps(answer: Callable[..., Any], case: Case) -> list[int]:
 def _trained_to(place: slice, hint: str) -> Callable[[list[int], Case], None]:
     def check(found: list[int], case: Case) -> None:
         wanted = [max(case["max_steps"][: k + 1]) for k in range(len(case["max_steps"]))]
-        template = _("steps trained in all: {steps}, after calls with max_steps {calls}")
+        template = _("steps in total: {steps}, after calls with max_steps {calls}")
         calls = case["max_steps"][place]
         expect(
             found[place] == wanted[place],
@@ -263,13 +268,15 @@ def _is_found(seen: dict[str, Any], case: Case) -> None:
         "serving_default" in seen["names"],
         expected="serving_default",
         found=seen["names"],
-        hint=_("A client asks for a signature by its name."),
+        hint=_("A client calls a signature by its name."),
     )
     expect(
         _keeps_signature(seen, case),
         expected=_old_signature(case),
         found={k: seen[k] for k in ("inputs", "outputs")},
-        hint=_("Names, types and shapes of a signature come from a function. Lesson 11 saves one."),
+        hint=_(
+            "A function defines the names, types and shapes of a signature. Lesson 11 saves one."
+        ),
     )
 
 
@@ -280,7 +287,9 @@ def _answers_alike(seen: dict[str, Any], case: Case) -> None:
                 same_shape_and_close(found[name], right, atol=1e-5),
                 expected=f"{name}: {format_numbers(right, '; ')}",
                 found=f"{name}: {format_numbers(found[name], '; ')}",
-                hint=_("What did the old export do between the pixels and the model?"),
+                hint=_(
+                    "What did the old export do with the pixels before the model received them?"
+                ),
             )
 
 
@@ -289,9 +298,9 @@ EXERCISES = {
         _losses,
         (
             Criterion(
-                2, gettext_noop("Its first step has the loss of the Estimator."), _begins_alike
+                2, gettext_noop("The first step has the same loss as the Estimator."), _begins_alike
             ),
-            Criterion(1, gettext_noop("So has each step after it."), _goes_on_alike),
+            Criterion(1, gettext_noop("So do the steps after it."), _goes_on_alike),
         ),
         {"batch_size": 8, "steps": 12},
     ),
@@ -299,9 +308,11 @@ EXERCISES = {
         _restore,
         (
             Criterion(
-                2, gettext_noop("The model predicts as the Estimator does."), _predicts_alike
+                2,
+                gettext_noop("The predictions of the model are those of the Estimator."),
+                _predicts_alike,
             ),
-            Criterion(1, gettext_noop("Training goes on at the right step."), _goes_on),
+            Criterion(1, gettext_noop("Training resumes at the right step."), _goes_on),
         ),
         {"sizes": {"features": 6, "units": 6, "step": 1200}},
     ),
@@ -310,10 +321,10 @@ EXERCISES = {
         (
             Criterion(
                 1,
-                gettext_noop("It trains to max_steps, whatever the length of the data."),
+                gettext_noop("It trains up to max_steps, whatever the length of the data."),
                 _trained_to(
                     slice(0, 1),
-                    gettext_noop("How many batches does fit take, and from how many?"),
+                    gettext_noop("How many batches does fit use, and how many are there?"),
                 ),
             ),
             Criterion(
@@ -322,7 +333,8 @@ EXERCISES = {
                 _trained_to(
                     slice(0, None),
                     gettext_noop(
-                        "max_steps is a place, not a distance. Where does training begin?"
+                        "max_steps is a target, not a number of steps to add. "
+                        "At which step does training start?"
                     ),
                 ),
             ),
@@ -332,8 +344,8 @@ EXERCISES = {
     "served": Exercise(
         _serve,
         (
-            Criterion(1, gettext_noop("A client finds the signature that it knows."), _is_found),
-            Criterion(1, gettext_noop("It gets the answers that it knows."), _answers_alike),
+            Criterion(1, gettext_noop("A client finds the same signature as before."), _is_found),
+            Criterion(1, gettext_noop("A client gets the same answers as before."), _answers_alike),
         ),
         {"pixels": 4},
     ),

@@ -23,9 +23,9 @@ def _read_configs(answer: Callable[..., Any], case: Case) -> list[TFConfig]:
     texts = answer({job: list(addresses) for job, addresses in case["addresses"].items()})
     expect(
         isinstance(texts, list) and all(isinstance(text, str) for text in texts),
-        expected=_("a list of texts"),
+        expected=_("a list of strings"),
         found=repr(texts),
-        hint=_("TF_CONFIG is a text. json.dumps makes it of a dict."),
+        hint=_("TF_CONFIG is a string. json.dumps converts a dict to it."),
     )
     return [_read_config(text) for text in texts]
 
@@ -35,7 +35,7 @@ def _read_config(text: str) -> TFConfig:
         return TFConfig.parse(text)
     except ConfigError as error:
         expected = _("a TF_CONFIG as TensorFlow reads it")
-        hint = _("Which processes does TensorFlow have to connect, and which one only reads files?")
+        hint = _("Which processes does TensorFlow connect, and which one only reads files?")
         expect(False, expected=expected, found=str(error), hint=hint)
         raise
 
@@ -47,7 +47,7 @@ def _connected(configs: list[TFConfig], case: Case) -> None:
             config.cluster == jobs,
             expected=_("a cluster of {jobs}").format(jobs=jobs),
             found=_("{jobs}, for {task}").format(jobs=dict(config.cluster), task=config.task),
-            hint=_("The chief has a place of its own here, and all read the same `cluster`."),
+            hint=_("The chief has its own entry here, and all tasks have the same `cluster`."),
         )
     inside = Counter(str(config.task) for config in configs if config.task.type != EVALUATOR)
     wanted = Counter(f"{job} {index}" for job, some in jobs.items() for index in range(len(some)))
@@ -62,9 +62,9 @@ def _evaluated(configs: list[TFConfig], case: Case) -> None:
 def _expect_tasks(found: Counter[str], wanted: Counter[str]) -> None:
     expect(
         found == wanted,
-        expected=_("one text for each of {tasks}").format(tasks=", ".join(wanted)),
-        found=", ".join(found.elements()) or _("no text"),
-        hint=_("Every process is told who it is; within a job, tasks are counted from 0."),
+        expected=_("one string for each of {tasks}").format(tasks=", ".join(wanted)),
+        found=", ".join(found.elements()) or _("no string"),
+        hint=_("Every process has its own `task`; within a job, tasks are numbered from 0."),
     )
 
 
@@ -90,23 +90,28 @@ def _mixed(batches: list[list[int]], case: Case) -> None:
         found=_("{examples} examples, with {complete} such epochs").format(
             examples=len(order), complete=len(complete)
         ),
-        hint=_("Say in words what each transformation gets and gives, in your order."),
+        hint=_(
+            "For each transformation, in your order: which elements does it receive, "
+            "and which does it return?"
+        ),
     )
     expect(
         all(one != other for one, other in itertools.pairwise(parts)),
-        expected=_("another order in each epoch"),
+        expected=_("a different order in each epoch"),
         found=_("two epochs in the same order"),
-        hint=_("What may a shuffle do when its data are read a second time?"),
+        hint=_("What can `shuffle` do when its data is read a second time?"),
     )
     spreads = [max(batch) - min(batch) for batch in batches]
     spread = sum(spreads) / len(spreads)
     expect(
         spread > SPREAD * count,
-        expected=_("batches whose examples lie more than {part} of the data apart").format(
+        expected=_("batches whose examples are more than {part} of the dataset apart").format(
             part=number(SPREAD, ".0%")
         ),
         found=_("{part} on average").format(part=number(spread / count, ".0%")),
-        hint=_("Neighbours in the data must not meet in a batch more often than others."),
+        hint=_(
+            "Neighbours in the dataset must not be in one batch more often than other examples."
+        ),
     )
 
 
@@ -115,7 +120,7 @@ def _equal(batches: list[list[int]], case: Case) -> None:
     for place, batch in enumerate(batches, 1):
         expect(
             len(batch) == size or (place == last and len(batch) < size),
-            expected=_("{count} examples in each batch but the last").format(count=size),
+            expected=_("{count} examples in each batch except the last").format(count=size),
             found=_("{count} in batch {number} of {batches}").format(
                 count=len(batch), number=place, batches=last
             ),
@@ -162,7 +167,7 @@ def _counts_every_task(seen: dict[str, Any], case: Case) -> None:
             found == right,
             expected=_("{value}, with {numbers}").format(value=right, numbers=dict(numbers)),
             found=repr(found),
-            hint=_("How many examples does the global step stand for, when it grows by 1?"),
+            hint=_("How many examples are trained when the global step grows by 1?"),
         )
 
 
@@ -171,9 +176,9 @@ def _whole(seen: dict[str, Any], case: Case) -> None:
         found = seen["steps"][place]
         expect(
             isinstance(found, int),
-            expected=_("a whole number"),
+            expected=_("an integer"),
             found=repr(found),
-            hint=_("max_steps counts steps, and there is no half step."),
+            hint=_("max_steps counts steps, so it is an integer."),
         )
 
 
@@ -187,7 +192,7 @@ def _trained(seen: dict[str, Any], case: Case) -> None:
         type(steps) is int and 0 < steps <= epochs * case["measure"]["examples"],
         expected=expected,
         found=repr(steps),
-        hint=_("How many examples does the global step stand for, when it grows by 1?"),
+        hint=_("How many examples are trained when the global step grows by 1?"),
     )
     trained = _measure(steps, case["measure"])
     expect(
@@ -196,7 +201,7 @@ def _trained(seen: dict[str, Any], case: Case) -> None:
         found=_("{count} epochs, trained by a chief and a worker").format(
             count=number(trained, ".3g")
         ),
-        hint=_("The machine may be busy: check again when it is quiet."),
+        hint=_("The machine may be busy: check again when it is idle."),
     )
 
 
@@ -223,17 +228,20 @@ def _ends(seen: dict[str, Any], case: Case) -> None:
         seen["steps"] == list(turns),
         expected=_("{steps} as the global step").format(steps=list(turns)),
         found=seen["steps"],
-        hint=_("max_steps is compared with one variable only. Who adds to it, and how often?"),
+        hint=_(
+            "max_steps is compared with one variable only. Which operation increments it, "
+            "and how often?"
+        ),
     )
     wanted = [round(case["weight"] - 0.2 * turn, 4) for turn in turns]
     found = [round(weight, 4) for weight in seen["weights"]]
     expect(
         found == wanted,
-        expected=_("{weights} as the weight: each step takes off 0.1 times the gradient").format(
+        expected=_("{weights} as the weight: each step subtracts 0.1 times the gradient").format(
             weights=wanted
         ),
         found=found,
-        hint=_("The weights must go on changing as they did."),
+        hint=_("The weights must still change as before."),
     )
 
 
@@ -253,10 +261,10 @@ EXERCISES = {
     "whole_cluster": Exercise(
         _read_configs,
         (
-            Criterion(1, gettext_noop("All but the evaluator make one cluster."), _connected),
             Criterion(
-                1, gettext_noop("There is an evaluator, outside of the cluster."), _evaluated
+                1, gettext_noop("All tasks except the evaluator form one cluster."), _connected
             ),
+            Criterion(1, gettext_noop("There is an evaluator, outside the cluster."), _evaluated),
         ),
         {
             "addresses": {
@@ -270,16 +278,18 @@ EXERCISES = {
     "training_batches": Exercise(
         _read_batches,
         (
-            Criterion(2, gettext_noop("Each epoch is complete, and well mixed."), _mixed),
-            Criterion(1, gettext_noop("No batch is smaller but the last."), _equal),
+            Criterion(2, gettext_noop("Each epoch is complete and well shuffled."), _mixed),
+            Criterion(1, gettext_noop("No batch except the last is smaller."), _equal),
         ),
         {"count": 202, "batch_size": 4, "epochs": 3},
     ),
     "max_steps": Exercise(
         _count_steps,
         (
-            Criterion(2, gettext_noop("You count the steps of all tasks."), _counts_every_task),
-            Criterion(1, gettext_noop("A chief and a worker train so many epochs."), _trained),
+            Criterion(2, gettext_noop("The steps of all tasks are counted."), _counts_every_task),
+            Criterion(
+                1, gettext_noop("A chief and a worker train for that many epochs."), _trained
+            ),
         ),
         {
             "trainings": [

@@ -55,7 +55,7 @@ def _configs(cluster: Mapping[str, Any]) -> list[TFConfig]:
 
 def _calls(answer: Callable[..., Any], config: TFConfig) -> list[str]:
     """What the program calls in one task; to ask a resolver, no other has to be there."""
-    from helpers.estimator import tf
+    from helpers.either_keras import tf
 
     calls: list[str] = []
     with patch.dict(os.environ, TF_CONFIG=config.to_json()):
@@ -68,7 +68,7 @@ def _program(answer: Callable[..., Any]) -> Callable[[], list[str]]:
     """What runs in each real process: those that train wait for each other."""
 
     def run() -> list[str]:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
 
         calls: list[str] = []
 
@@ -96,7 +96,9 @@ def _does_its_part(name: str) -> Callable[[dict[str, Parts], Case], None]:
             seen[name] == right,
             expected=_in_words(right),
             found=_in_words(seen[name]),
-            hint=_("Which task does the chief's work, if there is a chief, and if there is none?"),
+            hint=_(
+                "Which task does the chief's work if there is a chief, and which if there is none?"
+            ),
         )
 
     return check
@@ -136,7 +138,7 @@ def _finds_its_place(name: str) -> Callable[[dict[str, list[Any]], Case], None]:
                 isinstance(found, str),
                 expected=_("a TF_CONFIG as TensorFlow reads it"),
                 found=type(found).__name__,
-                hint=_("TF_CONFIG is a text. json.dumps makes it of a dict."),
+                hint=_("TF_CONFIG is a string. json.dumps converts a dict to it."),
             )
             right = TFConfig(cluster, ClusterTask(WORKER, rank))
             expect(
@@ -226,7 +228,7 @@ EXERCISES = {
         (
             Criterion(
                 2,
-                gettext_noop("Two workers and an evaluator do their parts."),
+                gettext_noop("Two workers and an evaluator do what their roles require."),
                 _does_its_part("workers"),
             ),
             Criterion(
@@ -293,20 +295,18 @@ EXERCISES = {
         (
             Criterion(
                 1,
-                gettext_noop("A group is started again where that helps, and only there."),
+                gettext_noop("A group is restarted if that helps, and only then."),
                 _started_well(
                     "that may go on",
-                    gettext_noop(
-                        "Look at the codes of all processes. What does each of them ask for?"
-                    ),
+                    gettext_noop("Look at the codes of all processes. What does each code mean?"),
                 ),
             ),
             Criterion(
                 1,
-                gettext_noop("It is started no more often than you allow."),
+                gettext_noop("It is not started more often than you allow."),
                 _started_well(
                     "that never goes on",
-                    gettext_noop("`restarts` counts the starts that come after the first one."),
+                    gettext_noop("`restarts` does not count the first start."),
                 ),
             ),
         ),
@@ -330,9 +330,7 @@ EXERCISES = {
         identity,
         (
             Criterion(1, gettext_noop("All pods share the folder of the payload."), check_pods),
-            Criterion(
-                1, gettext_noop("Pods are started again where that helps."), check_restart_policy
-            ),
+            Criterion(1, gettext_noop("Pods are restarted if that helps."), check_restart_policy),
         ),
         {"counts": {"Chief": 1, "Worker": 3}, "claim": "shared", "payload": "/shared/payload.pkl"},
         visible_case=hide_all,
