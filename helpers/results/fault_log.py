@@ -58,7 +58,7 @@ class FaultLog(list[Entry]):
                     True,
                 )
             case EventType.RESPAWNED:
-                then = _("it was started again, and the others went on")
+                then = _("it was restarted, and the others continued")
                 self.append(Entry(seconds, task, self._detected(seconds, event["reason"], then)))
                 self._respawning[task] = seconds
             case EventType.READY if task in self._respawning:

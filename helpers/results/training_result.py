@@ -116,7 +116,7 @@ class TrainingResult:
                 evaluation = Evaluation(event["step"], from_json(event["metrics"]), self.seconds)
                 self.evaluations.append(evaluation)
             case EventType.RESPAWNED:
-                message = _("{reason}; it was started again, and the others went on.")
+                message = _("{reason}; it was restarted, and the others continued.")
                 self._add_warning(message.format(reason=event["reason"]))
             case EventType.GROUP_RESTART:
                 self.restarts.append(event["reason"])

@@ -167,11 +167,12 @@ class TFConfig:
         """Says in words who this process is and whom it waits for."""
         if self.task.type == EVALUATOR:
             return _(
-                "This process is the evaluator. It stands outside the cluster, waits for nobody, "
-                "and evaluates each checkpoint that the chief writes."
+                "This process is the evaluator. It is not part of the cluster, does not wait for "
+                "any task, and evaluates the checkpoints that the chief writes, skipping to the "
+                "newest when it falls behind."
             )
         if not self.cluster:
-            return _("TF_CONFIG names no cluster: this process trains alone and waits for nobody.")
+            return _("TF_CONFIG names no cluster: this process trains alone.")
         return join_sentences(self._sentences())
 
     def _sentences(self) -> Iterator[str]:
@@ -191,21 +192,21 @@ class TFConfig:
         """Estimator and the coordinator read the same variable, and give the tasks other parts."""
         if self.task.type == PS:
             return _(
-                "It holds variables and serves whoever asks; it waits for nobody, and never "
-                "computes a gradient."
+                "It stores variables and answers requests; it does not wait for any other task and "
+                "never computes a gradient."
             )
         servers = self._named([task for task in self.tasks if task.type == PS])
         if self.task == self.chief:
             message = _(
-                "Under Estimator it trains as soon as it can reach {servers}, and waits for no "
-                "worker. As a coordinator it trains nothing: it hands out steps to the workers, "
-                "and must reach every task."
+                "With Estimator, it starts training as soon as it can reach {servers} and does not "
+                "wait for any worker. As a coordinator it does not train: it hands out steps to "
+                "the workers and must be able to reach every task."
             )
         else:
             message = _(
-                "Under Estimator it trains by itself, when it can reach {servers} and the chief "
-                "has made the variables; it waits for no other worker. Under a coordinator it only "
-                "serves, and computes the steps that it is handed."
+                "With Estimator, it trains independently as soon as it can reach {servers} and the "
+                "chief has created the variables; it does not wait for other workers. With a "
+                "coordinator, it only runs a server and computes the steps it is sent."
             )
         return message.format(servers=servers)
 

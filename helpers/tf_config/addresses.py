@@ -74,7 +74,8 @@ def _host_problem(host: str) -> str | None:
         return None
     else:
         message = _(
-            'its host {host!r:.40} is no host name. Write "host:port" without "http://" or spaces.'
+            'its host {host!r:.40} is not a host name. Write "host:port" without "http://" or '
+            "spaces."
         )
     return message.format(host=host)
 

@@ -57,7 +57,7 @@ class EventLogger:
                     "was not started or cannot be reached"
                 )
             case EventType.READY:
-                message = _("ready at step {step}: every task it waits for is there")
+                message = _("ready at step {step}: all required tasks are connected")
             case EventType.STEP if self._is_due(fields["step"]):
                 return self._step_line(**fields)
             case EventType.CHECKPOINT:

@@ -292,7 +292,7 @@ def test_a_worker_beside_parameter_servers_comes_back_and_a_server_restarts_all(
     ]
     _killed, replaced, back, _killed_too, restarted, went_on = whats(run.result.fault_log)
     assert "worker 0 ended with signal 9 (SIGKILL)" in replaced
-    assert replaced.endswith("; it was started again, and the others went on")
+    assert replaced.endswith("; it was restarted, and the others continued")
     assert back.startswith("back after ")
     assert "ps 0 ended with signal 9 (SIGKILL)" in restarted
     assert "the next step is" in went_on
@@ -508,7 +508,7 @@ def test_a_story_reads_as_sentences_one_a_line() -> None:
         "11.5 s  worker 0    joined again: its network cable is plugged in",
         "12.0 s  worker 0    the next step is 131, 0.50 s later",
         "13.0 s  worker 2    noticed: worker 2 is gone; "
-        "it was started again, and the others went on",
+        "it was restarted, and the others continued",
         "14.5 s  worker 2    back after 1.5 s",
     ]
     html = story._repr_html_()

@@ -50,7 +50,7 @@ def test_the_explanation_names_everyone_this_process_waits_for(configs: list[TFC
     for config in configs:
         text = config.explain()
         if config.task.type in (EVALUATOR, PS):
-            assert "waits for nobody" in text
+            assert "not wait for any" in text
             continue
         for other in config.tasks:
             if other.type == PS or PS not in config.cluster:
@@ -143,14 +143,14 @@ MALFORMED = {
     "port that is no number": (text_of({"worker": ["a:x"]}), "port 'x'"),
     "port 0": (text_of({"worker": ["a:0"]}), "port '0'"),
     "port too large": (text_of({"worker": ["a:65536"]}), "port '65536'"),
-    "a URL": (text_of({"worker": ["http://a:1"]}), "no host name"),
+    "a URL": (text_of({"worker": ["http://a:1"]}), "not a host name"),
     "IPv6 without brackets": (text_of({"worker": ["fe80::1:2222"]}), "Write [fe80::1]:port"),
     "every interface": (text_of({"worker": ["0.0.0.0:2222"]}), "stands for every interface"),
     "every interface of IPv6": (text_of({"worker": ["[::]:2222"]}), "stands for every interface"),
     "a variable": (text_of({"worker": ["$HOST:2222"]}), "variable that was not replaced"),
     "a placeholder": (text_of({"worker": ["<host>:2222"]}), "variable that was not replaced"),
-    "no IP address": (text_of({"worker": ["10.0.0.300:2222"]}), "no host name"),
-    "brackets without IPv6": (text_of({"worker": ["[host]:2222"]}), "no host name"),
+    "no IP address": (text_of({"worker": ["10.0.0.300:2222"]}), "not a host name"),
+    "brackets without IPv6": (text_of({"worker": ["[host]:2222"]}), "not a host name"),
     "same host in other letters": (text_of({"worker": ["a:1", "A:1"]}), "have the same address"),
     "a misspelt cluster": (
         json.dumps({"clusters": ONE, "task": {"type": "worker", "index": 0}}),
@@ -204,7 +204,7 @@ def test_each_mistake_has_a_message_of_its_own(name: str) -> None:
 
 def test_no_tf_config_is_a_process_alone() -> None:
     assert TFConfig.from_env({}) == TFConfig()
-    assert "waits for nobody" in TFConfig().explain()
+    assert "trains alone" in TFConfig().explain()
 
 
 DYNAMIC = {"worker": {"3": "w:1"}, "ps": ["p:1", "q:1"]}
