@@ -63,7 +63,7 @@ class TFConfig:
       cluster: addresses (``"host:port"``) by job: ``chief``, ``worker``, ``ps``. Empty
         when the process works alone. In the cluster of a dynamic worker, which is not given the
         addresses of the other workers, theirs are empty strings.
-      task: which of them this process is. An evaluator stands outside `cluster`.
+      task: which of them this process is. An evaluator is not in `cluster`.
 
     Raises:
       ConfigError: for anything TensorFlow would refuse, misread or hang on.
@@ -100,7 +100,7 @@ class TFConfig:
             )
             raise ConfigError(message.format(example=json.dumps(EVALUATOR_ALONE)))
         if set(cluster) == {EVALUATOR} and task.type == EVALUATOR:
-            check_addresses(cluster)  # of its own, as the guides write it: it joins none
+            check_addresses(cluster)  # its own cluster, as guides write it: it joins no other
             cluster = {}
         return cls(cluster, task)
 

@@ -168,8 +168,9 @@ def _check_sparse_jobs(cluster: Mapping[str, tuple[str, ...]]) -> None:
 def _check_job(job: str, addresses: tuple[str, ...]) -> None:
     if job == EVALUATOR:
         message = _(
-            'TF_CONFIG["cluster"] lists an evaluator. The evaluator reads checkpoints and is no '
-            'member of the cluster: leave it out of "cluster" and name it only in its own "task".'
+            'TF_CONFIG["cluster"] lists an evaluator. The evaluator reads checkpoints and is not a '
+            'member of the training cluster: leave it out of "cluster" and name it only in its own '
+            '"task", or give it a "cluster" of only the evaluator.'
         )
         raise ConfigError(message)
     if job == "master":
