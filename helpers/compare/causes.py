@@ -5,26 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from helpers.i18n import _, gettext_noop
+
 
 class Cause(Enum):
     """The likely kind of fault; docs/KERAS_3.md describes each, and what to do."""
 
-    LOSS_SCALE = "loss scale"
-    PARTIAL_MEANS = "partial means"
-    EMPTY_PART = "empty part"
-    LOCAL_GRADIENTS = "local gradients"
-    STEPS_PER_EXECUTION = "steps per execution"
-    METRICS = "metrics"
-    DATASET_LENGTH = "dataset length"
-    READ_ONCE = "read-once data"
-    OVERWRITTEN_ARRAYS = "overwritten arrays"
-    ORDER = "order"
-    STATE = "state"
-    CONTROL_FLOW = "control flow"
-    SCOPE = "scope"
-    START = "start"
-    RANDOM_LAYERS = "random layers"
-    UNKNOWN = "unknown"
+    LOSS_SCALE = gettext_noop("loss scale")
+    PARTIAL_MEANS = gettext_noop("partial means")
+    EMPTY_PART = gettext_noop("empty part")
+    LOCAL_GRADIENTS = gettext_noop("local gradients")
+    STEPS_PER_EXECUTION = gettext_noop("steps per execution")
+    METRICS = gettext_noop("metrics")
+    DATASET_LENGTH = gettext_noop("dataset length")
+    READ_ONCE = gettext_noop("read-once data")
+    OVERWRITTEN_ARRAYS = gettext_noop("overwritten arrays")
+    ORDER = gettext_noop("order")
+    STATE = gettext_noop("state")
+    CONTROL_FLOW = gettext_noop("control flow")
+    SCOPE = gettext_noop("scope")
+    START = gettext_noop("start")
+    RANDOM_LAYERS = gettext_noop("random layers")
+    UNKNOWN = gettext_noop("unknown")
+
+    @property
+    def label(self) -> str:
+        """Its name in the language in use."""
+        return _(self.value)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from helpers import labels
-from helpers.compare.causes import Diagnosis
+from helpers.compare.causes import Cause, Diagnosis
 from helpers.compare.diagnosis import diagnose
 from helpers.compare.runs import Run, distance, largest
 from helpers.compare.steps import first_different_step
@@ -118,16 +118,16 @@ class Comparison:
         message = _("{workers}{place}: {cause}. {evidence}")
         values = {"place": place, "evidence": diagnosis.evidence}
         workers = labels.workers(run.workers)
-        return message.format(workers=workers, cause=diagnosis.cause.value, **values)
+        return message.format(workers=workers, cause=diagnosis.cause.label, **values)
 
     def __repr__(self) -> str:
         groups = join_items(str(run.workers) for run in self.runs)
         if self.equal:
             message = _("Comparison({groups} workers agree to {difference:.0e})")
             return message.format(groups=groups, difference=self.difference)
-        causes = join_items(dict.fromkeys(d.cause.value for d in self.diagnoses.values()))
+        causes = join_items(dict.fromkeys(d.cause.label for d in self.diagnoses.values()))
         message = _("Comparison({groups} workers differ: {causes})")
-        return message.format(groups=groups, causes=causes or _("unknown"))
+        return message.format(groups=groups, causes=causes or Cause.UNKNOWN.label)
 
     def __str__(self) -> str:
         table = [self._heading(), *self._cells()]

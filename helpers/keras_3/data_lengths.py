@@ -12,7 +12,7 @@ from helpers.errors import ConfigError
 from helpers.i18n import _
 from helpers.keras_3 import dataset_seeds, shuffles
 from helpers.keras_3.agreement import Group, Position
-from helpers.keras_3.scopes import readers_line
+from helpers.keras_3.scopes import user_location
 
 SAMPLES = 1024  # elements of an array, by which workers tell whether they have the same
 
@@ -32,7 +32,7 @@ def agree_on_steps(iterator: Any, group: Group, shuffled: bool) -> None:
     name = call.name if call else _("data")
     positions = group.agree(
         f"{name} {number}",
-        call.text if call else readers_line(),
+        call.text if call else user_location(),
         options=call.facts if call else {},
         batches=batches,
         infinite=infinite,

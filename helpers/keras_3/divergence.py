@@ -23,7 +23,7 @@ from helpers.keras_3.agreement import (
     group_of,
 )
 from helpers.keras_3.fingerprint import compare
-from helpers.keras_3.scopes import readers_line
+from helpers.keras_3.scopes import user_location
 from helpers.keras_3.step import is_multi_worker
 
 CHECK_STEPS = 500
@@ -63,7 +63,7 @@ def _guarded(method: Callable[..., Any], name: str, together: Any) -> Callable[.
         group = group_of(strategy)
         given = signature.bind(self, *args, **options)
         text = _("{method} of {model!r} ({line})")
-        text = text.format(method=name, model=self.name, line=readers_line())
+        text = text.format(method=name, model=self.name, line=user_location())
         given.apply_defaults()
         facts = {key: _plain(given.arguments.get(key)) for key in ALIKE if name == "fit"}
         facts["validates"] = given.arguments.get("validation_data") is not None

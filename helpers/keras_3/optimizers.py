@@ -15,7 +15,7 @@ from typing import Any
 
 from helpers.i18n import _
 from helpers.keras_3.gradients import weighted_sum
-from helpers.keras_3.scopes import readers_frame
+from helpers.keras_3.scopes import user_frame
 from helpers.keras_3.step import has_one_device, is_collective, is_multi_worker, running
 from helpers.keras_3.tensors import key, scaled
 
@@ -86,7 +86,7 @@ def _sum_remaining(context: Any, gradients: list[Any], variables: Sequence[Any])
 
 def _warn_of_late_sum(variables: Sequence[Any]) -> None:
     """Names the line of the program that applies gradients which no tape has computed."""
-    file, line = readers_frame()
+    file, line = user_frame()
     message = _(
         "{place}: the gradients of {names} were not computed by GradientTape.gradient, so they are "
         "summed over the workers only when they are applied. If the program changes them before, "

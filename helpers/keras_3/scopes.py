@@ -87,7 +87,7 @@ def _remembering(method: Callable[..., Any], attribute: str) -> Callable[..., An
     @functools.wraps(method)
     def remembering(self: Any, *args: Any, **options: Any) -> Any:
         result = method(self, *args, **options)
-        object.__setattr__(self, attribute, readers_line())
+        object.__setattr__(self, attribute, user_location())
         return result
 
     return remembering
@@ -97,7 +97,7 @@ def _line(model: Any, attribute: str) -> str:
     return str(getattr(model, attribute, "?"))
 
 
-def readers_frame() -> tuple[str, int]:
+def user_frame() -> tuple[str, int]:
     """The file of the reader's program, and the line where it is."""
     frame = sys._getframe(1)
     while frame is not None:
@@ -108,7 +108,7 @@ def readers_frame() -> tuple[str, int]:
     return "?", 0
 
 
-def readers_line() -> str:
+def user_location() -> str:
     """Where the reader's program is, as `file.py:12`."""
-    file, line = readers_frame()
+    file, line = user_frame()
     return f"{file.replace(os.sep, '/').rpartition('/')[2]}:{line}" if line else file

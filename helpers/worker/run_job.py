@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -64,7 +65,20 @@ def _call(job: FunctionJob, context: WorkerContext) -> Any:
     function = job.evaluator_fn if evaluates and job.evaluator_fn else job.function
     context = replace(context, collective=job.collective)
     with waiting_call.watched(context.report):
-        return call(function, context)
+        result = call(function, context)
+    _leave_keras_group()
+    return result
+
+
+def _leave_keras_group() -> None:
+    """Lets the other workers know that this one takes part in no further call of Keras.
+
+    The process stays alive after its function has returned, so a peer that calls `evaluate` alone
+    would otherwise wait for it.
+    """
+    agreement = sys.modules.get("helpers.keras_3.agreement")
+    if agreement is not None:
+        agreement.leave(_("its function has returned"))
 
 
 def call(function: Callable[..., Any], context: WorkerContext) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from helpers.compare import Cause, Run
+from helpers.compare import Cause, Comparison, Run, causes
 from helpers.compare.diagnosis import diagnose
 
 
@@ -87,3 +87,10 @@ def test_an_error_is_told_by_its_words(raised: str, error: str, expected: Cause)
 
 def test_where_the_reference_failed_there_is_nothing_to_compare() -> None:
     assert diagnose(Run(1, error="no"), run(2), 1e-5) is None
+
+
+def test_a_cause_is_shown_in_the_readers_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(causes, "_", str.upper)
+    shown = Comparison([run(1), run(2, epochs=1)], tolerance=1e-5)
+    assert "differ: CONTROL FLOW" in repr(shown)
+    assert ": CONTROL FLOW. " in shown.sentences()[0]

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from helpers import LocalCluster
-from helpers.errors import ConfigError, PackageError
+from helpers.errors import ConfigError, PackageError, UserCodeError
 from helpers.protocol import payload
 from helpers.protocol.job import FunctionJob
+from helpers.worker.context import WorkerContext
 from tests.support.faults import has_keras_3, needs_keras_3, train_tiny
 from tests.support.functions import keras_fit
 
@@ -101,3 +102,26 @@ def test_a_payload_says_which_keras_it_needs(tmp_path: Path) -> None:
     for keras in (2, 3):
         FunctionJob(package, keras=keras).save(tmp_path / "payload")
         assert payload.read(tmp_path / "payload").keras == keras
+
+
+def evaluates_on_the_chief(context: WorkerContext) -> None:
+    """`evaluate` under a condition that holds on one worker; the other returns."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    x = np.ones([8, 2], "float32")
+    with tf.distribute.MultiWorkerMirroredStrategy().scope():
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    model.fit(x, x[:, :1], batch_size=4, verbose=0)
+    if context.config.task == context.config.chief:
+        model.evaluate(x, x[:, :1], verbose=0)
+
+
+@needs_keras_3
+@pytest.mark.keras_3
+def test_a_call_on_one_worker_names_the_worker_whose_function_has_returned() -> None:
+    expected = r"worker 0: evaluate of .*; worker 1: its function has returned"
+    with LocalCluster(2) as cluster, pytest.raises(UserCodeError, match=expected):
+        cluster.run(evaluates_on_the_chief, keras=3, timeout=60)
