@@ -46,6 +46,7 @@ _LAZY_IMPORTS = {  # where each name of this module itself is defined
     "RayCluster": "helpers.backends.ray.cluster",
     "TFConfig": "helpers.tf_config",
     "TFJob": "helpers.backends.kubernetes.tfjob",
+    "compare": "helpers.compare",
     "config_from_slurm": "helpers.tf_config.slurm",
     "estimator_job": "helpers.protocol.job",
     "free_ports": "helpers.system.ports",
@@ -59,7 +60,6 @@ _LAZY_IMPORTS = {  # where each name of this module itself is defined
     "use_cores": "helpers.worker.devices",
 }
 __all__ = list(_LAZY_IMPORTS)
-_NOT_IN_LESSONS = {"compare": "helpers.compare"}
 
 PUBLIC_API: Mapping[str, tuple[str, ...]] = {
     "helpers": tuple(_LAZY_IMPORTS),
@@ -98,11 +98,10 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
 
 def __getattr__(name: str) -> Any:
     """Imports a public name at its first use: a process that only watches needs no TensorFlow."""
-    homes = {**_LAZY_IMPORTS, **_NOT_IN_LESSONS}
-    if name not in homes:
+    if name not in _LAZY_IMPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        value = getattr(importlib.import_module(homes[name]), name)
+        value = getattr(importlib.import_module(_LAZY_IMPORTS[name]), name)
     except ModuleNotFoundError as error:
         if error.name != "helpers.course":
             raise

@@ -1,4 +1,4 @@
-"""The tasks of lesson 12: a program moved to Keras 3, how much an example counts, who saves."""
+"""The tasks of lesson 12: a program ported to Keras 3, how much an example counts, who saves."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.cluster.local import LocalCluster
+from helpers.compare import compare
 from helpers.course.exercises.criteria import (
     CheckFailed,
     Criterion,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 Case = Mapping[str, Any]
 RATE = 0.05  # of the task `ported`
+DIVERGED = "DivergedError"  # of helpers.keras_3.agreement
 
 
 def _examples(case: Case, workers: int) -> tuple[Any, Any]:
@@ -37,18 +39,30 @@ def _examples(case: Case, workers: int) -> tuple[Any, Any]:
     return inputs.astype("float32"), targets.astype("float32")
 
 
-def _train(answer: Callable[..., Any], case: Case) -> list[dict[str, Any]]:
-    """The replicas and the weights that each of two real workers has at the end, with Keras 3."""
-    inputs, targets = _examples(case, workers=2)
-    per_worker = case["per_worker"]
+def _train(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """What one real worker and two compute on the same global batches, with Keras 3.
 
-    def train() -> dict[str, Any]:
-        model = answer(inputs, targets, per_worker)
+    Returns: the replicas and the weights of each of two workers, and the sentence of
+      `helpers.compare` on how they differ from one worker, if they do.
+    """
+    inputs, targets = _examples(case, workers=2)
+
+    def train(context: WorkerContext) -> dict[str, Any]:
+        model = answer(inputs, targets, 2 * case["per_worker"] // len(context.config.tasks))
         weights = np.concatenate([weight.ravel() for weight in model.get_weights()])
         return {"replicas": model.distribute_strategy.num_replicas_in_sync, "weights": weights}
 
-    with LocalCluster(workers=2) as cluster:
-        return cluster.run(train, timeout=60, keras=3)
+    found = compare(train, workers=(1, 2), timeout=60)
+    for run in found.runs:
+        if run.error:
+            place = {"task": "worker 0", "traceback": "", "exception_type": run.raised}
+            raise UserCodeError(run.error, **place)
+    returned = [record["returned"] for record in found.runs[1].records]
+    return {
+        "replicas": [one["replicas"] for one in returned],
+        "weights": [one["weights"] for one in returned],
+        "difference": "" if found.equal else found.sentences()[0],
+    }
 
 
 def _weights_of_one_worker(case: Case, workers: int = 2) -> Any:
@@ -63,29 +77,32 @@ def _weights_of_one_worker(case: Case, workers: int = 2) -> Any:
     return weights.ravel()
 
 
-def _agree(seen: list[dict[str, Any]], case: Case) -> None:
-    found = [report["replicas"] for report in seen]
+def _agree(seen: dict[str, Any], case: Case) -> None:
     expect(
-        found == [2, 2],
+        seen["replicas"] == [2, 2],
         expected=_("2 replicas in sync, in both workers"),
-        found=found,
+        found=seen["replicas"],
         hint=_("What makes the workers one group in the lesson's program?"),
     )
 
 
-def _is_equal(seen: list[dict[str, Any]], case: Case) -> None:
+def _is_equal(seen: dict[str, Any], case: Case) -> None:
     wanted = _weights_of_one_worker(case)
-    for report in seen:
-        expect(
-            same_shape_and_close(report["weights"], wanted, atol=1e-4),
-            expected=_("the weights that one worker would get: {weights}").format(
-                weights=format_numbers(wanted)
-            ),
-            found=format_numbers(report["weights"]),
-            hint=_(
-                "How many examples does the whole group train on in one step, and in what order?"
-            ),
-        )
+    hint = _("How many examples does the whole group train on in one step, and in what order?")
+    expect(
+        not seen["difference"],
+        expected=_("two workers that compute what one worker computes"),
+        found=seen["difference"],
+        hint=hint,
+    )
+    expect(
+        same_shape_and_close(seen["weights"], [wanted, wanted], atol=1e-4),
+        expected=_("the weights that one worker would get: {weights}").format(
+            weights=format_numbers(wanted)
+        ),
+        found=format_numbers(np.ravel(seen["weights"])),
+        hint=hint,
+    )
 
 
 def _weigh(answer: Callable[..., Any], case: Case) -> list[float]:
@@ -95,10 +112,10 @@ def _weigh(answer: Callable[..., Any], case: Case) -> list[float]:
 
 @functools.cache
 def _measure(workers: int, *, examples: int) -> list[float]:
-    """What each example of a global batch counts on real workers, by the rule of Keras."""
+    """What each example counts in a custom training loop that follows the rule of Keras."""
 
     def gradient() -> Any:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         # The output is the weight of the example's own place: its gradient is what it counts.
@@ -139,7 +156,7 @@ def _adds_up(found: list[float], case: Case) -> None:
         abs(total - 1) < 1e-6,
         expected=_("1 as the sum over all {count} examples").format(count=sum(sizes)),
         found=number(total, ".4g"),
-        hint=_("How many examples has each worker, if a batch is shared as evenly as possible?"),
+        hint=_("How many examples does each worker get if a batch is split as evenly as possible?"),
     )
 
 
@@ -150,7 +167,7 @@ def _is_real(found: list[float], case: Case) -> None:
         same_shape_and_close(found, real, atol=1e-6),
         expected=_("what they count on real workers: {shares}").format(shares=format_numbers(real)),
         found=format_numbers(found),
-        hint=_("Each worker takes the mean over its own part. What happens to the means then?"),
+        hint=_("Each worker takes the mean over its own part. What happens to these means next?"),
     )
 
 
@@ -161,12 +178,12 @@ def _finish(answer: Callable[..., Any], case: Case) -> list[dict[str, Any]]:
         work = functools.partial(_finish_in_worker, answer, case["examples"], path)
         try:
             seen = cluster.run(work, timeout=case["seconds"], keras=3)
-        except UserCodeError:
-            raise
         except ClusterError as error:
+            if isinstance(error, UserCodeError) and error.exception_type != DIVERGED:
+                raise
             raise CheckFailed(
-                _("both workers come to an end"),
-                str(error),
+                _("two workers that finish"),
+                str(error).strip().splitlines()[-1],
                 _("Which of the two calls needs the other worker?"),
             ) from error
         return [report | {"there": Path(path).exists()} for report in seen]
@@ -175,13 +192,13 @@ def _finish(answer: Callable[..., Any], case: Case) -> list[dict[str, Any]]:
 def _finish_in_worker(
     answer: Callable[..., Any], examples: int, path: str, context: WorkerContext
 ) -> dict[str, Any]:
-    import helpers.keras_3  # noqa: F401
-    from helpers.estimator import tf
+    import keras
+    import tensorflow as tf
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
-        layers = [tf.keras.Input((1,)), tf.keras.layers.Dense(1, kernel_initializer="ones")]
-        model = tf.keras.Sequential(layers)
+        layers = [keras.Input((1,)), keras.layers.Dense(1, kernel_initializer="ones")]
+        model = keras.Sequential(layers)
         model.compile("sgd", "mse")
     saved: list[Any] = []
     save = model.save
@@ -216,7 +233,7 @@ def _one_saves(seen: list[dict[str, Any]], case: Case) -> None:
         found=_("saved by worker 0: {first}, by worker 1: {second}").format(
             first=seen[0]["saved"], second=seen[1]["saved"]
         ),
-        hint=_("Two workers that write to one file spoil it."),
+        hint=_("Two workers that write to the same file corrupt it."),
     )
 
 
@@ -242,8 +259,8 @@ EXERCISES = {
     "finished": Exercise(
         _finish,
         (
-            Criterion(2, gettext_noop("Both workers end, and know the loss."), _both_know),
-            Criterion(1, gettext_noop("The chief saves, and nobody else."), _one_saves),
+            Criterion(2, gettext_noop("Both workers finish, and know the loss."), _both_know),
+            Criterion(1, gettext_noop("Only the chief saves."), _one_saves),
         ),
         {"examples": 12, "seconds": 30},
     ),

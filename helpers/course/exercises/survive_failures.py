@@ -1,4 +1,4 @@
-"""The tasks of lesson 8: how often to save, steps that run twice, who must restart, going on."""
+"""The tasks of lesson 8: how often to save, steps that run twice, restarts, resuming."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _close(found: list[Any], case: Case) -> None:
             found=_("{part} more time, saving every {steps} steps").format(
                 part=number(_lost(steps, numbers), ".2%"), steps=number(steps, ",g")
             ),
-            hint=_("How often does any of the machines fail? Lesson 8 has the best interval."),
+            hint=_("How often does any of the machines fail? Lesson 8 has the optimal interval."),
         )
 
 
@@ -69,7 +69,7 @@ def _record(answer: Callable[..., Any], case: Case) -> list[float]:
     amounts, order = case["amounts"], case["order"]
 
     def coordinate() -> list[float]:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
 
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         strategy = tf.distribute.ParameterServerStrategy(resolver)
@@ -102,7 +102,7 @@ def _recorded(found: list[float], case: Case) -> None:
         found=_("{found}, when the steps that ran were {order}").format(
             found=found, order=case["order"]
         ),
-        hint=_("What a step leaves must depend on its number, and not on how often it has run."),
+        hint=_("The result of a step must depend on its number, not on how often it has run."),
     )
 
 
@@ -119,7 +119,7 @@ def _restarts(answers: Any, case: Case) -> None:
         right == len(wanted),
         expected=_("{count} right answers, True or False").format(count=len(wanted)),
         found=_("{count} right answers").format(count=right),
-        hint=_("Who waits for whom? And of what is there only one copy?"),
+        hint=_("Which tasks wait for each other? And what exists in only one copy?"),
     )
 
 
@@ -152,13 +152,13 @@ def _went_on(steps: list[int], case: Case) -> None:
     begun = _begun_again(steps)
     expect(
         1 < begun <= case["killed_at"] + 1 and steps[-1] == case["limit"],
-        expected=_("a second process that goes on from a checkpoint, to step {limit}").format(
-            limit=case["limit"]
-        ),
-        found=_("killed at step {step}, it began again with step {begun}").format(
+        expected=_(
+            "a second process that resumes from a checkpoint and reaches step {limit}"
+        ).format(limit=case["limit"]),
+        found=_("killed at step {step}, it restarted with step {begun}").format(
             step=case["killed_at"], begun=begun
         ),
-        hint=_("What is saved must also be looked for, at the start."),
+        hint=_("At the start, look for what was saved."),
     )
 
 
@@ -203,7 +203,9 @@ EXERCISES = {
         _record,
         (
             Criterion(
-                3, gettext_noop("A step that runs twice leaves what it leaves once."), _recorded
+                3,
+                gettext_noop("A step that runs twice has the same result as one that runs once."),
+                _recorded,
             ),
         ),
         {"amounts": [2.0, -1.0, 0.5, 4.0], "order": [0, 1, 1, 3, 0]},
@@ -226,7 +228,7 @@ EXERCISES = {
         _count,
         (
             Criterion(
-                1, gettext_noop("A process that has died goes on from a checkpoint."), _went_on
+                1, gettext_noop("A process that has died resumes from a checkpoint."), _went_on
             ),
             Criterion(1, gettext_noop("It loses few steps."), _lost_little),
         ),

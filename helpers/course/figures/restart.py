@@ -1,4 +1,4 @@
-"""A group of workers that loses one of them, and starts again from its last checkpoint."""
+"""A group of workers that loses one of them, and restarts from its last checkpoint."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class RestartScenario(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """How many steps are made twice."""
+        """How many steps are run twice."""
         return self.fails_after - self.saved
 
     @property
     def lower(self) -> float:
-        """Where the rows of the second start begin."""
+        """Where the rows of the second attempt begin."""
         return HEAD + self.workers * LANE + SAVES
 
     def x(self, step: int) -> float:
@@ -51,10 +51,10 @@ class RestartScenario(NamedTuple):
 
 
 def restart(steps: int = 12, every: int = 4, fails_after: int = 10, workers: int = 2) -> Drawing:
-    """Steps and checkpoints; a worker dies; the group goes on from the last checkpoint.
+    """Steps and checkpoints; a worker dies; the group resumes from the last checkpoint.
 
     Args:
-      steps: how many the training has, from 4 to 20.
+      steps: how many the run has, from 4 to 20.
       every: a checkpoint is saved after so many steps, from 1 to `steps`.
       fails_after: the last step before the worker dies, from 1 to the last but one.
       workers: from 2 to 4.
@@ -66,43 +66,49 @@ def restart(steps: int = 12, every: int = 4, fails_after: int = 10, workers: int
     p.check_range("every", every, 1, steps)
     p.check_range("fails_after", fails_after, 1, steps - 1)
     p.check_range("workers", workers, *WORKERS)
-    story = RestartScenario(steps, every, fails_after, workers)
-    height = story.lower + workers * LANE + END
+    scenario = RestartScenario(steps, every, fails_after, workers)
+    height = scenario.lower + workers * LANE + END
     parts = [
-        _start(story, HEAD, _("first start"), range(1, fails_after + 1), p.LOST),
-        _start(story, story.lower, _("second start"), range(story.saved + 1, steps + 1), STEP),
-        _death(story),
-        _saves(story, HEAD, 1, fails_after),
-        _saves(story, story.lower, story.saved + 1, steps),
-        _way_back(story),
-        _loss(story),
+        _start(scenario, HEAD, _("first attempt"), range(1, fails_after + 1), p.LOST),
+        _start(
+            scenario,
+            scenario.lower,
+            _("second attempt"),
+            range(scenario.saved + 1, steps + 1),
+            STEP,
+        ),
+        _death(scenario),
+        _saves(scenario, HEAD, 1, fails_after),
+        _saves(scenario, scenario.lower, scenario.saved + 1, steps),
+        _way_back(scenario),
+        _loss(scenario),
     ]
-    return p.figure(height, parts, _label(story))
+    return p.figure(height, parts, _label(scenario))
 
 
-def _start(story: RestartScenario, top: float, name: str, steps: range, style: p.Style) -> str:
-    """The rows of all workers from one start to its end.
+def _start(scenario: RestartScenario, top: float, name: str, steps: range, style: p.Style) -> str:
+    """The rows of all workers in one attempt.
 
     Args:
       style: that of the steps after the last checkpoint.
     """
-    middle = top + story.workers * LANE / 2
+    middle = top + scenario.workers * LANE / 2
     parts = [p.row_label(middle, NAMES - 8, name)]
-    for worker in range(story.workers):
+    for worker in range(scenario.workers):
         level = top + (worker + 0.5) * LANE
         content = _("worker {number}").format(number=worker)
         parts.append(p.note(NAMES, level, content, LEFT - NAMES - 6, anchor="start"))
         for step in steps:
-            left, width = story.x(step - 1), (RIGHT - LEFT) / story.steps
+            left, width = scenario.x(step - 1), (RIGHT - LEFT) / scenario.steps
             area = p.Area(left, level - CELL / 2, width, CELL)
-            parts.append(p.box(area, style if step > story.saved else STEP, str(step)))
+            parts.append(p.box(area, style if step > scenario.saved else STEP, str(step)))
     return "".join(parts)
 
 
-def _death(story: RestartScenario) -> str:
-    """The last worker dies, and the others have nobody to wait for."""
-    x, bottom = story.x(story.fails_after), HEAD + story.workers * LANE
-    name = _("worker {number} dies").format(number=story.workers - 1)
+def _death(scenario: RestartScenario) -> str:
+    """The last worker dies, and the others wait for it."""
+    x, bottom = scenario.x(scenario.fails_after), HEAD + scenario.workers * LANE
+    name = _("worker {number} dies").format(number=scenario.workers - 1)
     return "".join(
         [
             p.note(min(x, p.WIDTH - ROOM / 2), HEAD / 2 - 3, name, ROOM, size=TEXT, weight=BOLD),
@@ -112,50 +118,52 @@ def _death(story: RestartScenario) -> str:
     )
 
 
-def _saves(story: RestartScenario, top: float, first: int, last: int) -> str:
-    """The checkpoints below the rows of a start."""
-    level = top + story.workers * LANE + 4
-    steps = [step for step in range(first, last + 1) if step % story.every == 0]
+def _saves(scenario: RestartScenario, top: float, first: int, last: int) -> str:
+    """The checkpoints below the rows of an attempt."""
+    level = top + scenario.workers * LANE + 4
+    steps = [step for step in range(first, last + 1) if step % scenario.every == 0]
     name = p.note(0, level + 10, _("checkpoints"), LEFT - 16, anchor="start", size=TEXT)
-    return name * bool(steps) + "".join(p.document(story.x(step), level) for step in steps)
+    return name * bool(steps) + "".join(p.document(scenario.x(step), level) for step in steps)
 
 
-def _way_back(story: RestartScenario) -> str:
-    """From the last checkpoint to the second start."""
-    top = HEAD + story.workers * LANE
-    start = top + (28 if story.saved else 4)
-    x = story.x(story.saved)
-    return p.arrow((x, start), (x, story.lower), style=p.VARIABLES)
+def _way_back(scenario: RestartScenario) -> str:
+    """From the last checkpoint to the second attempt."""
+    top = HEAD + scenario.workers * LANE
+    start = top + (28 if scenario.saved else 4)
+    x = scenario.x(scenario.saved)
+    return p.arrow((x, start), (x, scenario.lower), style=p.VARIABLES)
 
 
-def _loss(story: RestartScenario) -> str:
-    """What is made again, said beside the way back: where there is more room."""
-    content = ngettext("{count} step lost", "{count} steps lost", story.lost)
-    content = content.format(count=story.lost)
-    x, level = story.x(story.saved), story.lower - 20
+def _loss(scenario: RestartScenario) -> str:
+    """The steps that are repeated, on the side of the arrow that has more room."""
+    content = ngettext("{count} step lost", "{count} steps lost", scenario.lost)
+    content = content.format(count=scenario.lost)
+    x, level = scenario.x(scenario.saved), scenario.lower - 20
     side, anchor = (1, "start") if p.WIDTH - x > ROOM else (-1, "end")
     return p.note(x + 12 * side, level, content, ROOM - 12, anchor=anchor, size=TEXT, weight=BOLD)
 
 
-def _label(story: RestartScenario) -> str:
+def _label(scenario: RestartScenario) -> str:
     """The figure in words."""
     label = _(
-        "A training, {workers}; steps: {steps}, from one checkpoint to the next: {every}. A worker "
-        "dies after step {failed}. All workers start again after step {saved}, from the last "
-        "checkpoint; {lost}."
+        "A training run on {workers}; steps: {steps}, steps between checkpoints: {every}. A worker "
+        "dies after step {failed}. All workers restart from the last checkpoint, after step "
+        "{saved}; {lost}."
     )
-    if not story.saved:
+    if not scenario.saved:
         label = _(
-            "A training, {workers}; steps: {steps}, from one checkpoint to the next: {every}. A "
-            "worker dies after step {failed}, before the first checkpoint. All workers start again "
+            "A training run on {workers}; steps: {steps}, steps between checkpoints: {every}. A "
+            "worker dies after step {failed}, before the first checkpoint. All workers restart "
             "from the beginning; {lost}."
         )
-    lost = ngettext("{count} step lost", "{count} steps lost", story.lost).format(count=story.lost)
+    lost = ngettext("{count} step lost", "{count} steps lost", scenario.lost).format(
+        count=scenario.lost
+    )
     return label.format(
-        steps=story.steps,
-        workers=labels.workers(story.workers),
-        every=story.every,
-        failed=story.fails_after,
-        saved=story.saved,
+        steps=scenario.steps,
+        workers=labels.workers(scenario.workers),
+        every=scenario.every,
+        failed=scenario.fails_after,
+        saved=scenario.saved,
         lost=lost,
     )

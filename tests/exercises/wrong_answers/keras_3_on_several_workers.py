@@ -4,25 +4,20 @@ WRONG = {
     "ported": {
         "has no strategy": """
 def ported(inputs, targets, per_worker):
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensor_slices((inputs, targets)).batch(per_worker)
-    layers = [tf.keras.Input((3,)), tf.keras.layers.Dense(1, kernel_initializer="zeros")]
-    model = tf.keras.Sequential(layers)
-    model.compile(tf.keras.optimizers.SGD(0.05), "mse")
+    layers = [keras.Input((3,)), keras.layers.Dense(1, kernel_initializer="zeros")]
+    model = keras.Sequential(layers)
+    model.compile(keras.optimizers.SGD(0.05), "mse")
     model.fit(data, verbose=0)
     return model
 """,
         "takes the strategy of one machine": """
 def ported(inputs, targets, per_worker):
-    import helpers.keras_3
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensor_slices((inputs, targets)).batch(2 * per_worker)
     with tf.distribute.MirroredStrategy().scope():
-        layers = [tf.keras.Input((3,)), tf.keras.layers.Dense(1, kernel_initializer="zeros")]
-        model = tf.keras.Sequential(layers)
-        model.compile(tf.keras.optimizers.SGD(0.05), "mse")
+        layers = [keras.Input((3,)), keras.layers.Dense(1, kernel_initializer="zeros")]
+        model = keras.Sequential(layers)
+        model.compile(keras.optimizers.SGD(0.05), "mse")
     model.fit(data, verbose=0)
     return model
 """,
@@ -61,15 +56,12 @@ PARTLY = {
         1,
         """
 def ported(inputs, targets, per_worker):
-    import helpers.keras_3
-    import tensorflow as tf
-
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     data = tf.data.Dataset.from_tensor_slices((inputs, targets)).batch(per_worker)
     with strategy.scope():
-        layers = [tf.keras.Input((3,)), tf.keras.layers.Dense(1, kernel_initializer="zeros")]
-        model = tf.keras.Sequential(layers)
-        model.compile(tf.keras.optimizers.SGD(0.05), "mse")
+        layers = [keras.Input((3,)), keras.layers.Dense(1, kernel_initializer="zeros")]
+        model = keras.Sequential(layers)
+        model.compile(keras.optimizers.SGD(0.05), "mse")
     model.fit(data, verbose=0)
     return model
 """,
