@@ -125,7 +125,7 @@ def test_a_slider_says_what_is_chosen_and_with_which_unit() -> None:
     ring_of_four.close()
     shards = simulations.sharding_policies()
     assert shards.settings().startswith(
-        "Auto-shard policy: OFF; Batches are made: before sharding;"
+        "Auto-shard policy: OFF; Batches are created: before sharding;"
     )
     shards.close()
 
@@ -333,7 +333,7 @@ def test_times_that_cannot_be_are_refused(wrong: tuple[float, float, int, float]
         checkpoints.draw(*wrong)
 
 
-# Who reads what
+# What each worker reads
 
 
 CASES = [
@@ -407,11 +407,11 @@ def test_a_policy_reads_as_often_as_its_sentence_says() -> None:
     file = autoshard_widget.draw(policy="FILE", **chosen).sentence
     assert "open 4 files and read 16 examples" in file and "8 examples, 4 steps" in file
     data = autoshard_widget.draw(policy="DATA", **chosen).sentence
-    assert "read 32 examples" in data and "16 times, is thrown away" in data
+    assert "read 32 examples" in data and "the other 16 reads are discarded" in data
     uneven = autoshard_widget.draw(policy="FILE", **{**chosen, "files": 3}).sentence
     assert "uneven" in uneven and "8 examples, 4 steps, another 4 examples, 2 steps" in uneven
     refused = autoshard_widget.draw(policy="FILE", **{**chosen, "files": 1})
-    assert "refuses to deal out 1 file" in refused.sentence
+    assert "cannot split 1 file" in refused.sentence
     assert "InvalidArgumentError" in refused.drawing.body
 
 

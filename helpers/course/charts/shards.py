@@ -1,4 +1,4 @@
-"""A picture of who read what."""
+"""A chart of the examples that each worker read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2")
 
 
 def shards_chart(readings: Mapping[str, Sequence[Sequence[int]]], examples: int) -> SvgFigure:
-    """Draws, for each way of sharding, the examples as cells in the colors of their readers.
+    """Draws, for each way of sharding, the examples in the colors of the workers that read them.
 
-    A cell read by several workers has several colors; one read by nobody stays empty.
+    An example read by several workers has several colors; one that no worker read stays empty.
 
     Args:
       readings: for each way, the numbers of the examples that each worker read.

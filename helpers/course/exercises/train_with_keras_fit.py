@@ -1,4 +1,4 @@
-"""The tasks of lesson 3: full batches, a learning rate, who reads what, going on after a stop."""
+"""The tasks of lesson 3: full batches, a learning rate, what workers read, resuming."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _every_step(seen: dict[int, Parts], case: Case) -> None:
                 count=full, replicas=replicas
             ),
             found=_("steps: {steps}").format(steps=len(steps)),
-            hint=_("Leave out only what does not fill a batch."),
+            hint=_("Drop only the examples that do not fill a batch."),
         )
 
 
@@ -91,7 +91,7 @@ def _rate(found: list[Any], case: Case) -> None:
                 rate=number(wanted, ".4g"), numbers=dict(numbers)
             ),
             found=number(pair[0], ".4g"),
-            hint=_("How large was the batch that the rate was good for, and how large is it now?"),
+            hint=_("For which batch was the rate good, and how large is the global batch now?"),
         )
 
 
@@ -134,11 +134,11 @@ def _read_once(seen: list[Parts], case: Case) -> None:
     times = Counter(number for part in (*first, *second) for number in part)
     expect(
         times == Counter(range(sum(case["lengths"]))),
-        expected=_("each of {count} numbers read once, by one worker or the other").format(
+        expected=_("each of {count} numbers read once, by one of the workers").format(
             count=sum(case["lengths"])
         ),
         found=_describe(seen),
-        hint=_("Who shards here: you, TensorFlow, both, or nobody?"),
+        hint=_("What shards the data here: your code, TensorFlow, both, or neither?"),
     )
 
 
@@ -147,7 +147,7 @@ def _read_evenly(seen: list[Parts], case: Case) -> None:
         sizes = [len(part) for part in parts]
         expect(
             max(sizes) - min(sizes) <= 1,
-            expected=_("in each step, at most one example more for one worker than for the other"),
+            expected=_("in each step, numbers of examples that differ by at most one"),
             found=_("{sizes} in step {step}: {parts}").format(
                 sizes=sizes, step=step, parts=_describe(seen)
             ),
@@ -163,41 +163,44 @@ def _describe(seen: list[Parts]) -> str:
 
 
 class _Stopped(Exception):
-    """What stands for a worker that is lost."""
+    """Stands for the loss of a worker."""
 
 
 def _resume(answer: Callable[..., Any], case: Case) -> list[list[list[int]]]:
-    """For each worker, the epochs that it begins before it is stopped, and when started again."""
+    """For each worker, the epochs that it begins before it is stopped, and after a restart."""
     return [_epochs(answer, worker, case["stop_before"]) for worker in case["workers"]]
 
 
 def _epochs(answer: Callable[..., Any], worker: int, stop_before: int) -> list[list[int]]:
     """The epochs that one worker begins in its first run, and in its second."""
+    import keras
+    import numpy as np
+
     from helpers.either_keras import tf
 
     runs: list[list[int]] = []
 
-    class Note(tf.keras.callbacks.Callback):
+    class RecordEpochs(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             if len(runs) == 1 and epoch == stop_before:
                 raise _Stopped
             runs[-1].append(epoch)
 
-    x = tf.reshape(tf.range(8, dtype=tf.float32), [-1, 1])
+    x = np.arange(8, dtype=np.float32).reshape(-1, 1)
     dataset = tf.data.Dataset.from_tensor_slices((x, x)).batch(4)
     with tempfile.TemporaryDirectory() as folder:
         for _run in range(2):
             runs.append([])
-            model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
-            model.compile(tf.keras.optimizers.SGD(0.01), loss="mse")
+            model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+            model.compile(keras.optimizers.SGD(0.01), loss="mse")
             try:
-                answer(model, dataset, [Note()], folder, worker)
+                answer(model, dataset, [RecordEpochs()], folder, worker)
             except _Stopped:
                 continue
     return runs
 
 
-def _goes_on(place: int) -> Callable[[list[list[list[int]]], Case], None]:
+def _resumes(place: int) -> Callable[[list[list[list[int]]], Case], None]:
     def check(seen: list[list[list[int]]], case: Case) -> None:
         before, after = [*range(case["stop_before"])], [*range(case["stop_before"], EPOCHS)]
         first, second = seen[place]
@@ -209,7 +212,7 @@ def _goes_on(place: int) -> Callable[[list[list[list[int]]], Case], None]:
             found=_("worker {number}: {first} before the stop, {second} after it").format(
                 number=case["workers"][place], first=first, second=second
             ),
-            hint=_("Who has to save, and where does the next process look for what was saved?"),
+            hint=_("Which workers save, and where does a restarted one look for the backup?"),
         )
 
     return check
@@ -220,7 +223,7 @@ EXERCISES = {
         _share_batches,
         (
             Criterion(1, gettext_noop("Each replica gets its number of examples."), _first_step),
-            Criterion(1, gettext_noop("So it does in the last step."), _every_step),
+            Criterion(1, gettext_noop("It also does in the last step."), _every_step),
         ),
         {"examples": 31, "per_replica": 4, "replicas": [2, 3]},
     ),
@@ -247,15 +250,15 @@ EXERCISES = {
         _read_files,
         (
             Criterion(2, gettext_noop("Two workers together read every number once."), _read_once),
-            Criterion(1, gettext_noop("Neither of them starves."), _read_evenly),
+            Criterion(1, gettext_noop("Neither worker starves."), _read_evenly),
         ),
         {"lengths": [10, 3], "global_batch": 4},
     ),
     "resumed": Exercise(
         _resume,
         (
-            Criterion(2, gettext_noop("Worker 0 goes on in the epoch it was in."), _goes_on(0)),
-            Criterion(1, gettext_noop("So does worker 1."), _goes_on(1)),
+            Criterion(2, gettext_noop("Worker 0 resumes in the epoch it was in."), _resumes(0)),
+            Criterion(1, gettext_noop("Worker 1 does, too."), _resumes(1)),
         ),
         {"workers": [0, 1], "stop_before": 3},
     ),

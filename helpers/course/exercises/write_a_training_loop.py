@@ -1,4 +1,4 @@
-"""The tasks of lesson 4: a pipeline for each worker, a last batch, results, a loop that hangs."""
+"""The tasks of lesson 4: one pipeline per worker, a last batch, results, a loop that hangs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Group = tuple[int, int]  # workers, and replicas of all of them together
 
 
 def _feed(answer: Callable[..., Any], case: Case) -> dict[Group, list[list[list[int]]]]:
-    """For each group, the batches that the pipeline of each worker gives."""
+    """For each group, the batches of each worker's pipeline."""
     from helpers.either_keras import tf
 
     seen = {}
@@ -41,7 +41,7 @@ def _fills_step(seen: dict[Group, list[list[list[int]]]], case: Case) -> None:
                     "{count} examples in a step (workers: {workers}, replicas: {replicas})"
                 ).format(count=case["global_batch"], workers=workers, replicas=replicas),
                 found=_("{count}, from batches of {size}").format(count=size * replicas, size=size),
-                hint=_("In a step every replica takes a batch, as the pipeline made it."),
+                hint=_("In a step, every replica gets one batch as the pipeline created it."),
             )
 
 
@@ -54,7 +54,7 @@ def _reads_once(seen: dict[Group, list[list[list[int]]]], case: Case) -> None:
             expected=_(
                 "{count} examples read once (workers: {workers}, replicas: {replicas})"
             ).format(count=case["examples"], workers=workers, replicas=replicas),
-            found=_("{count} different ones, {times} in all").format(
+            found=_("{count} different examples, {times} in total").format(
                 count=len(times), times=sum(times.values())
             ),
             hint=_("How many pipelines are there in a group, and how many replicas?"),
@@ -106,7 +106,7 @@ def _gradients(seen: list[list[float]], case: Case) -> None:
             abs(ratio - 1) < 1e-3,
             expected=_("the gradient of one process, with batches of {sizes}").format(sizes=sizes),
             found=_("{ratio} times that").format(ratio=number(ratio, ".3g")),
-            hint=_("A replica sees its own part alone. Who knows how many have come in all?"),
+            hint=_("A replica sees only its own part. How can it get the total of all parts?"),
         )
 
 
@@ -117,12 +117,12 @@ def _losses(seen: list[list[float]], case: Case) -> None:
             abs(ratio - 1) < 1e-3,
             expected=_("the loss of one process, with batches of {sizes}").format(sizes=sizes),
             found=_("{ratio} times that").format(ratio=number(ratio, ".3g")),
-            hint=_("What is the mean of nothing, and what is its sum?"),
+            hint=_("What is the mean of an empty tensor, and what is its sum?"),
         )
 
 
 def _reduce(answer: Callable[..., Any], case: Case) -> list[dict[str, float]]:
-    """What the answer makes of the results of two replicas, in each step."""
+    """What the answer returns for the results of two replicas, in each step."""
     steps = case["steps"]
 
     def run() -> list[dict[str, float]]:
@@ -184,7 +184,7 @@ def _stop(answer: Callable[..., Any], case: Case) -> list[int]:
         own = iter(shares[context.config.task.index])
 
         def step() -> Any:
-            share = tf.constant(next(own, 0.0))  # who has not stopped by then does so now
+            share = tf.constant(next(own, 0.0))  # a worker that is still running stops now
             return strategy.run(lambda: share)
 
         return int(answer(strategy, step, limit))
@@ -201,7 +201,7 @@ def _stop_together(seen: list[int], case: Case) -> None:
         found=_("steps: {first} in worker 0, {second} in worker 1").format(
             first=first, second=second
         ),
-        hint=_("Does each worker decide by the same number?"),
+        hint=_("Does each worker decide based on the same number?"),
     )
     # Two numbers agree easily. While no share is below the limit, no sum or mean of them is.
     shares = [*zip(*case["shares"], strict=True)]
@@ -244,15 +244,21 @@ EXERCISES = {
     "last_batch": Exercise(
         _scale,
         (
-            Criterion(2, gettext_noop("The gradients add up to that of one process."), _gradients),
-            Criterion(1, gettext_noop("So do the losses, even if a replica has nothing."), _losses),
+            Criterion(
+                2, gettext_noop("The gradients add up to the gradient of one process."), _gradients
+            ),
+            Criterion(
+                1, gettext_noop("The losses do, too, even if a replica has no examples."), _losses
+            ),
         ),
         {"batches": [[4, 4], [2, 1], [1, 0]]},
     ),
     "totals": Exercise(
         _reduce,
         (
-            Criterion(1, gettext_noop("The loss is that of the whole batch."), _reduced("loss")),
+            Criterion(
+                1, gettext_noop("The loss is the loss of the whole batch."), _reduced("loss")
+            ),
             Criterion(
                 1,
                 gettext_noop("The accuracy and the learning rate are right."),

@@ -1,4 +1,4 @@
-"""Who reads what: what TensorFlow's auto-shard policies make of a dataset of files.
+"""What each worker reads of a dataset of files under TensorFlow's auto-shard policies.
 
 By tensorflow/core/grappler/optimizers/data/auto_shard.cc and by trying it, under TensorFlow 2.21;
 the tests compare with `tf.data` itself.

@@ -1,4 +1,4 @@
-"""Who opens which file, reads which example and trains on it, under each auto-shard policy."""
+"""Which files each worker opens, which examples it reads and trains on, under each policy."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def sharding_policies() -> Experiment:
     """What each worker reads of a dataset of files, over policy, files, workers and batch."""
     orders = {_("before sharding"): True, _("after it"): False}
     return Experiment(
-        _("Who reads what"),
+        _("What each worker reads"),
         draw,
         {
             "policy": buttons(_("Auto-shard policy"), {policy: policy for policy in POLICIES}),
-            "batched": buttons(_("Batches are made"), orders),
+            "batched": buttons(_("Batches are created"), orders),
             "workers": slider(_("Workers"), range(1, 5), 2),
             "files": slider(_("Files"), range(1, 7), 4),
-            "per_file": slider(_("Examples in a file"), range(1, 6), 4),
-            "batch": slider(_("Batch of a worker, examples"), range(1, 5), 2),
+            "per_file": slider(_("Examples per file"), range(1, 6), 4),
+            "batch": slider(_("Batch per worker, examples"), range(1, 5), 2),
         },
     )
 
@@ -41,7 +41,7 @@ def sharding_policies() -> Experiment:
 def draw(
     *, policy: str, batched: bool, workers: int, files: int, per_file: int, batch: int
 ) -> View:
-    """The workers over the examples: who reads which, and trains on it in which step; and words.
+    """A row per worker: which examples it reads, and in which step it trains on them; and words.
 
     Args:
       policy, batched, workers, batch: of `readings`.
@@ -58,8 +58,9 @@ def draw(
 def _sentence(dataset: Files, workers: int, policy: str, found: Sequence[Reading] | None) -> str:
     if found is None:
         message = _(
-            "TensorFlow refuses to deal out {files} to {workers} workers. AUTO fails in the same "
-            "way, for it is FILE wherever the dataset reads files. Take more files, or DATA."
+            "TensorFlow raises an error, because it cannot split {files} among {workers} workers. "
+            "AUTO fails in the same way, because it means FILE if the dataset reads files. Use "
+            "more files, or DATA."
         )
         return message.format(files=_files(dataset.files), workers=workers)
     read = sum(len(one.examples) for one in found)
@@ -72,14 +73,16 @@ def _sentence(dataset: Files, workers: int, policy: str, found: Sequence[Reading
 
 
 def _duplicates(dataset: Files, found: Sequence[Reading], read: int) -> str:
-    """What is trained on more than once, and what is read for nothing."""
+    """Which examples are trained on more than once, and how many reads are discarded."""
     trained = sum(len(one.trained) for one in found)
     if trained > dataset.examples:
-        message = _("The data set has {examples}: an epoch trains on each of them {times} times.")
+        message = _(
+            "The dataset has {examples}, and an epoch trains on each of them {times} times."
+        )
     elif read > trained:
         message = _(
-            "The data set has {examples}: each is trained on once, and what was read beyond that, "
-            "{wasted} times, is thrown away."
+            "The dataset has {examples}. Each is trained on once, and the other {wasted} reads are "
+            "discarded."
         )
     else:
         message = _("Each is read by one worker, and trained on once.")
@@ -95,7 +98,7 @@ def _evenness(found: Sequence[Reading]) -> str:
     counts = [len(one.trained) for one in found]
     steps = [sum(map(bool, one.steps)) for one in found]
     if min(counts) == max(counts):
-        message = _("All get the same: {examples}, {steps}.")
+        message = _("All workers get the same: {examples}, {steps}.")
         return message.format(examples=_examples(counts[0]), steps=_steps(steps[0]))
     message = _("The shards are uneven: one worker gets {most}, another {least}, and waits.")
     most, least = counts.index(max(counts)), counts.index(min(counts))
@@ -118,7 +121,7 @@ def _steps(count: int) -> str:
 
 
 def _refusal(dataset: Files, worker: int) -> str:
-    """What becomes of a worker where there are fewer files than workers."""
+    """The outcome for a worker if there are fewer files than workers."""
     return "InvalidArgumentError" if worker < dataset.files else _("no file, and no error")
 
 
@@ -201,6 +204,6 @@ def _key(y: float) -> Iterator[str]:
     yield _full(0, y - 15, 24, 0, "1")
     yield text(32, y, _("trained on, in this step"))
     yield _dashed(250, y - 15, 24, 0)
-    yield text(282, y, _("read, and thrown away"))
+    yield text(282, y, _("read and discarded"))
     yield f'<circle cx="{530}" cy="{y - 4}" r="1.5" opacity="0.6"/>'
     yield text(542, y, _("not read"))
