@@ -274,7 +274,7 @@ def test_a_rate_that_suits_one_worker_diverges_for_many(workers: int) -> None:
     assert async_sgd.simulate(workers, 1, rate).losses[-1] > 1
     assert async_sgd.simulate(workers, 1, rate).synchronous[-1] < 0.05
     assert async_sgd.simulate(workers, 1, rate / 5).losses[-1] < 0.05
-    assert "fails" in stale_gradients.draw(workers, 1, rate).sentence
+    assert "training diverges." in stale_gradients.draw(workers, 1, rate).sentence
 
 
 @pytest.mark.parametrize("wrong", [(0, 1, 0.1), (2, 0.5, 0.1), (2, 1, 0), (2, 1, math.nan)])

@@ -1,4 +1,4 @@
-"""The tasks of lesson 6: an accuracy of all workers, when to stop, what a side-car sees, a way."""
+"""The tasks of lesson 6: a shared accuracy, early stopping, a side-car, a way to evaluate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _accuracies(answer: Callable[..., Any], case: Case) -> list[list[float]]:
     """What the answer returns in each of two real workers, for each pair of parts."""
 
     def run(context: Any) -> list[float]:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         own = context.config.task.index
@@ -32,7 +32,7 @@ def _agree(found: list[list[float]], case: Case) -> None:
     for parts, *each in zip(case["parts"], *found, strict=True):
         expect(
             math.isclose(*each, rel_tol=1e-5),
-            expected=_("one number in both workers, when they have {parts} right").format(
+            expected=_("one number in both workers, when they have {parts} correct").format(
                 parts=_fractions(parts)
             ),
             found=format_numbers(each),
@@ -56,11 +56,11 @@ def _accuracy(parts: Any) -> float:
 def _expect_accuracy(found: float, parts: Any, holds: bool) -> None:
     expect(
         holds,
-        expected=_("{value}, when the workers have {parts} right").format(
+        expected=_("{value}, when the workers have {parts} correct").format(
             value=number(_accuracy(parts), ".4g"), parts=_fractions(parts)
         ),
         found=format_numbers([found]),
-        hint=_("Does each image count as much as any other, whoever evaluates it?"),
+        hint=_("Does each image count equally, no matter which worker evaluates it?"),
     )
 
 
@@ -96,9 +96,9 @@ def _stops(seen: list[list[Any]], case: Case) -> None:
         expect(
             (found is None) == (right is None),
             expected=(
-                _("None after {evaluations}: training goes on")
+                _("None after {evaluations}: training continues")
                 if right is None
-                else _("the number of a step after {evaluations}: training ends")
+                else _("the number of a step after {evaluations}: training stops")
             ).format(evaluations=known),
             found=repr(found),
             hint=_("How many steps ago was the best? The patience is {patience} steps.").format(
@@ -113,7 +113,7 @@ def _keeps(seen: list[list[Any]], case: Case) -> None:
             found == right,
             expected=_("{step} after {evaluations}").format(step=right, evaluations=known),
             found=repr(found),
-            hint=_("Training has gone on after the checkpoint you want."),
+            hint=_("Training continued after the checkpoint that you want."),
         )
 
 
@@ -129,7 +129,7 @@ def _sees(found: list[Any], case: Case) -> None:
                 right=right, saved=saved, seconds=seconds
             ),
             found=one,
-            hint=_("When is the evaluator free again, and which checkpoints are there by then?"),
+            hint=_("When is the evaluator free again, and which checkpoints exist by then?"),
         )
 
 
@@ -143,7 +143,7 @@ def _waits_least(found: list[Any], case: Case) -> None:
             one == right,
             expected=_("{value}, with {numbers}").format(value=repr(right), numbers=dict(numbers)),
             found=repr(one),
-            hint=_("Write down three waits, and leave out what the training cannot use."),
+            hint=_("Write down the three waits, and leave out the way that is not allowed."),
         )
 
 
@@ -170,7 +170,7 @@ EXERCISES = {
     "to_keep": Exercise(
         _ask_after_each,
         (
-            Criterion(2, gettext_noop("Training ends when it should."), _stops),
+            Criterion(2, gettext_noop("Training stops when it should."), _stops),
             Criterion(1, gettext_noop("The best checkpoint is kept."), _keeps),
         ),
         {
@@ -194,7 +194,7 @@ EXERCISES = {
     ),
     "evaluated": Exercise(
         _follow,
-        (Criterion(2, gettext_noop("You know what a side-car evaluates."), _sees),),
+        (Criterion(2, gettext_noop("You find which checkpoints a side-car evaluates."), _sees),),
         {
             "trainings": [
                 # when checkpoints were saved, the seconds of an evaluation, what is evaluated
@@ -208,7 +208,7 @@ EXERCISES = {
     ),
     "cheapest": Exercise(
         _choices,
-        (Criterion(2, gettext_noop("The training waits as briefly as it can."), _waits_least),),
+        (Criterion(2, gettext_noop("Training waits as briefly as possible."), _waits_least),),
         {
             "situations": [
                 (_situation(10_000, 4, 3.0, late=False), "distributed"),

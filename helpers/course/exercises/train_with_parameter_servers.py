@@ -1,4 +1,4 @@
-"""The tasks of lesson 5: where a row lives, a partitioner, steps handed out, stale gradients."""
+"""The tasks of lesson 5: the server of a row, a partitioner, scheduled steps, staleness."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIN_SPLIT_BYTES = 2**20  # bytes, from which a variable is split
 
 
 def _servers_of_rows(answer: Callable[..., Any], case: Case) -> dict[str, list[list[Any]]]:
-    """What the answer says of each row of some variables."""
+    """The answer for each row of some variables."""
     return {
         kind: [
             [answer(row, rows, shards, case["servers"]) for row in range(rows)]
@@ -32,7 +32,7 @@ def _place_rows(servers: int, variables: tuple[Variable, ...]) -> dict[Variable,
     """The real parameter server that has each row of each variable."""
 
     def place_rows() -> list[list[int]]:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
         from helpers.in_process import in_process_cluster
 
         resolver = in_process_cluster(workers=1, ps=servers)
@@ -72,7 +72,7 @@ def _knows_servers(kind: str) -> Callable[[dict[str, list[list[Any]]], Case], No
 
 def _partitions(answer: Callable[..., Any], case: Case) -> list[list[int]]:
     """The shards that the answer's partitioner makes of each shape, for each number of servers."""
-    from helpers.estimator import tf
+    from helpers.either_keras import tf
 
     seen = []
     for servers in case["servers"]:
@@ -107,7 +107,7 @@ def _splits(seen: list[list[int]], case: Case) -> None:
 
 
 def _make_step(most_turns: int, most: Any, times_read: Any) -> Any:
-    """A step on one example, that waits a little for another worker's, and keeps the books.
+    """A step on one example that waits a little for another worker's, and records both.
 
     Its loss is `_loss`.
 
@@ -116,7 +116,7 @@ def _make_step(most_turns: int, most: Any, times_read: Any) -> Any:
       most: becomes the most steps that ran at once.
       times_read: becomes the times that each example was read, by steps that are done.
     """
-    from helpers.estimator import tf
+    from helpers.either_keras import tf
 
     running = tf.Variable(0)
 
@@ -148,11 +148,11 @@ def _loss(example: int) -> float:
 
 
 def _run_steps(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """What an answer returns that hands out real steps, and what those steps left behind."""
+    """The result of an answer that schedules real steps, and what those steps recorded."""
     steps, examples = case["steps"], case["examples"]
 
     def coordinate() -> dict[str, Any]:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
         from helpers.in_process import in_process_cluster
 
         strategy = tf.distribute.ParameterServerStrategy(in_process_cluster(workers=2, ps=1))
@@ -189,11 +189,11 @@ def _all_steps(seen: dict[str, Any], case: Case) -> None:
             count=case["steps"], examples=case["examples"]
         ),
         found=_("{error} after {count} steps").format(error=seen["error"], count=done),
-        hint=_("What does a worker do that has read all of its dataset?"),
+        hint=_("What does a worker do when it has read all of its dataset?"),
     )
     expect(
         done == case["steps"],
-        expected=_("{count} steps, done by all workers together").format(count=case["steps"]),
+        expected=_("{count} steps, run by all workers together").format(count=case["steps"]),
         found=_("steps done when your function returned: {count}").format(count=done),
         hint=_("One call of schedule is one step on one worker, and does not wait for it."),
     )
@@ -202,7 +202,7 @@ def _all_steps(seen: dict[str, Any], case: Case) -> None:
         read == case["examples"],
         expected=_("{count} different examples read").format(count=case["examples"]),
         found=read,
-        hint=_("A new iterator begins with the first example. How many do you make?"),
+        hint=_("A new iterator starts with the first example. How many do you create?"),
     )
 
 
@@ -216,7 +216,7 @@ def _mean_loss(seen: dict[str, Any], case: Case) -> None:
             value=number(mean, ".4g"), count=case["steps"]
         ),
         found=number(seen["found"], ".4g"),
-        hint=_("Each call of schedule returns the promise of one loss."),
+        hint=_("Each call of schedule returns a future of one loss."),
     )
 
 
@@ -224,7 +224,7 @@ def _at_once(seen: dict[str, Any], case: Case) -> None:
     expect(
         seen["most"] == 2,
         expected=_("two workers that compute at the same time"),
-        found=_("never more than {count} at work").format(count=seen["most"]),
+        found=_("never more than {count} at the same time").format(count=seen["most"]),
         hint=_("When does your program wait, and for which steps?"),
     )
 
@@ -273,15 +273,15 @@ EXERCISES = {
         _run_steps,
         (
             Criterion(
-                2, gettext_noop("It does all steps, and returns their mean loss."), _mean_loss
+                2, gettext_noop("It runs all steps and returns their mean loss."), _mean_loss
             ),
-            Criterion(1, gettext_noop("The workers are busy at the same time."), _at_once),
+            Criterion(1, gettext_noop("The workers compute at the same time."), _at_once),
         ),
         {"steps": 30, "examples": 7, "work": 200},
     ),
     "staleness": Exercise(
         _stale,
-        (Criterion(2, gettext_noop("You know how old the values were."), _is_stale),),
+        (Criterion(2, gettext_noop("You find how stale each update is."), _is_stale),),
         {
             "logs": [
                 (_log("f0 u0 f0 u0"), [0, 0]),

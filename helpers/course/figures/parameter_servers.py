@@ -1,4 +1,4 @@
-"""Asynchronous training with a parameter server: who works on how old values."""
+"""Asynchronous training with a parameter server: which worker uses values of which version."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Step(NamedTuple):
 
     @property
     def staleness(self) -> int:
-        """How many updates of others came between."""
+        """How many updates of other workers arrived in between."""
         return self.met - self.fetched
 
 
 def asynchronous_steps(workers: int) -> list[Step]:
-    """The steps of workers that wait for nobody, in the order in which their gradients arrive.
+    """The steps of workers that do not wait for each other, in the order of their gradients.
 
-    Each gradient that arrives makes the next version of the variables.
+    Each gradient that arrives produces the next version of the variables.
     """
     spans = []
     for worker in range(workers):
@@ -144,7 +144,7 @@ def _label(workers: int, steps: list[Step]) -> str:
     """The figure in words."""
     name = _("worker {number}")
     told = [
-        _("the gradients of {worker} are stale by {numbers}").format(
+        _("the staleness of the gradients of {worker} is {numbers}").format(
             worker=name.format(number=worker),
             numbers=join_items(str(step.staleness) for step in steps if step.worker == worker),
         )
@@ -152,7 +152,7 @@ def _label(workers: int, steps: list[Step]) -> str:
     ]
     label = _(
         "Asynchronous training, {workers}: each fetches the values of one version of the "
-        "variables, computes, and sends its gradient, which makes the next version. Others have "
-        "made versions meanwhile. Step by step, {staleness}."
+        "variables, computes, and sends its gradient, which produces the next version. In the "
+        "meantime, other workers have produced versions too. Step by step, {staleness}."
     )
     return label.format(workers=labels.workers(workers), staleness=join_clauses(told))

@@ -46,7 +46,7 @@ def staleness() -> Experiment:
 
 
 def draw(workers: int, slowness: float, rate: float) -> View:
-    """How many gradients were how stale, the losses with and without waiting, and words."""
+    """A histogram of staleness, the losses with and without waiting, and a description."""
     training = simulate(workers, slowness, rate)
     sentence = _sentence(workers, rate, training)
     body = _histogram(training) + _losses(training)
@@ -62,17 +62,20 @@ def _sentence(workers: int, rate: float, training: Training) -> str:
     if workers == 1:
         stale = _("1 worker: no other updates come in between, so no gradient is stale.")
     if training.losses[-1] > 1:
-        end = _("At learning rate {rate} the loss grows, and training fails.")
+        end = _("At a learning rate of {rate} the loss grows, and training diverges.")
     else:
-        end = _("At learning rate {rate} the loss falls to {part} of what it was.")
+        end = _("At a learning rate of {rate} the loss falls to {part} of its initial value.")
     parts = [stale, end]
     if workers > 1:
         steps = ngettext(
-            "Workers that wait make {steps} step in the same time, and reach {other}.",
-            "Workers that wait make {steps} steps in the same time, and reach {other}.",
+            "Synchronous training would take {steps} step in the same time and reach {other}.",
+            "Synchronous training would take {steps} steps in the same time and reach {other}.",
             training.same_time,
         )
-        limit = _("If every gradient were stale by {usual}, rates from {limit} on would fail.")
+        limit = _(
+            "If every gradient were stale by {usual}, training would diverge at learning rates of "
+            "{limit} and above."
+        )
         parts += [steps, limit]
     return join_sentences(parts).format(
         workers=workers,
@@ -122,7 +125,7 @@ def _histogram(training: Training) -> str:
 
 
 def _losses(training: Training) -> str:
-    """The loss over the updates, beside that over the steps of workers that wait."""
+    """The loss over the updates, and over the steps of synchronous training."""
     x = Scale(
         _("updates; synchronous: steps"),
         0,
