@@ -507,8 +507,7 @@ def test_a_story_reads_as_sentences_one_a_line() -> None:
         "10.0 s  worker 0    cut off: its network cable is pulled, for 1.5 s",
         "11.5 s  worker 0    joined again: its network cable is plugged in",
         "12.0 s  worker 0    the next step is 131, 0.50 s later",
-        "13.0 s  worker 2    noticed: worker 2 is gone; "
-        "it was restarted, and the others continued",
+        "13.0 s  worker 2    noticed: worker 2 is gone; it was restarted, and the others continued",
         "14.5 s  worker 2    back after 1.5 s",
     ]
     html = story._repr_html_()
