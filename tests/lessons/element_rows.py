@@ -92,7 +92,7 @@ def _problem_of_stand_in(element: Element) -> str | None:
     path = ROOT / element.reason.strip()
     if path.suffix != ".py" or not path.is_file():
         return f"names no test with stand-ins: {element.reason!r}"
-    if element.cell not in path.read_text(encoding="utf-8"):
+    if f'"{element.cell}"' not in path.read_text(encoding="utf-8"):
         return f"{element.reason} does not run the cell {element.cell!r}"
     return None
 
