@@ -50,17 +50,17 @@ def every_once(paths, global_batch):
     "resumed": {
         "saves into a new folder each time": """
 def resumed(model, dataset, callbacks, folder, worker):
-    backup = tf.keras.callbacks.BackupAndRestore(tempfile.mkdtemp())
+    backup = keras.callbacks.BackupAndRestore(tempfile.mkdtemp())
     model.fit(dataset, epochs=5, verbose=0, callbacks=[backup, *callbacks])
 """,
         "saves and never restores": """
 def resumed(model, dataset, callbacks, folder, worker):
-    saving = tf.keras.callbacks.ModelCheckpoint(folder + "/model", save_weights_only=True)
+    saving = keras.callbacks.ModelCheckpoint(folder + "/model.weights.h5", save_weights_only=True)
     model.fit(dataset, epochs=5, verbose=0, callbacks=[saving, *callbacks])
 """,
         "believes the first run": """
 def resumed(model, dataset, callbacks, folder, worker):
-    backup = tf.keras.callbacks.BackupAndRestore(folder)
+    backup = keras.callbacks.BackupAndRestore(folder)
     model.fit(dataset, epochs=5, initial_epoch=3, verbose=0, callbacks=[backup, *callbacks])
 """,
     },
@@ -94,7 +94,7 @@ def every_once(paths, global_batch):
         """
 def resumed(model, dataset, callbacks, folder, worker):
     if worker == 0:
-        callbacks = [tf.keras.callbacks.BackupAndRestore(folder), *callbacks]
+        callbacks = [keras.callbacks.BackupAndRestore(folder), *callbacks]
     model.fit(dataset, epochs=5, verbose=0, callbacks=callbacks)
 """,
     ),
