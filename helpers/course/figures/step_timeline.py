@@ -39,7 +39,7 @@ def step_timeline(workers: int = 2) -> Drawing:
     label = _(
         "The time of one step, {workers}. Each reads its input and computes forward and backward. "
         "Worker {straggler} is slower, a straggler, and the others wait for it. Then all of them "
-        "exchange gradients in one all-reduce, and update their variables."
+        "sum their gradients in one all-reduce, and update their variables."
     ).format(workers=labels.workers(workers), straggler=STRAGGLER)
     return p.figure(bottom + 32, parts, label)
 

@@ -100,7 +100,7 @@ def _sentence(workers: int, chosen: StepCost) -> str:
         "{count} workers: a step takes {seconds}, of which {compute} are computation.",
         workers,
     )
-    each = _("There is nobody to exchange gradients with.")
+    each = _("There is no other worker, so there is no all-reduce.")
     if workers > 1:
         each = _(
             "Each worker does {share} of what it would do alone, and all of them together {times} "
