@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -23,7 +24,6 @@ from typing import Any
 
 from benchmarks import RESULTS
 from helpers import LocalCluster, input_fn, model_fn
-from helpers.course.step_trace import exclusive_times, trace_step
 from helpers.estimator import tf
 from helpers.worker.devices import make_strategy
 
@@ -51,6 +51,64 @@ class CostHook(tf.estimator.SessionRunHook):
         """What a step took, between the two marks."""
         (wall, cpu), (wall_end, cpu_end) = self._marks
         return 1000 * (wall_end - wall) / STEPS, 1000 * (cpu_end - cpu) / STEPS
+
+
+class TraceHook(tf.estimator.SessionRunHook):
+    """Records the operations of one step of a session."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+        self._steps = 0
+        self.spans: list[list[Any]] = []
+
+    def before_run(self, run_context: Any) -> Any:
+        """Requests a full trace of the step."""
+        self._steps += 1
+        if self._steps < self._step:
+            return None
+        options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+        return tf.estimator.SessionRunArgs([], options=options)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Keeps the trace."""
+        if self._steps == self._step:
+            self.spans = session_spans(run_values.run_metadata.step_stats)
+
+
+def session_spans(step_stats: Any) -> list[list[Any]]:
+    """The operations in a `tf.compat.v1.RunMetadata`'s `step_stats`, as `step_trace` has them.
+
+    Transfers (RecvBuf) and the source of the graph are left out: they are parts of an all-reduce,
+    or no operation.
+    """
+    from helpers.course.step_trace import category  # Keras 2 has been chosen above
+
+    found = []
+    for node in (node for device in step_stats.dev_stats for node in device.node_stats):
+        kind = node.timeline_label.rpartition(" = ")[2].partition("(")[0]
+        if kind.isidentifier() and node.node_name != "_SOURCE":
+            start = node.all_start_micros
+            found.append([category(kind), kind, start, start + node.all_end_rel_micros])
+    return found
+
+
+def trace_step(params: dict[str, Any], step: int) -> list[list[Any]]:
+    """Trains an Estimator up to `step`, and returns the operations of that step."""
+    hook = TraceHook(step)
+    strategy = make_strategy("MultiWorkerMirroredStrategy", "RING")
+    with tempfile.TemporaryDirectory() as folder:
+        config = tf.estimator.RunConfig(
+            folder,
+            train_distribute=strategy,
+            save_checkpoints_steps=None,
+            save_checkpoints_secs=None,
+        )
+        tf.estimator.train_and_evaluate(
+            tf.estimator.Estimator(model_fn, params=params, config=config),
+            tf.estimator.TrainSpec(endless, max_steps=step, hooks=[hook]),
+            tf.estimator.EvalSpec(input_fn, steps=1),
+        )
+    return hook.spans
 
 
 def endless(mode: str, params: Any, input_context: Any = None) -> Any:
@@ -111,12 +169,12 @@ def measure(batch_size: int, rounds: int) -> dict[str, Cost]:
 
 def trace(batch_size: int) -> dict[str, float]:
     """Milliseconds of one step of two workers by kind of operation, of the first worker."""
+    from helpers.course.step_trace import exclusive_times  # Keras 2 has been chosen above
+
     params = {**PARAMS, "batch_size": batch_size}
     with LocalCluster(workers=2, collective="RING", max_restarts=0) as cluster:
-        spans, _second = cluster.run(
-            partial(trace_step, model_fn, input_fn, params, step=200), keras=2
-        )
-    return exclusive_times([tuple(span) for span in spans])
+        spans, _second = cluster.run(partial(trace_step, params, 200), keras=2)
+    return exclusive_times(spans)
 
 
 def report(batch_size: int, costs: dict[str, Cost], traced: dict[str, float]) -> str:

@@ -87,7 +87,7 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
         "staleness",
         "step_cost",
     ),
-    "helpers.course.step_trace": ("exclusive_times", "timeline_chart", "trace_step"),
+    "helpers.course.step_trace": ("TraceStep", "exclusive_times", "timeline_chart"),
     "helpers.errors": ("ClusterError", "ConfigError", "PackageError", "UserCodeError"),
     "helpers.estimator_checkpoint": ("load_estimator_weights",),
     "helpers.in_process": ("in_process_cluster",),

@@ -1,21 +1,22 @@
-"""Where the time of a training step goes: TensorFlow's own record of one step, as a picture."""
+"""Where the time of a training step goes: a profile of one step of Keras `fit`, and its chart."""
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from helpers.estimator import tf
+from helpers.either_keras import tf
 from helpers.i18n import _, gettext_noop, number
 from helpers.results.svg_figure import SvgFigure
-from helpers.worker.devices import make_strategy
 
-# A span is (category, name, start, end): which kind of work, the operation's type, microseconds
-# from the beginning of the step. As a list, so that it travels from a worker to the notebook.
+# A span is (category, name, start, end): the kind of work, the type of the operation, microseconds
+# since the beginning of the step. It is a list, so that a worker can return it to the notebook.
 Span = Sequence[Any]
 
 CATEGORIES = {
@@ -24,96 +25,108 @@ CATEGORIES = {
     "all-reduce": gettext_noop("all-reduce"),
 }
 COLOURS = {"input": "tab:green", "compute": "tab:blue", "all-reduce": "tab:orange"}
+CPU_PLANE = "/host:CPU"
+XPLANE = "tensorflow.tsl.profiler.protobuf.xplane_pb2"  # the format of the profiler's files
+OPERATION_THREADS = ("tf_Compute", "collective_ops")  # tf.data's own threads are left out
+OTHER_EVENTS = {  # that belong to an operation, and the type of that operation
+    "IteratorGetNextOp::DoCompute": "IteratorGetNext",
+    "CollectiveOpV2Kernel::Run": "CollectiveReduceV2",  # until a thread of collective_ops starts
+}
+ALL_OPERATIONS = 3  # host_tracer_level
 
 
-def trace_step(
-    model_fn: Callable[..., Any],
-    input_fn: Callable[..., Any],
-    params: Mapping[str, Any],
-    *,
-    collective: str = "RING",
-    step: int = 40,
-) -> list[Span]:
-    """Trains an Estimator up to `step`, and returns what TensorFlow did in that step.
+class TraceStep(tf.keras.callbacks.Callback):
+    """Profiles one step of `fit` with TensorFlow's profiler.
 
-    Call it in every worker of a cluster, `cluster.run(lambda: trace_step(…))`. TensorFlow records
-    the operations of a session, but not what a pipeline does in its own threads: "input" is the
-    time that the step waits for its batch.
+    The profiler records the operations of a step, but not the work of an input pipeline in its own
+    threads: "input" is the time that the step waits for its batch.
 
     Args:
-      model_fn, input_fn, params: as `LocalCluster.train` takes them.
-      step: late enough that the pipeline is filled and memory is allocated.
+      step: the number of the step, from 1; late enough that the pipeline is filled and memory is
+        allocated.
+
+    Attributes:
+      spans: the operations of that step, after it has run.
     """
-    hook = _TraceHook(step)
-    strategy = make_strategy("MultiWorkerMirroredStrategy", collective)
-    with tempfile.TemporaryDirectory() as folder:
-        config = tf.estimator.RunConfig(
-            folder,
-            train_distribute=strategy,
-            save_checkpoints_steps=None,
-            save_checkpoints_secs=None,
-        )
-        estimator = tf.estimator.Estimator(model_fn, params=dict(params), config=config)
-        train = tf.estimator.TrainSpec(
-            lambda mode, params, input_context: input_fn(mode, params, input_context).repeat(),
-            max_steps=step,
-            hooks=[hook],
-        )
-        tf.estimator.train_and_evaluate(estimator, train, tf.estimator.EvalSpec(input_fn))
-    return hook.spans
-
-
-class _TraceHook(tf.estimator.SessionRunHook):
-    """Has one step of a session recorded."""
 
     def __init__(self, step: int) -> None:
-        self._step = step
-        self._steps = 0
+        super().__init__()
+        self.step = step
         self.spans: list[Span] = []
+        self._steps = 0
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def before_run(self, run_context: Any) -> Any:
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Starts the profiler before the step."""
         self._steps += 1
-        if self._steps < self._step:
-            return None
-        options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
-        return tf.estimator.SessionRunArgs([], options=options)
+        if self._steps == self.step:
+            self._folder = tempfile.TemporaryDirectory()
+            options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=ALL_OPERATIONS)
+            tf.profiler.experimental.start(self._folder.name, options)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        if self._steps == self._step:
-            self.spans = spans(run_values.run_metadata.step_stats)
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Stops the profiler after the step."""
+        if self._folder and self._steps == self.step:
+            tf.profiler.experimental.stop()
+            with self._folder as folder:
+                [file] = Path(folder).rglob("*.xplane.pb")
+                self.spans = spans(file.read_bytes())
 
 
-def spans(step_stats: Any) -> list[Span]:
-    """The operations in a `tf.compat.v1.RunMetadata`'s `step_stats`, in order of their start.
+def spans(profile: bytes) -> list[Span]:
+    """The operations in a profile, the content of an `.xplane.pb` file, in order of their start.
 
-    Transfers (RecvBuf) and the source of the graph are left out: they are parts of an all-reduce,
-    and nothing.
+    The operations of tf.data run in other threads during the step; they are left out.
     """
-    nodes = [node for device in step_stats.dev_stats for node in device.node_stats]
-    found = []
-    for node in nodes:
-        kind = node.timeline_label.rpartition(" = ")[2].partition("(")[0]
-        if kind.isidentifier() and node.node_name != "_SOURCE":
-            start = node.all_start_micros
-            found.append([category(kind), kind, start, start + node.all_end_rel_micros])
+    space = importlib.import_module(XPLANE).XSpace()
+    space.ParseFromString(profile)
+    found: list[tuple[str, str, float, float]] = [
+        (category(kind), kind, start, end)
+        for plane in space.planes
+        if plane.name == CPU_PLANE
+        for kind, start, end in _operations(plane)
+    ]
     first = min((start for _category, _kind, start, _end in found), default=0)
-    shifted = [[c, kind, start - first, end - first] for c, kind, start, end in found]
+    shifted = [[name, kind, start - first, end - first] for name, kind, start, end in found]
     return sorted(shifted, key=lambda span: span[2])
 
 
+def _operations(plane: Any) -> Iterator[tuple[str, float, float]]:
+    """The type, start and end, in microseconds, of each operation of a step.
+
+    The profiler names the event of an operation `name:type`; other events have no type.
+    """
+    for line in plane.lines:
+        for event in line.events:
+            name = plane.event_metadata[event.metadata_id].name
+            kind = OTHER_EVENTS.get(name)
+            if kind is None and line.name.startswith(OPERATION_THREADS):
+                kind = _type_of_operation(name)
+            if kind is None:
+                continue
+            start = line.timestamp_ns / 1e3 + event.offset_ps / 1e6
+            yield kind, start, start + event.duration_ps / 1e6
+
+
+def _type_of_operation(name: str) -> str | None:
+    """The type in the name of an event; None if it is no operation, or one of tf.data."""
+    operation, _colon, kind = name.rpartition(":")
+    return kind if operation and "::" not in name and "Iterator" not in kind else None
+
+
 def category(kind: str) -> str:
-    """Which of CATEGORIES an operation of this type belongs to."""
+    """The one of CATEGORIES that an operation of this type belongs to."""
     if "Iterator" in kind:
         return "input"
     return "all-reduce" if kind.startswith("Collective") else "compute"
 
 
 def exclusive_times(spans: Sequence[Span]) -> dict[str, float]:
-    """Milliseconds of a step in which a category was all that ran, or the first of those that did.
+    """Milliseconds of a step in which only this category ran, or the first of several.
 
-    An all-reduce that waits while something is computed costs nothing, so of several at once,
-    compute counts first, then input, then all-reduce. "idle" is when none of them ran. The sum is
-    the time of the step.
+    An all-reduce that waits during a computation costs nothing, so if several categories run at
+    once, compute counts first, then input, then all-reduce. "idle" is the time in which none of
+    them ran. The sum is the time of the step.
     """
     times = dict.fromkeys((*CATEGORIES, "idle"), 0.0)
     marks = sorted({mark for span in spans for mark in span[2:4]})
