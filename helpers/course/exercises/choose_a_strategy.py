@@ -1,4 +1,4 @@
-"""The tasks of lesson 2: who holds the variables, a strategy for what there is, a lost scope."""
+"""The tasks of lesson 2: where variables are stored, a strategy for any machine, a lost scope."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ WORKERS = 2  # of the task `pick`
 
 
 def _hold(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """What the answer says that devices hold, for each strategy."""
+    """The bytes that devices hold according to the answer, for each strategy."""
     names = (MIRRORED, CENTRAL, PARAMETER_SERVER)
     return {name: answer(name, list(case["sizes"]), case["devices"]) for name in names}
 
 
 @functools.cache
 def _measure(sizes: tuple[int, ...], devices: int) -> dict[str, list[int]]:
-    """The bytes that devices really hold of variables of these sizes, for each strategy."""
+    """The measured bytes that devices hold of variables of these sizes, for each strategy."""
 
     def measure() -> dict[str, list[int]]:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
         from helpers.in_process import in_process_cluster
         from helpers.worker.devices import logical_cpus
 
@@ -82,11 +82,11 @@ def _holds(name: str, hint: str) -> Callable[[dict[str, Any], Case], None]:
 
 
 def _pick(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """What two real workers add up under the answer's strategy, and what one process has."""
+    """The sum of two real workers under the answer's strategy, and the replicas of one process."""
     machines = case["machines"]
 
     def add_up(context: Any) -> dict[str, Any]:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
         from helpers.worker.devices import logical_cpus
 
         devices = logical_cpus(2)
@@ -123,9 +123,9 @@ def _together(seen: dict[str, Any], case: Case) -> None:
     for worker, found in zip(range(WORKERS), seen["workers"], strict=True):
         expect(
             found["total"] == 11,
-            expected=_("11 in each worker: worker 0 gives 1, worker 1 gives 10"),
+            expected=_("11 in each worker: worker 0 contributes 1, worker 1 contributes 10"),
             found=_("{total} in worker {number}, under {strategy}").format(number=worker, **found),
-            hint=_("A strategy for one machine knows nothing of the other workers."),
+            hint=_("A strategy for one machine does not communicate with the other workers."),
         )
 
 
@@ -142,23 +142,29 @@ def _all_devices(seen: dict[str, Any], case: Case) -> None:
 
 
 def _train(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """Where the variables of the answer's model are after a training on several devices."""
+    """Where the variables of the answer's model are after training on several devices."""
     replicas = case["replicas"]
 
     def train() -> dict[str, Any]:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
         from helpers.worker.devices import make_strategy
 
         strategy = make_strategy(MIRRORED, replicas=replicas)
         x = tf.reshape(tf.linspace(-1.0, 1.0, 960), [-1, 1])
         dataset = tf.data.Dataset.from_tensor_slices((x, 3 * x + 1)).shuffle(960, seed=1)
         model = answer(strategy, dataset.repeat().batch(48))
-        copies = [len(getattr(weight, "values", None) or [weight]) for weight in model.weights]
-        return {"copies": copies, "weights": [float(w.numpy().ravel()[0]) for w in model.weights]}
+        variables = [_tf_variable(weight) for weight in model.weights]
+        copies = [len(getattr(variable, "values", None) or [variable]) for variable in variables]
+        return {"copies": copies, "weights": [float(v.numpy().ravel()[0]) for v in variables]}
 
     with LocalCluster(workers=1) as cluster:
         [found] = cluster.run(train, timeout=60)
     return dict(found)
+
+
+def _tf_variable(weight: Any) -> Any:
+    """The `tf.Variable` of a weight, which Keras 3 wraps in a variable class of its own."""
+    return weight if callable(weight.value) else weight.value
 
 
 def _mirrors(seen: dict[str, Any], case: Case) -> None:
@@ -168,7 +174,7 @@ def _mirrors(seen: dict[str, Any], case: Case) -> None:
             count=case["replicas"]
         ),
         found=_("copies: {counts}").format(counts=seen["copies"]),
-        hint=_("A variable is what the strategy wants it to be if it is made under the scope."),
+        hint=_("The strategy decides the kind of a variable only if it is created in the scope."),
     )
 
 
@@ -197,7 +203,7 @@ def _chosen(answers: Any, case: Case) -> None:
         right == len(wanted),
         expected=_("{count} strategies that fit").format(count=len(wanted)),
         found=_("{count} that fit").format(count=right),
-        hint=_("How many machines are there? Where is room for the variables? Who may be late?"),
+        hint=_("How many machines are there? Where do the variables fit? May a worker be slow?"),
     )
 
 
@@ -207,17 +213,17 @@ EXERCISES = {
         (
             Criterion(
                 1,
-                gettext_noop("You know what a replica of MirroredStrategy holds."),
+                gettext_noop("You know how much a replica of MirroredStrategy holds."),
                 _holds(MIRRORED, gettext_noop("What is split here: the batch, or the model?")),
             ),
             Criterion(
                 1,
-                gettext_noop("You know what a replica of CentralStorageStrategy holds."),
+                gettext_noop("You know how much a replica of CentralStorageStrategy holds."),
                 _holds(CENTRAL, gettext_noop("Which device has the variables here?")),
             ),
             Criterion(
                 1,
-                gettext_noop("You know what a parameter server holds."),
+                gettext_noop("You know how much a parameter server holds."),
                 _holds(
                     PARAMETER_SERVER,
                     gettext_noop("Look at where the lesson found the kernel and the bias."),
@@ -230,7 +236,7 @@ EXERCISES = {
         _pick,
         (
             Criterion(2, gettext_noop("Two workers train together."), _together),
-            Criterion(1, gettext_noop("A process alone uses all its devices."), _all_devices),
+            Criterion(1, gettext_noop("A single process uses all its devices."), _all_devices),
         ),
         {"machines": [({}, 3), ({"worker": ["10.0.0.1:2222"]}, 3), ({}, 1)]},
     ),
@@ -238,7 +244,7 @@ EXERCISES = {
         _train,
         (
             Criterion(1, gettext_noop("Every device has a copy of each variable."), _mirrors),
-            Criterion(1, gettext_noop("The model learns what it did before."), _learns),
+            Criterion(1, gettext_noop("The model still finds the same line."), _learns),
         ),
         {"replicas": 2},
     ),

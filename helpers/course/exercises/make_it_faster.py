@@ -40,7 +40,7 @@ def _measure(compute: float, gradient_bytes: float, bandwidth: float) -> float:
     """The speed-up of two real workers; a pause stands for the computation."""
 
     def run() -> list[float]:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
 
         ring = tf.distribute.experimental.CommunicationImplementation.RING
         options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
@@ -73,7 +73,7 @@ def _predicts(seen: dict[str, Any], case: Case) -> None:
                 value=number(wanted, ".3g"), numbers=dict(numbers)
             ),
             found=number(found, ".3g"),
-            hint=_("What does each worker send in a ring? And a byte has 8 bits."),
+            hint=_("How much does each worker send in a ring? And a byte has 8 bits."),
         )
 
 
@@ -105,7 +105,7 @@ def _step_times(slow: int) -> list[dict[str, float]]:
     """The seconds of a step in each of two real workers, one of which has a slow pipeline."""
 
     def run(context: Any) -> dict[str, float]:
-        from helpers.estimator import tf
+        from helpers.either_keras import tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
@@ -152,15 +152,17 @@ def _verdicts(seen: list[Any], case: Case) -> Iterator[tuple[Any, int | None]]:
 def _judge_starving(found: Any, slow: int | None) -> None:
     expect(
         found == slow and type(found) is type(slow),
-        expected=_("None: nobody starves") if slow is None else repr(slow),
+        expected=_("None: no worker starves") if slow is None else repr(slow),
         found=repr(found),
-        hint=_("Those who wait in the all-reduce wait for somebody. What does that one do?"),
+        hint=_(
+            "Workers that wait in the all-reduce wait for another worker. What is that one doing?"
+        ),
     )
 
 
 def _count_calls(answer: Callable[..., Any], case: Case) -> list[dict[str, Any]]:
     """What a pipeline gives, and how often it calls its functions, in two passes."""
-    from helpers.estimator import tf
+    from helpers.either_keras import tf
 
     calls = {"decode": 0, "scale": 0}
 
@@ -193,8 +195,8 @@ def _decodes_once(seen: list[dict[str, Any]], case: Case) -> None:
             expected=_("all {count} images, decoded and scaled").format(count=case["images"]),
             found=_("{count} values").format(count=len(one["values"])),
             hint=_(
-                "What comes out must stay the same: a part may move or be added, none may be "
-                "left out."
+                "The output must stay the same: you may move or add a transformation, but not "
+                "remove one."
             ),
         )
     expect(
@@ -203,7 +205,7 @@ def _decodes_once(seen: list[dict[str, Any]], case: Case) -> None:
         found=_("{first} decoded in the first pass, {second} in the second").format(
             first=first["decode"], second=second["decode"]
         ),
-        hint=_("Lesson 10 compares four orders. What is kept in memory, and from where on?"),
+        hint=_("Lesson 10 compares four orders. What does the cache keep, and where is it?"),
     )
 
 
@@ -213,7 +215,7 @@ def _scales_batches(seen: list[dict[str, Any]], case: Case) -> None:
         1 <= calls <= batches,
         expected=_("{count} calls of scale, one for each batch").format(count=batches),
         found=_("{count} calls").format(count=calls),
-        hint=_("scale takes many images as well as one."),
+        hint=_("scale accepts a batch of images, too."),
     )
 
 
@@ -226,7 +228,7 @@ EXERCISES = {
         _speed_ups,
         (
             Criterion(2, gettext_noop("It is the speed-up of the cost model."), _predicts),
-            Criterion(2, gettext_noop("Two real workers have the speed-up you predict."), _agrees),
+            Criterion(2, gettext_noop("Two real workers reach the speed-up you predict."), _agrees),
         ),
         {
             "predict": [
@@ -245,7 +247,7 @@ EXERCISES = {
         _find_starving,
         (
             Criterion(2, gettext_noop("You find the worker that starves."), _found_starving),
-            Criterion(1, gettext_noop("You accuse nobody where all is well."), _found_none),
+            Criterion(1, gettext_noop("You return None if no worker starves."), _found_none),
         ),
         {
             "slow": 1,

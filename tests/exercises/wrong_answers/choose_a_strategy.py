@@ -32,27 +32,27 @@ def pick(cluster, devices):
     "train_all": {
         "has only the loss under the scope": """
 def train_all(strategy, dataset):
-    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     with strategy.scope():
-        loss = tf.keras.losses.MeanSquaredError()
-    model.compile(tf.keras.optimizers.legacy.SGD(0.3), loss)
+        loss = keras.losses.MeanSquaredError()
+    model.compile(keras.optimizers.SGD(0.3), loss)
     model.fit(dataset, epochs=5, steps_per_epoch=20, verbose=0)
     return model
 """,
         "makes the variables after the scope": """
 def train_all(strategy, dataset):
     with strategy.scope():
-        layer = tf.keras.layers.Dense(1)
-    model = tf.keras.Sequential([layer])
-    model.compile(tf.keras.optimizers.legacy.SGD(0.3), loss="mse")
+        layer = keras.layers.Dense(1)
+    model = keras.Sequential([layer])
+    model.compile(keras.optimizers.SGD(0.3), loss="mse")
     model.fit(dataset, epochs=5, steps_per_epoch=20, verbose=0)
     return model
 """,
         "opens another scope": """
 def train_all(strategy, dataset):
     with tf.distribute.get_strategy().scope():
-        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
-        model.compile(tf.keras.optimizers.legacy.SGD(0.3), loss="mse")
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.3), loss="mse")
     model.fit(dataset, epochs=5, steps_per_epoch=20, verbose=0)
     return model
 """,
@@ -105,8 +105,8 @@ def pick(cluster, devices):
         """
 def train_all(strategy, dataset):
     with strategy.scope():
-        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
-        model.compile(tf.keras.optimizers.legacy.SGD(0.01), loss="mse")
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.01), loss="mse")
     model.fit(dataset, epochs=5, steps_per_epoch=20, verbose=0)
     return model
 """,
