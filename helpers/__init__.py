@@ -91,6 +91,7 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
     "helpers.errors": ("ClusterError", "ConfigError", "PackageError", "UserCodeError"),
     "helpers.estimator_checkpoint": ("load_estimator_weights",),
     "helpers.in_process": ("in_process_cluster",),
+    "helpers.keras_3.sidecar": ("SidecarEvaluator",),
     "helpers.keras_callbacks": ("BackupAndRestore", "StepReportCallback"),
     "helpers.tf_config": ("TFConfig", "build_tf_configs"),
 }

@@ -45,9 +45,12 @@ def _checked_build(build: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(build)
     def checked_build(self: Any, variables: Any) -> None:
+        import tensorflow as tf
+
         if is_parameter_server(self._distribution_strategy):
             check_optimizer(self, variables)
-            with self._distribution_strategy.scope():
+            # A step of a custom training loop, which cannot enter a scope, may be the first to call it.
+            with tf.init_scope(), self._distribution_strategy.scope():
                 build(self, variables)
         elif any(isinstance(variable, server_variable()) for variable in variables):
             raise elsewhere([variable.path for variable in self.variables])

@@ -107,6 +107,35 @@ def compare_with_plain_keras() -> dict[str, dict[str, float]]:
     return differences
 
 
+def train_in_a_loop() -> dict[str, float]:
+    """A custom training loop whose optimizer has no variables before the first step."""
+    import tensorflow as tf
+
+    strategy = make_strategy()
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    with strategy.scope():
+        model, optimizer = make_model(), tf.keras.optimizers.Adam(0.01)
+
+    @tf.function
+    def step(iterator: Any) -> None:
+        def replica_step(words: Any, targets: Any) -> None:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(words, training=True) - targets) ** 2)
+            variables = model.trainable_variables
+            optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+
+        strategy.run(replica_step, args=next(iterator))
+
+    iterator = iter(coordinator.create_per_worker_dataset(make_dataset))
+    words, targets = make_examples()
+    before = model.evaluate(words, targets, verbose=0)[0]
+    for _ in range(40):
+        coordinator.schedule(step, args=(iterator,))
+    coordinator.join()
+    after = model.evaluate(words, targets, verbose=0)[0]
+    return {"iterations": int(optimizer.iterations), "before": before, "after": after}
+
+
 def use_two_workers() -> dict[str, Any]:
     """Trains with a metric, a train_step and callbacks of one's own; then evaluates, predicts."""
     import numpy as np
@@ -302,6 +331,13 @@ def test_two_workers_count_each_example_once() -> None:
     assert found["evaluate"][0] == pytest.approx(found["evaluate"][1], rel=1e-5)
     assert found["predict"] < 1e-6
     assert found["servers"] == [0, 1]
+
+
+def test_the_first_step_of_a_custom_training_loop_builds_the_optimizer() -> None:
+    with LocalCluster(workers=2, ps=2) as cluster:
+        [report] = cluster.run(train_in_a_loop, keras=3, timeout=120)
+    assert report["iterations"] == 40
+    assert report["after"] < report["before"] / 2
 
 
 def test_what_cannot_be_had_is_an_error_before_the_first_step() -> None:
