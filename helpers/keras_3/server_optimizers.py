@@ -49,7 +49,7 @@ def _checked_build(build: Callable[..., Any]) -> Callable[..., Any]:
 
         if is_parameter_server(self._distribution_strategy):
             check_optimizer(self, variables)
-            # A step of a custom training loop, which cannot enter a scope, may be the first to call it.
+            # The first step of a custom training loop may call it, and a step can enter no scope.
             with tf.init_scope(), self._distribution_strategy.scope():
                 build(self, variables)
         elif any(isinstance(variable, server_variable()) for variable in variables):

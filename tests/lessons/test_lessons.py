@@ -38,6 +38,7 @@ APPENDICES = sorted(
 ENGLISH_APPENDICES = [path for path in APPENDICES if path.parent.name == "en"]
 TRANSLATED = {2: "ru", 4: "es", 5: "ko", 7: "zh"}  # the lessons that one run has in these
 FIRST = "01"  # the lesson that `make test` executes
+KERAS_3 = ("05", "06", "12")  # lessons about what Keras 2 does in another way
 SHORT = ("01", "05")  # the lessons that the short lanes with other versions execute
 
 
@@ -58,7 +59,7 @@ def marks(path: Path) -> list[pytest.MarkDecorator]:
     number, english = path.stem[:2], path.parent.name == "en"
     found = [pytest.mark.english] * english
     found += [pytest.mark.smoke] * (english and number in SHORT)
-    found += [needs_keras_3] * (number == "12")
+    found += [needs_keras_3] * (number in KERAS_3)
     if not in_its_language(path):
         return [*found, pytest.mark.slow]
     return found + [pytest.mark.lessons] * (number != FIRST)
