@@ -1,4 +1,4 @@
-"""The cells for GPUs, where there are none: logical devices, and a stand-in for the list of GPUs.
+"""The cells for GPUs and TPUs on a machine without them: logical devices and stand-ins.
 
 What differs on real ones is the devices themselves, NCCL, and when their memory is full.
 """
@@ -6,6 +6,7 @@ What differs on real ones is the devices themselves, NCCL, and when their memory
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,15 +15,15 @@ import pytest
 
 from tests.support import ROOT
 
-LESSON = ROOT / "notebooks" / "en" / "10_make_it_faster.ipynb"
+FASTER, STRATEGY = "10_make_it_faster", "02_choose_a_strategy"
 CELLS = ("make-step", "gpu-batches", "gpus")
 FULL_AT = 256  # examples of a replica
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 STAND_INS = f"""
 import os, sys, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-import helpers.estimator
-import tensorflow as tf
 from helpers import print_tr, tr
+import tensorflow as tf
 from helpers.protocol.serialization import to_json, from_json
 from helpers.course.model import make_network
 
@@ -60,16 +61,20 @@ AFTER_MAKE_STEP = "\nmake_step = until_memory_is_full(make_step)\n"
 AFTER_BATCHES = "\nreplicas_of_a_worker = lambda: 2\n"
 
 
-def source(cell_id: str) -> str:
-    cells = json.loads(LESSON.read_text("utf-8"))["cells"]
+def source(lesson: str, cell_id: str) -> str:
+    path = ROOT / "notebooks" / "en" / f"{lesson}.ipynb"
+    cells = json.loads(path.read_text("utf-8"))["cells"]
     [found] = [cell for cell in cells if cell["id"] == cell_id]
     return "".join(found["source"])
 
 
 def printed(gpus: int, program: Sequence[str]) -> list[str]:
+    """What a program prints with Keras 3 and so many GPUs."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("TF_USE_LEGACY_KERAS", VISIBLE)}
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(program), str(gpus)],
         cwd=ROOT,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=300,
@@ -81,7 +86,7 @@ def printed(gpus: int, program: Sequence[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def program() -> list[str]:
-    steps, batches, gpus = map(source, CELLS)
+    steps, batches, gpus = (source(FASTER, cell) for cell in CELLS)
     return [STAND_INS, steps, AFTER_MAKE_STEP, batches, AFTER_BATCHES, gpus]
 
 
@@ -100,3 +105,68 @@ def test_with_gpus_batches_double_for_each_collective_until_the_memory_is_full(
 def test_without_a_gpu_the_cell_says_so(program: list[str]) -> None:
     nothing = "There is no GPU on this machine, so there is nothing to measure."
     assert printed(0, program) == ["GPUs: -", nothing]
+
+
+GPU_LIST = f"""
+everything = list(gpus)
+
+
+def list_visible(kind=None):
+    setting = os.environ.get("{VISIBLE}")
+    if setting is None:
+        return everything
+    return [everything[int(number)] for number in setting.split(",") if number]
+
+
+tf.config.list_physical_devices = list_visible
+"""
+
+
+def test_the_visible_devices_are_those_of_the_variable() -> None:
+    lines = printed(3, [STAND_INS, GPU_LIST, source(STRATEGY, "gpus")])
+    found = [line for line in lines if not line.startswith("cluster")]
+    expected = ["GPUs: GPU:0, GPU:1, GPU:2", f"{VISIBLE}='0': GPU:0", f"{VISIBLE}='': -"]
+    assert found == expected
+
+
+TPU = """
+import keras
+import numpy as np
+
+done = []
+
+
+class TPUClusterResolver:
+    def __init__(self):
+        if not gpus:
+            raise ValueError("Please provide a TPU Name to connect to.")
+
+
+tf.distribute.cluster_resolver.TPUClusterResolver = TPUClusterResolver
+tf.config.experimental_connect_to_cluster = lambda resolver: done.append("connected")
+tf.tpu.experimental.initialize_tpu_system = lambda resolver: done.append("initialized")
+
+
+class TPUStrategy:
+    def __new__(cls, resolver):
+        return two if done == ["connected", "initialized"] else None
+
+
+tf.distribute.TPUStrategy = TPUStrategy
+"""
+
+
+@pytest.mark.parametrize(
+    ("cores", "expected"),
+    [
+        (2, ["replicas: 2; variables of type MirroredVariable", "kernel on CPU:0, CPU:1"]),
+        (0, ["ValueError: Please provide a TPU Name to connect to."]),
+    ],
+)
+def test_a_tpu_is_connected_initialized_and_trains_the_same_program(
+    cores: int, expected: list[str]
+) -> None:
+    cells = [source(STRATEGY, cell) for cell in ("dataset", "fit", "short", "tpu")]
+    lines = printed(cores, [STAND_INS, TPU, *cells])[1:]
+    assert len(lines) == len(expected)
+    assert all(line.startswith(start) for line, start in zip(lines, expected, strict=True))

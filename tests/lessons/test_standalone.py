@@ -15,7 +15,7 @@ from tools.lessons.project import SOURCE, Project
 PROJECT = Project.load(ROOT)
 LESSONS = [domain for domain in PROJECT.notebooks if re.match(r"\d\d_", domain)]
 MAX_BYTES = 400_000
-PANELS = ["02", "09", "10", "12"]
+PANELS = ["09"]
 
 
 def lessons(lang: str) -> dict[str, Json]:
