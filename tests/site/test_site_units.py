@@ -13,7 +13,17 @@ from tests.support.l10n_project import code_cell, notebook_text
 from tools.l10n import structure
 from tools.lessons import notebook
 from tools.lessons.project import Project, ToolError
-from tools.site import anchors, check, pictures, reference, serve, sources, strings, tree
+from tools.site import (
+    anchors,
+    check,
+    generated_pages,
+    pictures,
+    reference,
+    serve,
+    sources,
+    strings,
+    tree,
+)
 from tools.site.__main__ import MARKER_FILE, main, prepare_output
 from tools.site.tree import Page, Place
 
@@ -157,6 +167,14 @@ def test_only_code_is_marked_as_code() -> None:
     assert not marked("1. An item.", "", "   More of it.")
     assert not marked("As here::", "", "    run()")
     assert not marked(".. code-block:: python", "", "    run()")
+
+
+def test_an_appendix_has_its_place_after_the_lessons() -> None:
+    written = {page.name: page for page in generated_pages.pages(tree.tree(PROJECT, "en"))}
+    assert written["lessons"].ids[-1] == ["published_program"]
+    assert "\n/12_keras_3_on_several_workers\n/published_program\n" in written["lessons"].text
+    link = "- [Run the published program](/notebooks/en/published_program.ipynb)"
+    assert link in written["index"].text
 
 
 def test_what_is_no_site_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
