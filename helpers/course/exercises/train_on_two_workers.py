@@ -1,4 +1,4 @@
-"""The tasks of lesson 1: a TF_CONFIG, shards, the scale of the loss, a cluster to mend."""
+"""The tasks of lesson 1: a TF_CONFIG, shards, the scale of the loss, a cluster to fix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Case = Mapping[str, Any]
 
 def _read_config(text: object) -> TFConfig:
     """An answer's TF_CONFIG; raises `CheckFailed` if it is none."""
-    hint = _("TF_CONFIG is a text. json.dumps makes it of a dict.")
+    hint = _("TF_CONFIG is a string. json.dumps converts a dict to one.")
     expected = _("a TF_CONFIG as TensorFlow reads it")
     found = type(text).__name__
     expect(isinstance(text, str), expected=expected, found=found, hint=hint)
@@ -86,7 +86,7 @@ def _shards(seen: dict[str, Any], case: Case) -> None:
     times = Counter(number for shard in seen["shards"] for number in shard)
     expect(
         len(seen["shards"]) == case["workers"] and times == Counter(range(case["examples"])),
-        expected=_("each of {count} examples read once, by one worker or another").format(
+        expected=_("each of {count} examples read once, by one of the workers").format(
             count=case["examples"]
         ),
         found="; ".join(
@@ -94,8 +94,8 @@ def _shards(seen: dict[str, Any], case: Case) -> None:
             for worker, numbers in enumerate(seen["shards"])
         ),
         hint=_(
-            "input_context says how many pipelines there are, and which of them this one is. "
-            "Whatever is random comes after the shard."
+            "input_context holds the number of pipelines and the index of this one. "
+            "Shard first, then shuffle."
         ),
     )
 
@@ -106,7 +106,7 @@ def _alone(seen: dict[str, Any], case: Case) -> None:
         sorted(numbers) == list(range(case["examples"])),
         expected=_("all {count} examples").format(count=case["examples"]),
         found=numbers,
-        hint=_("A process that works alone gets no input_context, but None."),
+        hint=_("Without a strategy, input_context is None."),
     )
 
 
@@ -143,7 +143,7 @@ def _gradient(place: int) -> Callable[[list[float], Case], None]:
             abs(ratio - 1) < 1e-3,
             expected=_("the gradient of one worker with all {count} examples").format(count=count),
             found=_("{ratio} times that").format(ratio=number(ratio, ".3g")),
-            hint=_("The workers add up their gradients. What does each have to divide by?"),
+            hint=_("The gradients of the workers are summed. What does each worker divide by?"),
         )
 
     return check
@@ -153,16 +153,16 @@ def _mended(texts: Any, case: Case) -> None:
     hosts = list(case["hosts"])
     expect(
         isinstance(texts, dict) and list(texts) == hosts,
-        expected=_("a dict with a text for each of {hosts}").format(hosts=", ".join(hosts)),
+        expected=_("a dict with a string for each of {hosts}").format(hosts=", ".join(hosts)),
         found=list(texts) if isinstance(texts, dict) else type(texts).__name__,
-        hint=_("Keep the hosts of `broken`, and mend the texts."),
+        hint=_("Keep the hosts of `broken` and fix the strings."),
     )
     configs = {host: _read_config(text) for host, text in texts.items()}
     for host, config in configs.items():
         expect(
             config.cluster == configs[hosts[0]].cluster,
             expected=_("one `cluster`, the same on every host"),
-            found=_("another one on {host}").format(host=host),
+            found=_("a different one on {host}").format(host=host),
             hint=_("Compare the lists of addresses, character by character."),
         )
         expect(
@@ -175,7 +175,7 @@ def _mended(texts: Any, case: Case) -> None:
         len(configs[hosts[0]].tasks) == len(hosts),
         expected=_("{count} tasks, one on each host").format(count=len(hosts)),
         found=", ".join(str(task) for task in configs[hosts[0]].tasks),
-        hint=_("Training starts when all that `cluster` lists have come."),
+        hint=_("Training starts when all tasks in `cluster` are connected."),
     )
 
 
@@ -188,7 +188,7 @@ EXERCISES = {
         _call,
         (
             Criterion(
-                2, gettext_noop("The text is the TF_CONFIG of the third worker."), _third_worker
+                2, gettext_noop("The string is the TF_CONFIG of the third worker."), _third_worker
             ),
         ),
         {"addresses": [f"10.0.0.{k}:2222" for k in (1, 2, 3)]},
@@ -197,7 +197,7 @@ EXERCISES = {
         _read_shards,
         (
             Criterion(2, gettext_noop("Two workers together read every example once."), _shards),
-            Criterion(1, gettext_noop("A process alone reads every example."), _alone),
+            Criterion(1, gettext_noop("A single process reads every example."), _alone),
         ),
         {"workers": 2, "examples": 30},
     ),

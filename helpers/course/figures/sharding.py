@@ -77,10 +77,10 @@ def _ways(workers: int, examples: int) -> list[Way]:
     often = ngettext("each example {count} time", "each example {count} times", workers)
     return [
         Way(_("by shard"), _("every N-th"), by_shard(workers, examples), once),
-        Way(_("by range"), _("neighbours"), by_range(workers, examples), once),
+        Way(_("by range"), _("contiguous"), by_range(workers, examples), once),
         Way(
             _("no sharding"),
-            _("everyone reads all"),
+            _("all read everything"),
             unsharded(workers, examples),
             often.format(count=workers),
         ),

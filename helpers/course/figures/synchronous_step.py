@@ -42,10 +42,10 @@ def synchronous_step(workers: int = 2) -> Drawing:
         for x1, x2 in pairwise(middles)
     ]
     label = _(
-        "A synchronous step, {workers}: the global batch is divided among the workers. Each "
-        "computes a gradient of its part with its own copy of the model, and waits for the "
-        "slowest. An all-reduce gives each of them the mean of the gradients. Each makes the "
-        "same update, so that all copies stay equal."
+        "A synchronous step, {workers}: the global batch is split among the workers. Each worker "
+        "computes the gradient of its part with its own copy of the model and waits for the "
+        "slowest one. An all-reduce gives every worker the mean gradient. Each worker applies the "
+        "same update, so all copies stay equal."
     ).format(workers=labels.workers(workers))
     return p.figure(END, parts, label)
 
@@ -55,7 +55,7 @@ def _meanings() -> str:
     rows = {
         BATCH + PART / 2: _("global batch"),
         BOX + NAME / 2: _("copies of the model"),
-        COMPUTE + 30: _("each on its part"),
+        COMPUTE + 30: _("each on its own part"),
         BARRIER: _("wait for the slowest"),
         REDUCE + BAR / 2: _("all-reduce: mean"),
         UPDATE + LINE / 2: _("the same update"),

@@ -152,13 +152,13 @@ def _label(configs: Sequence[TFConfig]) -> str:
     """The figure in words."""
     told = [f"{config.task}: {config.address}" for config in configs]
     label = _(
-        'The TF_CONFIG of every process. The part "cluster" is the same in all of them and lists '
-        'every address ({tasks}); the part "task" says which of them the process is. {links}'
+        'The TF_CONFIG of each process. The part "cluster" is the same in every process and lists '
+        'all addresses ({tasks}). The part "task" identifies the process itself. {links}'
     )
-    links = _("Each worker connects to every other, to exchange gradients.")
+    links = _("Each worker connects to every other worker for the all-reduce.")
     if configs[0].is_asynchronous:
         links = _(
-            "The chief hands out steps to all others; each worker fetches values from every "
-            "parameter server, and sends gradients to it."
+            "The chief assigns steps to all other tasks. Each worker fetches values from every "
+            "parameter server and sends gradients to it."
         )
     return label.format(tasks=join_clauses(told), links=links)
