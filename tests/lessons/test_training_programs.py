@@ -5,9 +5,9 @@ run as a file, without the course's clusters, with `import helpers.keras_3` as i
 
 - The cells define functions; only what they call may run TensorFlow's operations, because a
   strategy has to be created before the first operation.
-- The last function takes no argument, and the program calls it. It trains, and returns a dict with
-  "loss", which is equal on all workers. A cell that writes a whole program (`%%writefile`), and
-  prints its loss, needs no function.
+- The program calls the last function, which trains, without an argument, and prints what it
+  returns: a value that is equal on all workers. LAST_LINES has the calls that are different, and
+  OTHER_CELLS the cells that the program needs although they do not train.
 - Under ParameterServerStrategy the program is the coordinator; the other tasks run a server.
 """
 
@@ -35,6 +35,12 @@ TAG, SETUP = "trains", "language"
 FIX = "import helpers.keras_3\n"
 KERAS_LESSONS = ("02", "03", "04", "05", "06", "08", "10", "12")
 KERAS_2_ONLY = re.compile(r"\boptimizers\.legacy\b|\bhelpers\.estimator\b|TF_USE_LEGACY_KERAS")
+LAST_LINES = {
+    "02": 'print(train_line(tf.distribute.MultiWorkerMirroredStrategy())["line"])',
+    "06": 'print(train()["epochs"])',
+    "10": "print(len(train_and_trace()) > 0)",
+}
+OTHER_CELLS = {"02": ("dataset", "short"), "06": ("model", "sidecar", "stop")}
 SECONDS = 180
 SERVER = """
 import tensorflow as tf
@@ -49,22 +55,29 @@ def code_cells(number: str, folder: str = "en") -> list[notebook.Json]:
     return list(notebook.cells(notebook.read(path), "code"))
 
 
-def program_of(cells: list[notebook.Json]) -> str:
+def program_of(number: str) -> str:
     """The program that the training cells of a lesson are."""
+    cells = code_cells(number)
     [setup] = [notebook.source(cell) for cell in cells if cell["id"] == SETUP]
     imports = [
         ast.unparse(line)
         for line in ast.parse(setup).body
         if isinstance(line, ast.Import | ast.ImportFrom)
     ]
-    parts = [notebook.source(cell) for cell in cells if TAG in notebook.tags(cell)]
-    assert parts, f"no cell has the tag {TAG}"
-    if parts[-1].startswith("%%writefile"):
-        return parts[-1].partition("\n")[2]
-    last = ast.parse(parts[-1]).body[-1]
+    trains = [cell for cell in cells if TAG in notebook.tags(cell)]
+    assert trains, f"no cell has the tag {TAG}"
+    others = OTHER_CELLS.get(number, ())
+    parts = [notebook.source(cell) for cell in cells if cell in trains or cell["id"] in others]
+    last_line = LAST_LINES.get(number) or _call(notebook.source(trains[-1]))
+    return "\n\n".join(["\n".join(imports), *parts, f"{last_line}\n"])
+
+
+def _call(source: str) -> str:
+    """Prints what the last function of a cell returns."""
+    last = ast.parse(source).body[-1]
     assert isinstance(last, ast.FunctionDef), "the last training cell ends with no function"
-    assert not last.args.args, f"{last.name} takes arguments"
-    return "\n\n".join(["\n".join(imports), *parts, f"print({last.name}())\n"])
+    assert len(last.args.args) == len(last.args.defaults), f"{last.name} needs arguments"
+    return f"print({last.name}())"
 
 
 def run(program: str, folder: Path) -> list[tuple[int, str]]:
@@ -117,22 +130,22 @@ def test_a_lesson_on_keras_has_no_code_for_keras_2_alone(number: str, folder: st
 
 @pytest.mark.parametrize("number", KERAS_LESSONS)
 def test_the_training_cells_of_a_lesson_are_a_program(number: str) -> None:
-    compile(program_of(code_cells(number)), number, "exec")
+    compile(program_of(number), number, "exec")
 
 
 @needs_keras_3
 @pytest.mark.keras_3
 @pytest.mark.parametrize("number", KERAS_LESSONS)
 def test_the_training_cells_train_as_plain_processes(number: str, tmp_path: Path) -> None:
-    done = run(FIX + program_of(code_cells(number)), tmp_path)
+    done = run(FIX + program_of(number), tmp_path)
     assert [code for code, _output in done] == [0] * len(done), done[0][1][-3000:]
     results = [output.splitlines()[-1] for _code, output in done]
     assert len(set(results)) == 1
-    assert re.search(r"loss\W+\d", results[0]), results[0]
+    assert results[0] not in ("None", "[]", "{}", "False")
 
 
 @needs_keras_3
 @pytest.mark.keras_3
 def test_fit_of_a_lesson_fails_without_the_fix(tmp_path: Path) -> None:
-    done = run(program_of(code_cells("03")), tmp_path)
+    done = run(program_of("03"), tmp_path)
     assert all(code != 0 and "PerReplica" in output for code, output in done)
