@@ -136,7 +136,7 @@ def test_whichever_module_comes_first_chooses_keras_2(module: str) -> None:
     assert output(code) == ("keras True" if GENUINE else "tf_keras True")
 
 
-@pytest.mark.parametrize("module", ["course.data", "course.model", "keras_callbacks"])
+@pytest.mark.parametrize("module", ["course.data", "course.model", "course.preload"])
 @pytest.mark.parametrize("first", ["", "helpers.estimator", "tensorflow"])
 def test_a_module_for_either_keras_takes_the_keras_of_its_process(module: str, first: str) -> None:
     code = f"""
@@ -149,7 +149,7 @@ def test_a_module_for_either_keras_takes_the_keras_of_its_process(module: str, f
     assert output(code) == ("keras True" if GENUINE else modern)
 
 
-def test_a_model_fn_that_is_called_chooses_keras_2_and_says_so_where_it_cannot() -> None:
+def test_a_model_fn_that_is_called_chooses_keras_2() -> None:
     code = """
         from helpers import model_fn
         import numpy as np
