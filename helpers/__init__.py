@@ -116,7 +116,7 @@ def _no_course(name: str) -> ImportError:
     from helpers.i18n import _
 
     message = _(
-        "helpers.{name} belongs to the course, and this installation has only the clusters. "
+        "helpers.{name} is part of the course, and this installation has only the clusters. "
         "Install the package with the extra `course`, or use your own function."
     )
     return PackageError(message.format(name=name))

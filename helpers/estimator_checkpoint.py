@@ -69,7 +69,7 @@ def _path(checkpoint: str | Path) -> str:
     path = tf.train.latest_checkpoint(str(checkpoint)) or str(checkpoint)
     if not tf.io.gfile.exists(f"{path}.index"):
         message = _(
-            "No checkpoint is in {folder}. Name the model_dir of an Estimator that has trained."
+            "{folder} contains no checkpoint. Pass the model_dir of an Estimator that has trained."
         )
         raise ConfigError(message.format(folder=checkpoint))
     return path
@@ -146,9 +146,8 @@ def _key(name: str) -> tuple[str, list[int]]:
 
 def _missing(path: str, fit: _Fit, saved: Shapes) -> ConfigError:
     message = _(
-        "{path} does not have as many variables like {names} as the model has. Those that could be "
-        "meant: {found}. Build the network that the Estimator trained, with layers of the same "
-        "names."
+        "{path} does not have as many variables like {names} as the model. Possible matches: "
+        "{found}. Build the network that the Estimator trained, with layers of the same names."
     )
     endings = {name.rpartition("/")[2] for name in fit.missing}
     alike = sorted(name for name in saved if name.rpartition("/")[2] in endings)

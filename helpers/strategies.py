@@ -30,7 +30,7 @@ def check_strategy(name: str, workers: int, ps: int | None) -> None:
         raise unknown_choice("strategy", name, STRATEGIES)
     if name == ONE_DEVICE and workers > 1:
         message = _(
-            "OneDeviceStrategy trains on one device, so workers={workers} cannot be. Say "
+            "OneDeviceStrategy trains on one device, so workers={workers} is invalid. Use "
             "workers=1, or choose MirroredStrategy."
         )
         raise ConfigError(message.format(workers=workers))
@@ -56,9 +56,9 @@ def communication_label(name: str, collective: str) -> str:
 
 def _too_few_gpus(workers: int, gpus: int) -> ConfigError:
     message = _(
-        "NCCL moves tensors between NVIDIA GPUs, one for each worker: {workers} asked, {gpus} "
-        'found on this machine. Choose "RING", which runs over gRPC on CPUs, or "AUTO", which '
-        "picks for you."
+        "NCCL needs an NVIDIA GPU for each worker: {workers} requested, {gpus} found on this "
+        'machine. Choose "RING", which runs over gRPC on CPUs, or "AUTO", which selects one '
+        "for you."
     )
     return ConfigError(
         message.format(

@@ -266,15 +266,15 @@ class Cluster(ABC):
             return Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
         except OSError as error:
             message = _(
-                "A temporary folder cannot be made: {reason}. Set TMPDIR to a folder that you may "
-                "write to."
+                "A temporary folder cannot be created: {reason}. Set TMPDIR to a folder that "
+                "you can write to."
             )
             raise ConfigError(message.format(reason=error.strerror)) from None
 
 
 def _no_result_error(task: str) -> ClusterError:
     message = _(
-        "{task} ended, with exit code 0, before its function had returned anything. Does something "
-        "in it call os._exit? Let it return instead."
+        "{task} exited with code 0 before its function returned anything. Does something in it "
+        "call os._exit? Let it return instead."
     )
     return ClusterError(message.format(task=task))

@@ -18,7 +18,7 @@ def check_folder() -> None:
         os.getcwd()
     except FileNotFoundError:
         message = _(
-            "The folder in which this program works has been deleted, and workers start there. "
+            "The working directory of this program has been deleted, and workers start there. "
             "Call os.chdir with one that exists."
         )
         raise ConfigError(message) from None
@@ -34,13 +34,13 @@ def check_memory(workers: int, ps: int = 0, *, forked: bool) -> None:
     if most is not None and ps > most:
         message = _(
             "ps={ps} parameter servers do not fit into the free memory: {most} processes could "
-            "start here. Say fewer."
+            "start here. Use fewer."
         )
         raise ConfigError(message.format(ps=ps, most=most))
     if most is not None and workers > most:
         message = _(
             "workers={workers} do not fit into the free memory: {most} could start here, and "
-            "training takes more. Say workers={most} or fewer."
+            "training needs more memory. Use workers={most} or fewer."
         )
         raise ConfigError(message.format(workers=workers, most=most))
 
@@ -54,8 +54,8 @@ def check_writable(model_dir: str) -> None:
             file.write(b"\0" * PROBE_BYTES)
     except OSError as error:
         message = _(
-            "Checkpoints cannot be written to model_dir={model_dir!r}: {reason}. Name a folder "
-            "that you may write to, on a disk with room."
+            "Checkpoints cannot be written to model_dir={model_dir!r}: {reason}. Use a folder "
+            "that you can write to, on a disk with enough space."
         )
         raise ConfigError(message.format(model_dir=model_dir, reason=error.strerror)) from None
 
@@ -65,8 +65,8 @@ def _check_text(model_dir: str) -> None:
         model_dir.encode()
     except UnicodeEncodeError:
         message = _(
-            "model_dir={model_dir!r} has bytes that are not UTF-8, and TensorFlow cannot open it. "
-            "Name another folder; if you did not name this one, set TMPDIR."
+            "model_dir={model_dir!r} has bytes that are not UTF-8, and TensorFlow cannot open "
+            "it. Use another folder; if you did not choose this one, set TMPDIR."
         )
         raise ConfigError(message.format(model_dir=model_dir)) from None
 
@@ -80,7 +80,7 @@ def check_links(model_dir: str) -> None:
         for path in (os.path.join(folder, name) for name in (*folders, *files)):
             if os.path.islink(path) and os.lstat(path).st_uid not in (os.geteuid(), 0):
                 message = _(
-                    "{path} is a link that another user has put into model_dir, and a checkpoint "
-                    "could replace the file that it names. Use a folder of your own."
+                    "{path} is a link that another user has put into model_dir, and a "
+                    "checkpoint could replace the file that it points to. Use your own folder."
                 )
                 raise ConfigError(message.format(path=path))

@@ -65,10 +65,10 @@ class EqualSteps:
             return None
         ended = min(others)
         return _(
-            "{ended} has finished its work{ended_at}, while {task} still trains{task_at} and needs "
-            "it for every step. Give all workers the same number of steps: shards of equal size, "
-            "or a fixed steps_per_epoch, and no worker that stops by itself. A restart would not "
-            "help, so there was none."
+            "{ended} has finished{ended_at}, while {task} is still training{task_at} and needs "
+            "it for every step. Give all workers the same number of steps: shards of equal "
+            "size, or a fixed steps_per_epoch, and no worker that stops by itself. A restart "
+            "would not help, so the group was not restarted."
         ).format(
             ended=ended,
             task=config.task,
@@ -87,9 +87,9 @@ class EqualSteps:
                 counts = sorted({other: planned, task: self._plans[task]}.items())
                 (first, of_first), (second, of_second) = counts
                 return _(
-                    "The epochs of {first} have {of_first} steps, those of {second} {of_second}: "
-                    "input_fn gives them different numbers of batches. Pass steps=, and each "
-                    "worker repeats its data as needed; or shard by input_context, into equal "
+                    "An epoch has {of_first} steps on {first} and {of_second} on {second}: "
+                    "input_fn returns different numbers of batches. Pass steps=, so that each "
+                    "worker repeats its data as needed, or shard by input_context into equal "
                     "parts."
                 ).format(first=first, of_first=of_first, second=second, of_second=of_second)
         return None
@@ -107,10 +107,11 @@ class EqualSteps:
 
     def _unequal(self, ended: Task, end: Mapping[str, Any], task: Task, batch: int) -> str:
         return _(
-            "{ended} ended its training after {batches} (step {step}), while {task} trains batch "
-            "{batch}. Synchronous training needs every worker in every step. A hook that requests "
-            "a stop must do so in all workers after the same batch: as a training_hook, not as a "
-            "training_chief_hook. A restart would not help, so there was none."
+            "{ended} stopped training after {batches} (step {step}), while {task} is training "
+            "batch {batch}. Synchronous training needs every worker in every step. A hook that "
+            "requests a stop must do so in all workers after the same batch: as a "
+            "training_hook, not as a training_chief_hook. A restart would not help, so the "
+            "group was not restarted."
         ).format(
             ended=ended,
             batches=labels.batches(end["batches"]),

@@ -156,9 +156,9 @@ class FaultInjector:
     def _process(self, task: str) -> TaskProcess:
         if not self._tasks:
             message = _(
-                "No run is at work, so there is no process to harm. Call inject_fault while train "
-                "or run is at work, from on_event or from another thread; only {fault!r} can "
-                "come before."
+                "Nothing is running, so there is no process to inject a fault into. Call "
+                "inject_fault while train or run is running, from on_event or from another "
+                "thread; only {fault!r} can be injected before."
             )
             raise ClusterError(message.format(fault=FaultType.DELAY_START.value))
         running = self._running()
@@ -170,7 +170,9 @@ class FaultInjector:
         return {str(one.task): one for one in self._processes() if one.is_running}
 
     def _no_process(self, task: str) -> ClusterError:
-        message = _("{task} does not run now: it has ended, or not begun yet. What runs: {tasks}.")
+        message = _(
+            "{task} is not running: it has ended, or has not started yet. Running: {tasks}."
+        )
         return ClusterError(message.format(task=task, tasks=join_items(self._running()) or "—"))
 
     def _throttle(self, process: TaskProcess) -> Throttle:
@@ -234,8 +236,8 @@ class FaultInjector:
         if self._hosts is None:
             check_hosts()  # raises the more helpful error if this machine has no virtual hosts
             message = _(
-                "All tasks of this cluster share one network, so that none can be cut off. Give "
-                'each a network of its own: LocalCluster(…, network="per_task").'
+                "All tasks of this cluster share one network, so no task can be disconnected. "
+                'Give each task a separate network: LocalCluster(…, network="per_task").'
             )
             raise ConfigError(message)
         self._hosts.set_link(self._tasks.index(task), up=up)
@@ -298,7 +300,7 @@ def _validate(fault: FaultType, given: Mapping[str, Any]) -> dict[str, float]:
     options = FAULT_OPTIONS[fault]
     for name, value in given.items():
         if name not in options:
-            message = _("{fault!r} cannot be told {name}={value!r}. What it can be told: {names}.")
+            message = _("{fault!r} does not accept {name}={value!r}. It accepts: {names}.")
             names = join_items(options) or "—"
             raise ConfigError(
                 message.format(fault=fault.value, name=name, value=value, names=names)
@@ -324,7 +326,9 @@ def _set_file_size_limit(pid: int, *, allowed: bool) -> None:
     Python ignores SIGXFSZ, the signal that would end the process (setrlimit(2), RLIMIT_FSIZE).
     """
     if not capabilities.has_prlimit():
-        raise ConfigError(_("Only on Linux can a process be kept from writing. Use another fault."))
+        raise ConfigError(
+            _("Blocking a process from writing is possible only on Linux. Use another fault.")
+        )
     import resource
 
     most, _hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -254,8 +254,8 @@ def _final(process: TaskProcess, reason: str) -> TaskFailure:
 
 def _not_started(printed: str) -> ClusterError:
     message = _(
-        "The process from which workers are forked could not start. A file that has the name of a "
-        "module of Python may have been imported instead: rename the file. It printed:"
+        "The process from which workers are forked could not start. A file with the name of a "
+        "Python module may have been imported instead: rename the file. It printed:"
     )
     return ClusterError(f"{message}\n{printed.rstrip()}")
 

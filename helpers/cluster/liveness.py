@@ -135,8 +135,8 @@ class LivenessTracker:
 
     def _heartbeat_lost(self, task: str, seconds: float) -> FailureCause:
         message = _(
-            "{task} gave no sign of life for {seconds:g} s, at step {step}: it is stopped, or "
-            "starved by other programs"
+            "{task} has not responded for {seconds:g} s, at step {step}: it is stopped, or "
+            "other programs take its CPU time"
         )
         return FailureCause(task, message.format(task=task, seconds=seconds, step=self.step))
 
@@ -144,7 +144,10 @@ class LivenessTracker:
         task = min(not_ready, key=self._suspect_key)
         others = join_items(one for one in not_ready if one != task)
         message = (
-            _("{task} was not ready within {seconds:g} s; {others} may only have waited for it")
+            _(
+                "{task} was not ready within {seconds:g} s; {others} may only have been "
+                "waiting for it"
+            )
             if others
             else _("{task} was not ready within {seconds:g} s")
         )
@@ -157,11 +160,11 @@ class LivenessTracker:
 
     def _no_progress(self, task: str) -> FailureCause:
         message = (
-            _("{task} and its peers made no step for {seconds:g} s after step {step}")
+            _("{task} and its peers have made no progress for {seconds:g} s since step {step}")
             if math.isinf(self._timeouts.heartbeat)  # then a process may have ended unnoticed
             else _(
-                "{task} and its peers made no step for {seconds:g} s after step {step}, though all "
-                "processes are alive"
+                "{task} and its peers have made no progress for {seconds:g} s since step "
+                "{step}, although all processes are alive"
             )
         )
         values = {"task": task, "seconds": self._timeouts.progress, "step": self.step}

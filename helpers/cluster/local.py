@@ -220,13 +220,13 @@ class LocalCluster(Cluster):
 
     def _state(self) -> str:
         if is_prewarming() and not self._run_lock.locked():
-            return _("its workers are being got ready")
+            return _("its workers are being prepared")
         return super()._state()
 
     def _busy_message(self) -> str:
         message = _(
-            "{cluster!r} is at work already. Wait for it, call stop(), or make a second "
-            "LocalCluster: several at once are fine."
+            "{cluster!r} is already running. Wait for it, call stop(), or create a second "
+            "LocalCluster: several can run at once."
         )
         return message.format(cluster=self)
 

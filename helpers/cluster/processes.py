@@ -290,7 +290,7 @@ class TaskProcess:
             size = self.log.stat().st_size
             if size > MAX_LOG_BYTES:
                 os.truncate(self.log, MAX_LOG_BYTES // 2)
-                note = _("… {cut:,} bytes are cut out here: a log has at most {most:,} …")
+                note = _("… {cut:,} bytes omitted here: a log has at most {most:,} …")
                 note = note.format(cut=size - MAX_LOG_BYTES // 2, most=MAX_LOG_BYTES)
                 with self.log.open("ab") as file:  # as the process writes: at the end
                     file.write(f"\n{note}\n".encode())

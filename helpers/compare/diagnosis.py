@@ -35,7 +35,7 @@ ERRORS = (  # a part of the message or the class, in lower case
     (
         Cause.CONTROL_FLOW,
         (
-            *("diverged", "made no step", "silent", "no sign of life", "ended before"),
+            *("diverged", "made no progress", "silent", "not responded", "ended before"),
             *("internalerror", "unavailableerror", "collective ops is aborted"),
         ),
     ),

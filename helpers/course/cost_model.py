@@ -131,8 +131,8 @@ def fit(measurements: Sequence[Measurement], *, shared_medium: bool = False) -> 
     """
     if len(measurements) < 2 or min(m.seconds for m in measurements) <= 0:
         message = _(
-            "{count} measurements cannot be fitted: it takes two or more, on different networks "
-            "or numbers of workers, each of more than 0 seconds."
+            "{count} measurements cannot be fitted: pass two or more, on different networks or "
+            "numbers of workers, each of more than 0 seconds."
         )
         raise ConfigError(message.format(count=len(measurements)))
     rows = [

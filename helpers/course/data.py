@@ -176,7 +176,7 @@ def find_damaged_file(params: Mapping[str, Any]) -> str | None:
             if count != expected:
                 message = _(
                     "{path} is damaged: {count} of its {expected} records can be read "
-                    "({reason}). Copy the file again, or prepare the data set again."
+                    "({reason}). Copy the file again, or prepare the dataset again."
                 )
                 return message.format(path=path, count=count, expected=expected, reason=reason)
     return None
@@ -201,8 +201,8 @@ def _same_size(dataset: tf.data.Dataset, info: Any, size: tuple[int, int] | None
     shape = dataset.element_spec[0].shape
     if not shape.is_fully_defined():
         message = _(
-            "The images of {dataset!r} differ in size ({shape}), so they make no batch. "
-            "Give one size, as in {example}."
+            "The images of {dataset!r} differ in size ({shape}), so they cannot be batched. "
+            "Pass one size, as in {example}."
         )
         example = 'params={"image_size": (64, 64)}'
         raise DataError(message.format(dataset=info.name, shape=shape, example=example))
@@ -216,13 +216,13 @@ def _load_error(name: str, data_dir: str | Path, split: str, error: Exception) -
         except ValueError as reason:
             message = _(
                 "{path} is damaged ({reason}). Copy the file again, or delete its folder and "
-                "prepare the data set again."
+                "prepare the dataset again."
             )
             return DataError(message.format(path=path, reason=reason))
     message = _(
         "TensorFlow Datasets cannot load split {split!r} of {dataset!r} from {data_dir}: "
-        "{reason} Check the name and data_dir. Nothing is downloaded here: prepare the data set "
-        "first, on a machine with internet, with {code}."
+        "{reason} Check the name and data_dir. Nothing is downloaded here: prepare the dataset "
+        "first, on a machine with internet access, with {code}."
     )
     first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
     return DataError(

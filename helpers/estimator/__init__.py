@@ -59,8 +59,9 @@ class _EstimatorUnavailable:
 
     def __getattr__(self, name: str) -> Any:
         message = _(
-            "tf.estimator.{name} is not to be had in a worker that runs with keras=3: Estimator "
-            "needs Keras 2. Leave keras=3 out, or leave Estimator out of the function."
+            "tf.estimator.{name} is not available in a worker that runs with keras=3: "
+            "Estimator needs Keras 2. Leave keras=3 out, or leave Estimator out of the "
+            "function."
         )
         raise PackageError(message.format(name=name))
 

@@ -96,14 +96,16 @@ def _take_strategies(config: Any) -> None:
         return
     if older.remote_cluster:
         message = _(
-            "experimental_distribute names a remote_cluster ({cluster}), which helpers.estimator "
-            "does not serve. Start one process for each task, with its TF_CONFIG."
+            "experimental_distribute has a remote_cluster ({cluster}), which helpers.estimator "
+            "does not support. Start one process for each task, with its TF_CONFIG."
         )
         raise ConfigError(message.format(cluster=older.remote_cluster))
     for name in ("train_distribute", "eval_distribute"):
         if strategy := getattr(older, name):
             if getattr(config, name):
-                message = _("{name} is given twice, once in experimental_distribute. Give it once.")
+                message = _(
+                    "{name} is passed twice, once in experimental_distribute. Pass it once."
+                )
                 raise ConfigError(message.format(name=name))
             setattr(config, f"_{name}", strategy)
 

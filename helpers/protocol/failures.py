@@ -67,7 +67,9 @@ def error_fields(error: BaseException) -> dict[str, Any]:
         read = _("{reason} (in the checkpoint {path})")
         message = read.format(reason=message, path=checkpoint)
     if preempted := is_preempted(error):
-        message = _("it was told to stop; every worker has saved, and waits to be started again")
+        message = _(
+            "it received a request to stop; every worker has saved, and waits to be restarted"
+        )
     return {
         "type": name,
         "message": message,
@@ -101,7 +103,7 @@ def _text(error: BaseException) -> str:
     try:
         text = str(getattr(error, "message", None) or error)
     except BaseException as other:
-        text = _("(what it says cannot be had: its text raised {error})")
+        text = _("(its message is not available: converting it to text raised {error})")
         return text.format(error=type(other).__name__)
     if len(text) > MESSAGE_CHARACTERS:
         cut = _("(… {count} more characters)").format(count=len(text) - MESSAGE_CHARACTERS)
@@ -141,7 +143,7 @@ def to_exception(task: str, error: Event) -> HelpersError:
     if isinstance(known, type) and issubclass(known, USER_FACING_ERRORS):
         return known(error["message"])
     text = user_traceback(error)
-    message = _("{task} raised {error}; a restart would not help, so there was none.")
+    message = _("{task} raised {error}; a restart would not help, so the group was not restarted.")
     message = message.format(task=task, error=error["type"])
     return UserCodeError(
         f"{message}\n{text}", task=task, traceback=text, exception_type=error["type"]

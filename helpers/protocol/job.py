@@ -110,7 +110,7 @@ def estimator_job(
     _check_counts(counts)
     check_params(params)
     if epochs is not None and steps is not None:
-        message = _("epochs={epochs} and steps={steps} exclude each other: give one.")
+        message = _("epochs={epochs} and steps={steps} exclude each other: pass only one.")
         raise ConfigError(message.format(epochs=epochs, steps=steps))
     check_functions((model_fn, input_fn), tensors=strategy in (MULTI_WORKER, MIRRORED))
     return EstimatorJob(
@@ -140,7 +140,7 @@ def check_params(params: object) -> None:
     """Raises ConfigError unless `params` is None or a mapping."""
     if params is not None and not isinstance(params, Mapping):
         message = _(
-            "params={params!r:.60} must be a dict. Of an argparse.Namespace, pass vars(args)."
+            "params={params!r:.60} must be a dict. For an argparse.Namespace, pass vars(args)."
         )
         raise ConfigError(message.format(params=params))
 

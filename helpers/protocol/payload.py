@@ -100,8 +100,8 @@ class Payload:
                 return job
         except ImportError as error:
             message = _(
-                "A worker cannot import what the functions need: {error}. Modules must be "
-                "installed, or lie in a folder of the notebook's sys.path."
+                "A worker cannot import a module that the functions need: {error}. Modules "
+                "must be installed, or be in a folder of the notebook's sys.path."
             )
             raise ConfigError(message.format(error=error)) from error
 
@@ -147,8 +147,8 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except (pickle.UnpicklingError, EOFError, TypeError, AttributeError) as error:
         message = _(
-            "{path} is no payload this version can read ({error}). Write it again with "
-            "estimator_job(...).save, under the same Python and package versions."
+            "{path} is not a payload that this version can read ({error}). Write it again with "
+            "estimator_job(...).save, with the same Python and package versions."
         )
         raise ConfigError(message.format(path=path, error=error)) from error
 

@@ -34,9 +34,9 @@ def check_functions(functions: Iterable[Callable[..., Any]], *, tensors: bool) -
                 continue
             what = _("a dataset") if "DatasetV2" in names else _("a tensor")
             message = _(
-                "{function} ({line}) uses {name}, {what} made outside it. Each worker builds a "
-                "graph of its own: make it inside the function, or keep its values as a NumPy "
-                "array."
+                "{function} ({line}) uses {name}, {what} created outside it. Each worker "
+                "builds its own graph: create it inside the function, or keep its values as a "
+                "NumPy array."
             )
             place = _line_of_use(user, name)
             raise ConfigError(
@@ -66,9 +66,9 @@ def describe_large(functions: Iterable[Callable[..., Any]]) -> str | None:
         return None
     total = sum(size for size, _name in arrays)
     message = _(
-        "The functions carry {total} of arrays along ({names}). Every worker gets a copy, and "
-        "TensorFlow writes it into the graph, at most 2 GB, which takes time and memory. "
-        "Save them with numpy.save, and load them in input_fn with a generator "
+        "The functions capture {total} of arrays ({names}). Every worker receives a copy, and "
+        "TensorFlow writes it into the graph, at most 2 GB, which takes time and memory. Save "
+        "them with numpy.save, and load them in input_fn with a generator "
         "(tf.data.Dataset.from_generator)."
     )
     names = join_phrases(f"{name} {labels.format_bytes(size)}" for size, name in arrays[:3])

@@ -41,8 +41,8 @@ def to_json(value: Any) -> Any:
         raise
     except (TypeError, ValueError, AttributeError):
         message = _(
-            "The function returned {value:.80}, which cannot travel to the notebook. Return "
-            "numbers, strings, None, or lists and dicts of them; save larger things to a file."
+            "The function returned {value:.80}, which cannot be sent to the notebook. Return "
+            "numbers, strings, None, or lists and dicts of them; save larger results to a file."
         )
         raise ConfigError(message.format(value=repr(value))) from None
 
@@ -56,8 +56,8 @@ def plain_metric(value: Any) -> Any:
 
 def _too_large(size: float, most: float) -> ConfigError:
     message = _(
-        "The function returned some {size:,.0f} MB, and at most {most:,.0f} MB travel to the "
-        "notebook. Return less; save the rest to a file."
+        "The function returned about {size:,.0f} MB, and at most {most:,.0f} MB can be sent to "
+        "the notebook. Return less; save the rest to a file."
     )
     return ConfigError(message.format(size=size / 1e6, most=most / 1e6))
 

@@ -50,7 +50,7 @@ class FaultLog(list[Entry]):
                 if event["fault"] in BLOCKING_FAULTS:
                     self._pending_recovery[task if task in self._reporters else ANY_TASK] = seconds
             case EventType.GROUP_RESTART:
-                then = _("all processes were started again")
+                then = _("all processes were restarted")
                 self.append(Entry(seconds, task, self._detected(seconds, event["reason"], then)))
                 self._pending_recovery, self._respawning, self._restarted = (
                     {ANY_TASK: seconds},
@@ -71,9 +71,9 @@ class FaultLog(list[Entry]):
     def _detected(self, seconds: float, reason: str, then: str) -> str:
         harmed, self._fault_time = self._fault_time, None
         if harmed is None:
-            noticed = _("noticed: {reason}").format(reason=reason)
+            noticed = _("detected: {reason}").format(reason=reason)
         else:
-            message = _("noticed {seconds} s later: {reason}")
+            message = _("detected {seconds} s later: {reason}")
             noticed = message.format(seconds=_format_seconds(seconds - harmed), reason=reason)
         return join_clauses([noticed, then])
 
@@ -87,7 +87,7 @@ class FaultLog(list[Entry]):
         self._step = max(self._step, step)
 
     def _resumed(self, step: int, seconds: float) -> str:
-        message = _("the next step is {step}, {seconds} s later")
+        message = _("the next step is {step}, after {seconds} s")
         phrases = [message.format(step=step, seconds=_format_seconds(seconds))]
         if self._restarted:
             phrases.append(_lost_steps(self._step - step + 1))
@@ -123,7 +123,7 @@ def _describe_fault(fault: str, options: dict[str, float]) -> str:
         case FaultType.THROTTLE:
             what = _("slowed down to 1/{factor} of its speed")
         case FaultType.PARTITION:
-            what = _("cut off: its network cable is pulled")
+            what = _("disconnected from the network")
         case FaultType.DISK_FULL:
             what = _("its disk is full: no write to a file succeeds")
         case _delay:
@@ -141,9 +141,9 @@ def _describe_cleared_fault(fault: str) -> str:
         case FaultType.THROTTLE:
             return _("at full speed again")
         case FaultType.PARTITION:
-            return _("joined again: its network cable is plugged in")
+            return _("reconnected to the network")
         case FaultType.DISK_FULL:
-            return _("its disk has room again")
+            return _("its disk has space again")
         case _delay:
             return _("its next start is not late")
 

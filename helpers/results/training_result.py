@@ -133,9 +133,9 @@ class TrainingResult:
         if not self._ended_early:
             return
         message = _(
-            "The chief ended its training before step {total}, by a hook or the end of its data. "
-            "Only the chief saves, so what is saved and evaluated is step {step}; what the workers "
-            "trained after that is lost. Have a hook stop all tasks, as a training_hook."
+            "The chief stopped training before step {total}, because of a hook or the end of "
+            "its data. Only the chief saves, so step {step} is saved and evaluated, and the "
+            "workers' later training is lost. Use a training_hook, which stops all tasks."
         )
         self._add_warning(message.format(total=self.total_steps, step=self.steps))
 

@@ -156,9 +156,9 @@ def select_keras_3() -> None:
     check_keras_3()
     if "tensorflow" in sys.modules and os.environ.get(LEGACY_KERAS) in TRUE_VALUES:
         message = _(
-            "tensorflow was imported with Keras 2, which Estimator needs, so this process cannot "
-            "have Keras 3. Start another, or call the function by run with keras=3: each worker "
-            "imports its own."
+            "tensorflow was imported with Keras 2, which Estimator needs, so this process "
+            "cannot use Keras 3. Start another process, or call the function with run and "
+            "keras=3: each worker imports its own Keras."
         )
         raise PackageError(message)
     os.environ[LEGACY_KERAS] = USE_KERAS_3
@@ -170,8 +170,8 @@ def check_keras_3() -> None:
     version = _version("tensorflow")
     if version is not None and _minor(version) <= LAST_TF_WITH_ESTIMATOR:
         message = _(
-            "TensorFlow {version} is installed, whose Keras is Keras 2. Keras 3 comes with "
-            "TensorFlow 2.16 and later: {command}"
+            "TensorFlow {version} is installed, which includes Keras 2. TensorFlow 2.16 and "
+            "later include Keras 3: {command}"
         )
         command = f'pip install "tensorflow>=2.16,<2.{LAST_TESTED[1] + 1}"'
         raise PackageError(message.format(version=version, command=command))
@@ -229,19 +229,19 @@ def _wrong_keras_error(tensorflow: str, keras: str | None) -> PackageError:
     if keras is None:
         message = _(
             "tf-keras is not installed. Estimator needs Keras 2, which TensorFlow {version} "
-            "takes from there. Install it: {command}"
+            "imports from it. Install it: {command}"
         )
     else:
         message = _(
-            "tf-keras {keras} does not fit TensorFlow {version}: the first two numbers must be "
-            "equal. Install the one that fits: {command}"
+            "tf-keras {keras} does not match TensorFlow {version}: the first two numbers must "
+            "be equal. Install the matching one: {command}"
         )
     return PackageError(message.format(version=tensorflow, keras=keras, command=command))
 
 
 def _wrong_estimator_error(tensorflow: str, estimator: str | None) -> PackageError:
     message = _(
-        "TensorFlow {version} has no Estimator of its own, and tensorflow-estimator {wanted} is "
+        "TensorFlow {version} does not include Estimator, and tensorflow-estimator {wanted} is "
         "not installed (found: {found}). Install it: {command}"
     )
     command = f"pip install tensorflow-estimator=={ESTIMATOR_VERSION}"

@@ -98,8 +98,8 @@ def check_bandwidth(bandwidth: float | None, *, isolated: bool = True) -> None:
         )
     if not isolated:
         message = _(
-            'bandwidth={value:g} limits the network of an isolated cluster, and network="host" '
-            "leaves it on the machine's. Give one or the other."
+            'bandwidth={value:g} limits the network of an isolated cluster, but network="host" '
+            "uses the machine's network. Pass only one of them."
         )
         raise ConfigError(message.format(value=bandwidth))
     if not netns_supported():
@@ -111,8 +111,8 @@ def _no_limit(bandwidth: float) -> Exception:
     from helpers.i18n import _
 
     message = _(
-        "bandwidth={value:g} cannot be had: this machine forbids network namespaces, or its "
-        "kernel has no token bucket filter. Leave bandwidth out, or use another machine."
+        "bandwidth={value:g} is not supported here: this machine forbids network namespaces, "
+        "or its kernel has no token bucket filter. Leave bandwidth out, or use another machine."
     )
     return ConfigError(message.format(value=bandwidth))
 

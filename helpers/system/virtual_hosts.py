@@ -107,9 +107,9 @@ def virtual_hosts_supported() -> bool:
 
 def _not_permitted() -> ConfigError:
     message = _(
-        'network="per_task" cannot be had: this machine forbids network namespaces, or its kernel '
-        "has no virtual cables (veth), no bridge or no token bucket filter. Leave network out, or "
-        "use another machine."
+        'network="per_task" is not supported here: this machine forbids network namespaces, or '
+        "its kernel has no virtual cables (veth), no bridge or no token bucket filter. Leave "
+        "network out, or use another machine."
     )
     return ConfigError(message)
 

@@ -18,10 +18,10 @@ def raise_unsupported() -> NoReturn:
     """Raises PlatformError, in the reader's language."""
     set_language(_user_language())
     message = _(
-        "The lessons start and end processes in ways that Windows does not have "
-        "(sys.platform={value!r}). Linux inside Windows has them: open PowerShell as "
-        "administrator, type `wsl --install`, restart the machine, open Ubuntu from the Start "
-        "menu, copy the folder of the lessons into it, and type `make jupyterlab` there."
+        "The lessons start and stop processes in ways that Windows does not support "
+        "(sys.platform={value!r}). Use Linux inside Windows. Open PowerShell as administrator, "
+        "type `wsl --install`, and restart the machine. Then open Ubuntu from the Start menu, "
+        "copy the folder of the lessons into it, and type `make jupyterlab` there."
     )
     raise PlatformError(message.format(value="win32"))
 

@@ -186,7 +186,9 @@ class TFConfig:
         if self.is_asynchronous:
             yield self._part_beside_servers()
         elif others := [task for task in self.tasks if task != self.task]:
-            yield _("Training starts when it can reach {tasks}.").format(tasks=self._named(others))
+            yield _("Training starts as soon as this process can reach {tasks}.").format(
+                tasks=self._named(others)
+            )
 
     def _part_beside_servers(self) -> str:
         """Estimator and the coordinator read the same variable, and give the tasks other parts."""

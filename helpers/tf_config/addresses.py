@@ -26,8 +26,8 @@ def check_addresses(cluster: Mapping[str, tuple[str, ...]]) -> None:
             key = address.casefold()
             if key in seen:
                 message = _(
-                    "{first} and {second} of TF_CONFIG have the same address {address!r}. "
-                    "Two processes cannot share a port: give each its own."
+                    "{first} and {second} in TF_CONFIG have the same address {address!r}. Two "
+                    "processes cannot share a port: give each its own."
                 )
                 raise ConfigError(message.format(first=seen[key], second=task, address=address))
             seen[key] = task
@@ -58,7 +58,7 @@ def _host_problem(host: str) -> str | None:
     number = _ip_address(inner)
     if number and number.is_unspecified:
         message = _(
-            "{host} stands for every interface of one machine, and other processes cannot connect "
+            "{host} means every interface of one machine, and other processes cannot connect "
             "to it. Write the name or the IP address of the machine."
         )
     elif number and number.version == 6 and inner == host:

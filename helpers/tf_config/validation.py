@@ -77,7 +77,7 @@ def read_cluster(value: Any) -> dict[str, tuple[str, ...]]:
         if value.get(job) == {}:  # no worker is known
             del cluster[job]
     if value and not cluster:
-        message = _('TF_CONFIG["cluster"] is {value!r:.60}: it lists no task. Add the addresses.')
+        message = _('TF_CONFIG["cluster"] is {value!r:.60}: it lists no tasks. Add the addresses.')
         raise ConfigError(message.format(value=value))
     return cluster
 
@@ -203,9 +203,9 @@ def check_task(task: Task, cluster: Mapping[str, tuple[str, ...]]) -> None:
     """Raises ConfigError unless `task` is a place in `cluster`, or its evaluator."""
     if not isinstance(task.type, str):
         raise ConfigError(
-            _('TF_CONFIG["task"]["type"] is {value!r:.40}; it must be a name, as "worker".').format(
-                value=task.type
-            )
+            _(
+                'TF_CONFIG["task"]["type"] is {value!r:.40}; it must be a name, such as "worker".'
+            ).format(value=task.type)
         )
     if not cluster and task.type not in (WORKER, EVALUATOR):
         message = _(

@@ -69,7 +69,7 @@ def latest_valid(folder: Path, context: WorkerContext) -> Backup | None:
             if reasons:
                 context.report(EventType.WARNING, message=skipped_message(reasons, backup.step))
             return backup
-        reasons.append(f"{backup.path.name}: {_('its content is not what was written')}")
+        reasons.append(f"{backup.path.name}: {_('its content has changed since it was written')}")
     if reasons:
         raise all_corrupt_error(str(folder), reasons)
     return None
@@ -92,13 +92,13 @@ def save_backup(folder: Path, epoch: int, step: int, save: Callable[[Path], None
 def all_corrupt_error(folder: str, reasons: list[str]) -> ConfigError:
     """The error if every checkpoint or backup is damaged."""
     message = _(
-        "No checkpoint in {model_dir} can be read ({reasons}). Name another model_dir, or delete "
-        "this one to begin at step 0."
+        "No checkpoint in {model_dir} can be read ({reasons}). Use another model_dir, or "
+        "delete this one to start at step 0."
     )
     return ConfigError(message.format(model_dir=folder, reasons=join_clauses(reasons)))
 
 
 def skipped_message(reasons: list[str], step: int) -> str:
     """The warning about damaged checkpoints, and where training resumes."""
-    message = _("Damaged checkpoints were left out ({reasons}); training goes on from step {step}.")
+    message = _("Damaged checkpoints were skipped ({reasons}); training resumes at step {step}.")
     return message.format(reasons=join_clauses(reasons), step=step)

@@ -89,7 +89,8 @@ class EvaluationLimit:
         if self._batches == self._notice and self._batches > MIN_BATCHES // MAX_TIMES:
             message = _(
                 "The evaluation has read {batches}, {times} times as many as the training, and "
-                "goes on to the end of its input_fn. Pass eval_steps= for a part of them."
+                "continues to the end of its input_fn. Pass eval_steps= to evaluate only a "
+                "part of them."
             )
             batches = labels.batches(self._batches)
             self._report("warning", message=message.format(batches=batches, times=NOTICE_AFTER))
@@ -137,9 +138,8 @@ def _endless(line: str | None, batches: int | None = None) -> str:
         )
         return message.format(line=line or "input_fn")
     message = _(
-        "The evaluation read {batches} and its input_fn gives more ({line}): it has no end, or is "
-        "very large. Return one epoch in "
-        '"eval" mode, or pass eval_steps= for the number of batches to evaluate. The training is '
-        "complete and saved."
+        "The evaluation read {batches}, and its input_fn still returns more ({line}): it has "
+        'no end, or is very large. Return one epoch in "eval" mode, or pass eval_steps= for '
+        "the number of batches to evaluate. Training is complete and saved."
     )
     return message.format(batches=labels.batches(batches), line=line or "input_fn")

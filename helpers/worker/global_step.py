@@ -57,8 +57,8 @@ def count_updates(train_op: Any, global_step: Any) -> int:
     if all(operation.type.startswith("AssignAdd") for operation in writers):
         return max(1, len(writers))
     message = _(
-        "epochs= needs to know how many steps a batch counts for, and with parameter servers no "
-        "task can measure it: the global step is changed in a branch or a function ({line}). Pass "
+        "epochs= needs the number of steps per batch, and with parameter servers no task can "
+        "measure it: the global step is changed in a branch or a function ({line}). Pass "
         "steps= instead of epochs=."
     )
     raise ConfigError(message.format(line=_line_of(train_op) or "model_fn"))

@@ -59,11 +59,11 @@ def _reduce_as_table(launcher: Any, slices: Any, options: Any) -> Any:
 def _too_large(slices: Any, size: float) -> str:
     frames = [(f.filename, f.lineno, f.name) for f in slices.values.op.traceback]
     message = _(
-        "The gradient of an embedding ({line}) has a number of rows that varies from step to step, "
-        "which TensorFlow cannot sum over workers in a graph, and its table of {size} is too large "
-        "to exchange as a whole (at most {most}). Pad the ids of a batch to a fixed number, for "
-        "instance with padded_batch(..., drop_remainder=True), or use parameter servers: "
-        "LocalCluster(workers=2, ps=1)."
+        "The number of rows in the gradient of an embedding ({line}) varies from step to step. "
+        "TensorFlow cannot sum such a gradient over workers in a graph, and its table of "
+        "{size} is too large to all-reduce as a whole (at most {most}). Pad the ids of a batch "
+        "to a fixed number, for instance with padded_batch(..., drop_remainder=True), or use "
+        "parameter servers: LocalCluster(workers=2, ps=1)."
     )
     shown = labels.format_bytes(size) if math.isfinite(size) else _("unknown size")
     line = readers_line(frames) or UNKNOWN_LINE
@@ -84,10 +84,10 @@ def refuse_sync_replicas_optimizer() -> None:
             return
         frames = [(f.filename, f.lineno or 0, f.name) for f in traceback.extract_stack()]
         message = _(
-            "SyncReplicasOptimizer ({line}) works without a tf.distribute strategy only. Remove it "
-            "and its hook: MultiWorkerMirroredStrategy, which LocalCluster(workers=N) uses without "
-            "ps=, sums the gradients of all workers in every step. With parameter servers, steps "
-            "are asynchronous."
+            "SyncReplicasOptimizer ({line}) works only without a tf.distribute strategy. "
+            "Remove it and its hook: MultiWorkerMirroredStrategy, which "
+            "LocalCluster(workers=N) uses without ps=, sums the gradients of all workers in "
+            "every step. With parameter servers, steps are asynchronous."
         )
         raise ConfigError(message.format(line=readers_line(frames) or UNKNOWN_LINE))
 

@@ -148,14 +148,14 @@ class InputPipeline:
         if "input_context" not in fn_arg_names(self._job.input_fn):
             return ConfigError(
                 _(
-                    "input_fn gives this worker no batch at all. If it shards by TF_CONFIG or by "
-                    "config, there are fewer files or examples than workers: use fewer workers, a "
-                    "smaller batch or more data."
+                    "input_fn returns no batch for this worker. If it shards by TF_CONFIG or "
+                    "by config, there are fewer files or examples than workers: use fewer "
+                    "workers, a smaller batch or more data."
                 )
             )
         message = _(
-            "input_fn gives worker {index} of {workers} no batch at all: its shard is smaller than "
-            "{batch}. Use fewer workers, a smaller batch or more data."
+            "input_fn returns no batch for worker {index} of {workers}: its shard is smaller "
+            "than {batch}. Use fewer workers, a smaller batch or more data."
         )
         size = self._job.params.get("batch_size")
         batch = _("one batch") if size is None else f"batch_size={size}"
@@ -186,13 +186,15 @@ def _unknown_length(*, endless: bool) -> ConfigError:
     if endless:
         return ConfigError(
             _(
-                "epochs needs an input_fn whose length TensorFlow can tell, and this one repeats "
-                "for ever. Return one epoch, without repeat(), or pass steps= instead of epochs=."
+                "epochs needs an input_fn whose length TensorFlow can determine, and this one "
+                "repeats forever. Return one epoch, without repeat(), or pass steps= instead "
+                "of epochs=."
             )
         )
     return ConfigError(
         _(
-            "epochs needs an input_fn whose length TensorFlow can tell, and this one hides it. "
-            "Return one epoch, without repeat(), or pass steps= instead of epochs=."
+            "epochs needs an input_fn whose length TensorFlow can determine, and the length of "
+            "this one is unknown. Return one epoch, without repeat(), or pass steps= instead "
+            "of epochs=."
         )
     )

@@ -52,9 +52,9 @@ def run_job(
 
 def _too_early(line: str) -> ConfigError:
     message = _(
-        "TensorFlow was started before the strategy could be: {line} runs while the functions are "
-        "imported. Move tensors, variables and datasets into the functions, or keep their values "
-        "as NumPy arrays."
+        "TensorFlow was initialized before the strategy: {line} runs while the functions are "
+        "imported. Move tensors, variables and datasets into the functions, or keep their "
+        "values as NumPy arrays."
     )
     return ConfigError(message.format(line=line))
 

@@ -128,9 +128,9 @@ class StepWatchdog:
             time.sleep(TICK_INTERVAL)
             self._quiet += TICK_INTERVAL * self._watching
         message = _(
-            "No step for {seconds:g} s: another task has died, is stopped, or cannot be reached. "
-            "This one ends with exit code {code}; start all of them again, and training goes on "
-            "from the last checkpoint. --step-timeout sets how long to wait."
+            "No step for {seconds:g} s: another task has died, is stopped, or cannot be "
+            "reached. This one exits with code {code}; restart all of them, and training "
+            "resumes from the last checkpoint. --step-timeout sets how long to wait."
         )
         print(
             message.format(seconds=self._seconds, code=EXIT_RETRYABLE), file=sys.stderr, flush=True

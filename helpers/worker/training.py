@@ -76,8 +76,8 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
         if reason is None:
             raise  # out of memory, for instance
         message = _(
-            "A checkpoint could not be written: {reason}. Make room there, and training goes on "
-            "from step {step}; or name another model_dir."
+            "A checkpoint could not be written: {reason}. Free some space there, and training "
+            "resumes at step {step}, or use another model_dir."
         )
         step = resume_step(job.model_dir)
         raise ConfigError(message.format(reason=reason, step=step)) from None
@@ -272,8 +272,8 @@ def _dynamic(config: TFConfig) -> ConfigError:
 def _no_end_error() -> ConfigError:
     return ConfigError(
         _(
-            "TF_CONFIG names only this evaluator, so it cannot count the steps of an epoch, and "
-            "would not know the last checkpoint. Train with steps=, or give it the cluster of the "
-            "workers."
+            "TF_CONFIG contains only this evaluator, so it cannot count the steps of an epoch, "
+            "and would not recognize the last checkpoint. Train with steps=, or add the "
+            "cluster of the workers."
         )
     )

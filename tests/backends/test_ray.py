@@ -370,9 +370,9 @@ def test_on_ray_too_what_a_function_raises_is_its_own_and_restarts_nothing(
 @pytest.mark.parametrize(
     ("end", "said"),
     [
-        ("exits", r"worker 0 ended, with exit code 0, .* Does something in it call os\._exit"),
+        ("exits", r"worker 0 exited with code 0 .* Does something in it call os\._exit"),
         ("is killed", r"worker 0 ended with signal 9 \(SIGKILL\) at step 0;(.|\n)*listening on"),
-        ("runs on", "worker 0 and its peers made no step for 6 s after step 0"),
+        ("runs on", "worker 0 and its peers have made no progress for 6 s since step 0"),
     ],
 )
 def test_nothing_that_a_function_started_outlives_its_worker_on_ray(
@@ -436,7 +436,7 @@ def test_a_fault_of_a_function_on_ray_restarts_all_workers(
     reasons = [event["reason"] for event in diary.events if event["event"] == "group_restart"]
     assert len(reasons) == 2
     assert reasons[0] == "worker 1 ended with exit code 3 at step 0"
-    assert reasons[1].startswith("worker 1 gave no sign of life for 4 s, at step 0: it is stopped")
+    assert reasons[1].startswith("worker 1 has not responded for 4 s, at step 0: it is stopped")
 
 
 def make_object() -> object:
@@ -448,7 +448,7 @@ def make_object() -> object:
     ("function", "said"),
     [
         (lambda: np.zeros([6000, 10_000], np.int64), "some 480 MB"),
-        (make_object, "save larger things to a file"),
+        (make_object, "save larger results to a file"),
     ],
     ids=["too large", "no value"],
 )
@@ -492,7 +492,7 @@ def test_a_flood_of_prints_on_ray_is_cut_and_a_large_result_arrives_whole(
     for log in logs:
         text = log.read_text()
         assert "the first line" in text and text.splitlines()[-1] == "the last line"
-        assert "are cut out here" in text
+        assert "omitted here" in text
         assert len(text) < 2 * MAX_LOG_BYTES
 
 

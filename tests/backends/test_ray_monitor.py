@@ -67,7 +67,7 @@ def test_group_without_progress_is_aborted_once(monitor: Any, queue: FakeQueue) 
     assert queue.aborted == []  # no heartbeats arrive here, and none are missed
     at(monitor, 31)()
     at(monitor, 32)()
-    reason = "worker 0 and its peers made no step for 30 s after step 7"
+    reason = "worker 0 and its peers have made no progress for 30 s since step 7"
     assert queue.aborted == [(0, FailureCause("worker 0", reason))]
 
 

@@ -127,7 +127,7 @@ BROKEN: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a name that begins with a digit": (set_to("metadata", "name", value="1st"), "'1st'"),
     "a pod's name too long": (
         set_to("metadata", "name", value="a" * 60),
-        "72 characters, and 63",
+        "72 characters, but at most 63",
     ),
     "an unknown role": (set_to(*REPLICAS, "Workers", value={}), "tfReplicaSpecs='Workers'"),
     "two chiefs": (set_to(*REPLICAS, "Chief", "replicas", value=2), "2 tasks of role Chief"),
@@ -146,7 +146,7 @@ BROKEN: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "no container": (lambda job: containers(job).clear(), r"named \[\]"),
     "no image": (lambda job: containers(job)[0].pop("image"), "has no image"),
-    "no quantity": (
+    "not a Kubernetes quantity": (
         lambda job: containers(job)[0]["resources"]["limits"].update(memory="4 GB"),
         "memory='4 GB'",
     ),

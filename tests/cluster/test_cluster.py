@@ -231,9 +231,9 @@ def failing_input_fn(mode: str, params: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "options", "kind", "message"),
     [
-        (endless_input_fn, {"epochs": 2}, ConfigError, "repeats for ever"),
-        (empty_input_fn, {}, ConfigError, "no batch at all"),
-        (tensor_input_fn, {}, ConfigError, "whose length TensorFlow can tell"),
+        (endless_input_fn, {"epochs": 2}, ConfigError, "repeats forever"),
+        (empty_input_fn, {}, ConfigError, "no batch for"),
+        (tensor_input_fn, {}, ConfigError, "whose length TensorFlow can determine"),
         (unreadable_input_fn, {}, DataError, "the file x is damaged"),
         (failing_input_fn, {}, UserCodeError, "InvalidArgumentError"),
         (tiny_input_fn, {"epochs": 1, "steps": 1}, ConfigError, "exclude each other"),

@@ -41,7 +41,7 @@ def test_one_that_ends_earlier_is_named_in_either_order() -> None:
     one, other = EqualSteps(), EqualSteps()
     assert one.note(FIRST, waiting) is None and other.note(SECOND, trained) is None
     for sentence in (one.note(SECOND, trained), other.note(FIRST, waiting)):
-        assert sentence and "after 20 batches (step 40), while worker 0 trains batch 21" in sentence
+        assert sentence and "after 20 batches (step 40), while worker 0 is training batch 21" in sentence
 
 
 def test_a_call_that_waits_is_named_when_a_peer_has_returned() -> None:

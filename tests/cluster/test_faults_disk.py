@@ -52,8 +52,8 @@ def assert_ended_with_one_sentence(events: list[Any], api: TrainingApi, reason: 
     assert not [event for event in others if event["event"] == "group_restart"]
     if api == ESTIMATOR:
         assert last["type"] == "ConfigError"
-        assert "Make room" in last["message"]
-        assert "name another model_dir" in last["message"]
+        assert "Free some space" in last["message"]
+        assert "use another model_dir" in last["message"]
         assert "Traceback" not in last["message"]
     else:
         assert last["type"] == "UserCodeError"
@@ -114,7 +114,7 @@ def test_training_goes_on_from_the_checkpoint_before_a_truncated_one_and_says_so
     assert result.steps == 400
     [notice] = result.warnings
     assert "model.ckpt-300: " in notice
-    assert "training goes on from step 200" in notice
+    assert "training resumes at step 200" in notice
     assert notice in repr(result)
 
 
@@ -148,7 +148,7 @@ def test_keras_goes_on_from_the_backup_before_a_truncated_one_and_says_so(
     with LocalCluster(workers) as cluster:
         cluster.run(functools.partial(fit, steps=150))
         truncate(tmp_path / "chief" / "ckpt-3.data-00000-of-00001")
-        with pytest.warns(UserWarning, match=r"ckpt-3: .*training goes on from step 100") as said:
+        with pytest.warns(UserWarning, match=r"ckpt-3: .*training resumes at step 100") as said:
             values = cluster.run(functools.partial(fit, steps=200))
     assert len(said) == 1
     assert [value["epochs"] for value in values] == [[2, 3]] * workers

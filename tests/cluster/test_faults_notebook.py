@@ -216,7 +216,7 @@ def test_a_second_training_on_a_busy_cluster_is_refused() -> None:
     with LocalCluster(workers=1) as cluster:
         result = train(cluster, 500, FaultAtStep(cluster, 100, again))
     assert result.steps == 500
-    assert "is at work already" in refused[0]
+    assert "is already running" in refused[0]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_missing_heartbeat_names_the_task_after_the_timeout(training: Group) -> 
     training.send(EventType.HEARTBEAT, "worker 0", "worker 2", at=14)
     assert training.check(at=15) is None
     reason = training.check(at=15.1)
-    assert reason and reason.startswith("worker 1 gave no sign of life for 5 s, at step 7")
+    assert reason and reason.startswith("worker 1 has not responded for 5 s, at step 7")
 
 
 def test_connecting_tasks_need_no_heartbeat(training: Group) -> None:
@@ -64,7 +64,7 @@ def test_connecting_tasks_need_no_heartbeat(training: Group) -> None:
     assert training.check(at=25) is None
     training.send(EventType.CONNECTED, "worker 1", at=25)
     training.send(EventType.HEARTBEAT, "worker 0", "worker 2", at=31)
-    assert (training.check(at=31) or "").startswith("worker 1 gave no sign of life")
+    assert (training.check(at=31) or "").startswith("worker 1 has not responded")
 
 
 def test_slowdown_multiplies_the_heartbeat_timeout(training: Group) -> None:
@@ -72,7 +72,7 @@ def test_slowdown_multiplies_the_heartbeat_timeout(training: Group) -> None:
     training.send(EventType.HEARTBEAT, "worker 0", "worker 2", at=29)
     assert training.check(at=30) is None
     training.send(EventType.HEARTBEAT, "worker 0", "worker 2", at=31)
-    assert (training.check(at=31) or "").startswith("worker 1 gave no sign of life for 20 s")
+    assert (training.check(at=31) or "").startswith("worker 1 has not responded for 20 s")
 
 
 def test_no_heartbeat_timeout_before_the_first_event() -> None:
@@ -90,7 +90,7 @@ def test_start_timeout_suspects_the_task_the_others_wait_for(
     group.send(EventType.CONNECTING, *connecting, at=3)
     assert group.check(at=60) is None
     others = ", ".join(task for task in TASKS if task != suspect)
-    expected = f"{suspect} was not ready within 60 s; {others} may only have waited for it"
+    expected = f"{suspect} was not ready within 60 s; {others} may only have been waiting for it"
     assert group.check(at=60.1) == expected
 
 
@@ -121,14 +121,14 @@ def test_group_without_progress_fails_although_heartbeats_arrive(training: Group
     training.send(EventType.CONNECTING, "worker 0", at=40.5)
     assert training.check(at=40) is None
     assert training.check(at=40.5) == (
-        "worker 1 and its peers made no step for 30 s after step 7, though all processes are alive"
+        "worker 1 and its peers have made no progress for 30 s since step 7, although all processes are alive"
     )
 
 
 def test_without_heartbeats_nothing_is_said_about_living_processes() -> None:
     group = Group(timeouts=Timeouts(60, math.inf, 30))
     group.send(EventType.READY, at=1, step=4)
-    assert group.check(at=32) == "worker 0 and its peers made no step for 30 s after step 4"
+    assert group.check(at=32) == "worker 0 and its peers have made no progress for 30 s since step 4"
 
 
 @pytest.mark.parametrize("kind", [EventType.CHECKPOINT, EventType.EVALUATION_PROGRESS])
@@ -152,10 +152,10 @@ def test_reset_gives_a_respawned_task_all_its_timeouts_again(training: Group) ->
     training.tracker.reset("worker 1")
     training.send(EventType.HEARTBEAT, "worker 0", "worker 2", at=35)
     assert training.check(at=35) is None
-    assert (training.check(at=35.1) or "").startswith("worker 1 gave no sign of life for 5 s")
+    assert (training.check(at=35.1) or "").startswith("worker 1 has not responded for 5 s")
     training.send(EventType.HEARTBEAT, at=60)
     assert training.check(at=60) is None
-    assert "made no step" in (training.check(at=60.1) or "")
+    assert "made no progress" in (training.check(at=60.1) or "")
 
 
 def test_a_task_respawned_before_it_was_ready_is_not_held_to_the_start_timeout() -> None:

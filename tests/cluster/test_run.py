@@ -109,7 +109,7 @@ def test_a_function_that_never_returns_is_ended_at_its_timeout() -> None:
 
     with (
         LocalCluster(workers=1, max_restarts=0) as cluster,
-        pytest.raises(ClusterError, match="made no step for 2 s"),
+        pytest.raises(ClusterError, match="made no progress for 2 s"),
     ):
         cluster.run(wait_for_ever, timeout=2)
 
@@ -135,7 +135,7 @@ def test_those_that_wait_for_a_late_worker_are_not_taken_for_frozen() -> None:
 def test_a_worker_that_keeps_the_others_waiting_for_ever_is_named() -> None:
     with (
         LocalCluster(workers=3, max_restarts=0) as cluster,
-        pytest.raises(ClusterError, match="worker 1 and its peers made no step for 4 s"),
+        pytest.raises(ClusterError, match="worker 1 and its peers have made no progress for 4 s"),
     ):
         cluster.run(functools.partial(join_late, seconds=100), timeout=4)
 
@@ -144,7 +144,7 @@ def test_a_value_that_cannot_travel_is_refused_with_a_remedy() -> None:
     def make_object() -> object:
         return object()
 
-    with LocalCluster(workers=1) as cluster, pytest.raises(ConfigError, match="save larger things"):
+    with LocalCluster(workers=1) as cluster, pytest.raises(ConfigError, match="save larger results"):
         cluster.run(make_object)
 
 

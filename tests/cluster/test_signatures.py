@@ -166,7 +166,7 @@ def test_the_size_of_batches_is_counted_where_params_are_not_asked_for(
 
 @pytest.mark.parametrize(
     ("input_fn", "said"),
-    [(tensors, "whose length TensorFlow can tell"), (lambda: "features", "returned str")],
+    [(tensors, "whose length TensorFlow can determine"), (lambda: "features", "returned str")],
 )
 def test_what_cannot_be_counted_or_read_gets_a_sentence(
     input_fn: Callable[..., Any], said: str, cluster: LocalCluster

@@ -260,7 +260,7 @@ def test_a_silent_worker_is_lost_after_the_heartbeat_timeout(clock: FakeTime) ->
             step(launcher.processes[0], 5)  # it goes on
 
     message, seconds = failure_of(launcher, clock, react)
-    assert message.startswith("worker 1 gave no sign of life for 30 s, at step 5")
+    assert message.startswith("worker 1 has not responded for 30 s, at step 5")
     assert TIMEOUTS.heartbeat < seconds < TIMEOUTS.heartbeat + 10
 
 
@@ -282,7 +282,7 @@ def test_a_worker_slowed_down_on_purpose_has_a_longer_heartbeat_timeout(clock: F
             step(launcher.processes[0], 5)
 
     message, seconds = failure_of(launcher, clock, react)
-    assert message.startswith("worker 1 gave no sign of life for 90 s")
+    assert message.startswith("worker 1 has not responded for 90 s")
     assert seconds > 90
 
 
@@ -311,7 +311,7 @@ def test_a_group_that_lives_and_makes_no_step_is_noticed(clock: FakeTime) -> Non
             heartbeats(launcher)
 
     message, seconds = failure_of(launcher, clock, react)
-    assert "made no step for 20 s after step 0, though all processes are alive" in message
+    assert "made no progress for 20 s since step 0, although all processes are alive" in message
     assert seconds > TIMEOUTS.progress
 
 

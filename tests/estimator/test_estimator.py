@@ -232,7 +232,7 @@ def test_a_missing_tf_keras_is_named_with_the_command_that_installs_it() -> None
 
 def test_a_tf_keras_of_another_minor_version_is_named() -> None:
     said = refusal("", tensorflow="2.19.1", tf_keras="2.18.0")
-    assert said.startswith("tf-keras 2.18.0 does not fit TensorFlow 2.19.1")
+    assert said.startswith("tf-keras 2.18.0 does not match TensorFlow 2.19.1")
     assert 'pip install "tf-keras==2.19.*"' in said
 
 
@@ -288,7 +288,7 @@ def test_a_remote_cluster_is_refused() -> None:
         except ValueError as error:
             print(error)
         """
-    assert "names a remote_cluster" in output(code)
+    assert "has a remote_cluster" in output(code)
 
 
 def test_run_config_counts_as_tensorflow_2_15_does(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_backups_go_on_where_they_ended_and_a_damaged_one_is_left_out(tmp_path: 
         assert kept == ["100", "150"]
         [last] = tmp_path.glob("*-step-150-*")
         last.write_bytes(last.read_bytes()[:-100])
-        with pytest.warns(UserWarning, match=r"Damaged checkpoints were left out .* step 100"):
+        with pytest.warns(UserWarning, match=r"Damaged checkpoints were skipped .* step 100"):
             values = cluster.run(functools.partial(fit, steps=200), keras=3)
         assert [value["epochs"] for value in values] == [[2, 3]] * 2
         assert values[0]["step"] == 200

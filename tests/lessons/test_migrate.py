@@ -133,7 +133,7 @@ def test_layers_too_few_or_too_many_are_an_error_that_names_what_is_there(
 
 
 def test_a_folder_without_a_checkpoint_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=f"No checkpoint is in {tmp_path}"):
+    with pytest.raises(ConfigError, match=f"{tmp_path} contains no checkpoint"):
         load_estimator_weights(two_layers(), tmp_path)
 
 

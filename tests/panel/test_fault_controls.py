@@ -91,7 +91,7 @@ def test_a_frozen_worker_is_noticed_survived_and_told(panel: Panel) -> None:
     assert wait_until(lambda: 1 in run.result.resumed_at, 60)
     assert wait_until(lambda: len(run.result.fault_log) >= 3, 30)
     whats = [line.message for line in run.result.fault_log]
-    assert "frozen" in whats[0] and "noticed" in whats[1] and "next step" in whats[2]
+    assert "frozen" in whats[0] and "detected" in whats[1] and "next step" in whats[2]
     assert wait_until(lambda: "next step" in controls.story.value, 5)
     panel.stop()
 

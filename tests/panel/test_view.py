@@ -121,7 +121,7 @@ def test_the_kill_button_injects_a_fault_that_the_report_shows(
     panel.close()
     killed, noticed = run.result.fault_log
     assert (killed.task, killed.message) == ("worker 1", "killed (SIGKILL)")
-    assert noticed.message.startswith("noticed 0.") and "signal 9" in noticed.message
+    assert noticed.message.startswith("detected 0.") and "signal 9" in noticed.message
 
 
 def test_a_click_on_kill_after_the_end_of_the_process_does_nothing(

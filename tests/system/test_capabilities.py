@@ -109,7 +109,7 @@ def test_a_system_without_ps_has_no_descendants_to_tell_of(
     [
         ("partition", "has_namespaces", "virtual network cables"),
         ("flaky_link", "has_namespaces", "virtual network cables"),
-        ("disk_full", "has_prlimit", "only Linux has"),
+        ("disk_full", "has_prlimit", "only on Linux"),
     ],
 )
 def test_a_scenario_that_cannot_be_played_is_refused_in_a_sentence(

@@ -44,7 +44,7 @@ def test_one_tensorflow_or_one_under_two_names_is_welcome(monkeypatch: pytest.Mo
 
 def test_a_tensorflow_without_keras_3_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, tensorflow="2.15.1")
-    with pytest.raises(PackageError, match=r"TensorFlow 2\.15\.1 is installed, whose Keras is"):
+    with pytest.raises(PackageError, match=r"TensorFlow 2\.15\.1 is installed, which includes"):
         keras_version.check_keras_3()
 
 

@@ -81,7 +81,7 @@ UNKNOWN = {
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_where_slurm_does_not_tell_the_node_of_each_task_every_task_says_so(name: str) -> None:
     counts, more, text = UNKNOWN[name]
-    reason = "cannot be read" if "plane" in name else "do not tell on which node each task runs"
+    reason = "cannot be read" if "plane" in name else "do not show on which node each task runs"
     for rank in range(len(text.split())):
         with pytest.raises(ConfigError, match=reason):
             config_from_slurm(variables_of(rank, text.split(), counts, more))

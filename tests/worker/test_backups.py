@@ -58,7 +58,7 @@ def test_one_that_is_not_what_was_written_is_left_out_and_told_of(
     assert newest and newest.step == 200
     [notice] = told
     assert notice["kind"] == "warning"
-    assert notice["message"].endswith("training goes on from step 200.")
+    assert notice["message"].endswith("training resumes at step 200.")
 
 
 def test_where_none_is_whole_the_run_is_refused(tmp_path: Path, context: WorkerContext) -> None:

@@ -19,16 +19,16 @@ from tools.lessons.project import Project
 
 DISTRIBUTION = "multiworker-lessons"
 MISSING = gettext_noop(
-    "This notebook needs the course's own package, which is not installed in this kernel. "
-    "Type `make jupyterlab` in the course's folder, and open the notebook there."
+    "This notebook needs the course's package, which is not installed in this kernel. Run "
+    "`make jupyterlab` in the course's folder, and open the notebook there."
 )
 FAILED = gettext_noop(
-    "The course's own package could not be installed; pip says above why. "
-    "Git and the internet are needed for it."
+    "The course's package could not be installed; the output of pip above shows why. The "
+    "installation needs Git and internet access."
 )
 HIDDEN = gettext_noop(
-    "{path} hides the course's own package, which has the same name. "
-    "Rename that file or folder, restart the kernel and run this cell again."
+    "{path} hides the course's package, which has the same name. Rename that file or folder, "
+    "restart the kernel and run this cell again."
 )
 FIND = """\
 import sys

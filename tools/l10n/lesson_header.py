@@ -28,16 +28,18 @@ PATHS = "paths"  # the table of course.toml that is no lesson
 
 PATH = gettext_noop("**Path {path}:** lesson {number} of {count}.")
 OFF_PATHS = gettext_noop("**Optional:** the paths {paths} do not need this lesson.")
-BEGINNERS = gettext_noop("**You need** Python, and one network that you have trained with Keras.")
+BEGINNERS = gettext_noop(
+    "**Before you start:** know Python, and have trained at least one model with Keras."
+)
 NEEDS = gettext_noop("**Before this lesson:** {lessons}.")
-TIME = gettext_noop("**It runs in** {minutes} min on two cores.")
+TIME = gettext_noop("**Running time:** about {minutes} min on two cores.")
 WORDS = gettext_noop("**Words:** {glossary}")
 NEW_WORDS = gettext_noop("**New words:** {words}")
 EXERCISE = gettext_noop("**Try it yourself:** {exercises}")
 APPENDIX = gettext_noop("**Appendix:** {notebook}")
 NEXT = gettext_noop("**Next lesson:** {lesson}")
 NEXT_ON_PATH = gettext_noop("**Next lesson:** {lesson} (path {path})")
-READ_ON = gettext_noop("**Read on**")
+READ_ON = gettext_noop("**Further reading**")
 REFERENCE = gettext_noop("[{title}]({address}) ({kind})")
 KINDS = {
     "guide": gettext_noop("guide"),

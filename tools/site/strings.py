@@ -21,11 +21,11 @@ DOCUMENTS = gettext_noop("Documents")
 # i18n: a place in the site's navigation: what the package offers, name by name
 REFERENCE = gettext_noop("Reference")
 # i18n: a place in the site's navigation: tables of what was measured
-MEASUREMENTS = gettext_noop("Measurements")
+MEASUREMENTS = gettext_noop("Benchmarks")
 # i18n: the name of the search page, and of its button
 SEARCH = gettext_noop("Search")
 # i18n: on the search page, where the browser runs no JavaScript
-NO_SCRIPT = gettext_noop("The search needs JavaScript.")
+NO_SCRIPT = gettext_noop("Search needs JavaScript.")
 ABOUT_PATHS = gettext_noop(
     "Two paths lead through the course, and you can take each of them without the other one."
 )
@@ -43,14 +43,14 @@ SHOW_CODE = gettext_noop("Show the code")
 HIDE_CODE = gettext_noop("Hide the code")
 IN_ENGLISH = gettext_noop("This page is in English.")
 ABOUT_REFERENCE = gettext_noop(
-    "What lessons and exercises import, in the words of the program itself."
+    "The functions and classes that lessons and exercises import, with their docstrings."
 )
 ABOUT_EXERCISES = gettext_noop(
-    "Each lesson has an exercise. Here you can read the tasks; to solve them, open the notebook "
-    "in Jupyter, where each answer is tried on real workers."
+    "Each lesson has an exercise. Here you can read the tasks; to solve them, open the "
+    "notebook in Jupyter, where each answer is tested on real workers."
 )
 ABOUT_LESSONS = gettext_noop(
-    "Every lesson is a Jupyter notebook, shown here with what it printed and drew when it was run."
+    "Every lesson is a Jupyter notebook, shown here with the outputs and plots of a run."
 )
 # The theme's own words: for a language that it has no translation of, such as Korean.
 THEME_STRINGS = (

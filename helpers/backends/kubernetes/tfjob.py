@@ -53,8 +53,8 @@ class TFJob:
         if len(documents) > 1:
             kinds = join_items(str(get(one, "kind")) for one in documents)
             message = _(
-                "The text has {count} YAML documents ({kinds}), separated by ---. Pass the TFJob "
-                "alone."
+                "The text has {count} YAML documents ({kinds}), separated by ---. Pass only "
+                "the TFJob."
             )
             raise ConfigError(message.format(count=len(documents), kinds=kinds))
         return cls(documents[0] if documents else {})
@@ -143,7 +143,7 @@ def _pod(
 ) -> dict[str, Any]:
     """A pod template; what it may use at most is also what Kubernetes sets aside for it."""
     if not payload.startswith(f"{mount_path.rstrip('/')}/"):
-        message = _("payload={payload!r} does not lie in the shared volume: put it below {mount}.")
+        message = _("payload={payload!r} is not in the shared volume: put it under {mount}.")
         raise ConfigError(message.format(payload=payload, mount=mount_path))
     container = {
         "name": CONTAINER,

@@ -31,8 +31,8 @@ def check_manifest(manifest: Any) -> None:
     kind = get(manifest, "kind")
     if get(manifest, "apiVersion") != API_VERSION or kind != "TFJob":
         message = _(
-            "The manifest is one of {version} {kind}; a TFJob has apiVersion kubeflow.org/v1 and "
-            "kind TFJob."
+            "The manifest has apiVersion and kind {version} {kind}. A TFJob has apiVersion "
+            "kubeflow.org/v1 and kind TFJob."
         )
         raise ConfigError(message.format(version=get(manifest, "apiVersion"), kind=kind))
     replicas = get(manifest, "spec", "tfReplicaSpecs")
@@ -78,8 +78,8 @@ def _check_roles(replicas: Mapping[str, Any]) -> None:
             raise ConfigError(message.format(role=role, count=count))
     if "PS" in replicas and "Chief" not in replicas:
         message = _(
-            "The TFJob has parameter servers and no Chief: they end only with the job, and the "
-            "job ends with its chief. Add chief=True."
+            "The TFJob has parameter servers and no Chief. Parameter servers end only with the "
+            "job, and the job ends with its chief. Add chief=True."
         )
         raise ConfigError(message)
     if "Chief" not in replicas and "Worker" not in replicas:
@@ -99,8 +99,8 @@ def _check_name(name: Any, replicas: Mapping[str, Any]) -> None:
     )
     if len(longest) > MAX_NAME_LENGTH:
         message = _(
-            "The pod {pod} would have a name of {length} characters, and {most} are allowed. "
-            "Shorten the job's name."
+            "The name of the pod {pod} would have {length} characters, but at most {most} are "
+            "allowed. Shorten the job's name."
         )
         values = {"pod": longest, "length": len(longest), "most": MAX_NAME_LENGTH}
         raise ConfigError(message.format(**values))
@@ -112,21 +112,21 @@ def _check_containers(role: str, spec: Any) -> None:
     names = [get(container, "name") for container in containers]
     if CONTAINER not in names:
         message = _(
-            "{role} has containers named {names}; the operator gives TF_CONFIG only to one named "
-            "{wanted}."
+            "{role} has containers named {names}, but the operator sets TF_CONFIG only in one "
+            "named {wanted}."
         )
         raise ConfigError(message.format(role=role, names=names, wanted=CONTAINER))
     for container in containers:
         image = get(container, "image")
         if not isinstance(image, str) or not image.strip():
-            message = _("Container {name} of {role} has no image: name one, as {example}.")
+            message = _("Container {name} of {role} has no image: specify one, such as {example}.")
             values = {"name": get(container, "name"), "role": role}
             raise ConfigError(message.format(example="registry.example/lessons:1", **values))
         for resource, amount in _amounts(container):
             if not QUANTITY.fullmatch(str(amount)):
                 message = _(
-                    "{role} asks for {resource}={amount!r}, which is no quantity of Kubernetes: "
-                    'write 2, 0.5, "500m" or "4Gi".'
+                    "{role} requests {resource}={amount!r}, which is not a Kubernetes "
+                    'quantity: write 2, 0.5, "500m" or "4Gi".'
                 )
                 values = {"role": role, "resource": resource, "amount": amount}
                 raise ConfigError(message.format(**values))

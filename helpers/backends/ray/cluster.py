@@ -146,7 +146,7 @@ class RayCluster(Cluster):
         return watch_run(run, self._stopped)
 
     def _busy_message(self) -> str:
-        message = _("{cluster!r} is at work already. Wait for it, or call stop().")
+        message = _("{cluster!r} is already running. Wait for it, or call stop().")
         return message.format(cluster=self)
 
     def _check_evaluation(self, evaluate: str | None) -> None:
@@ -215,8 +215,8 @@ class RayCluster(Cluster):
         hosts = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
         if len(hosts) > 1:
             message = _(
-                "This Ray has {count} machines: name a folder that all of them reach, as "
-                'storage_path="/mnt/shared". Checkpoints go there.'
+                "This Ray cluster has {count} machines: pass a folder that all of them can "
+                'access, such as storage_path="/mnt/shared". Checkpoints are stored there.'
             )
             raise ConfigError(message.format(count=len(hosts)))
         return super()._new_folder()
@@ -240,8 +240,8 @@ def _check_reachable(address: str) -> None:
 
 def _unreachable_error(address: str, error: Exception) -> ConfigError:
     message = _(
-        "No Ray answers at address={address!r}: {reason}. `ray start --head` on its first "
-        "machine starts one and says its address."
+        "No Ray cluster responds at address={address!r}: {reason}. `ray start --head` on the "
+        "first machine starts one and prints its address."
     )
     return ConfigError(message.format(address=address, reason=error))
 

@@ -188,9 +188,9 @@ class _RunMonitor:
     def _insufficient_resources_error(self) -> ClusterError:
         resource = "GPU" if self._run.gpus else "CPU"
         message = _(
-            "Ray did not start {workers} workers within {seconds:g} s. Each needs one {resource}, "
-            "and this Ray has {all:g}, of which {free:g} are free. Ask for fewer workers, add "
-            "machines, or set start_timeout."
+            "Ray did not start {workers} workers within {seconds:g} s. Each needs one "
+            "{resource}; this Ray cluster has {all:g}, and {free:g} are free. Use fewer "
+            "workers, add machines, or set start_timeout."
         )
         return ClusterError(
             message.format(

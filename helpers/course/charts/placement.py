@@ -51,7 +51,7 @@ def _lines(
     numbers = join_items(str(k) for k, other in enumerate(replicas) if other == device)
     held = join_items(name for name, places in variables.items() if device in places)
     lines = [(device, "black")]
-    part = _("replica {number}").format(number=numbers) if in_sync else _("steps of its own")
+    part = _("replica {number}").format(number=numbers) if in_sync else _("its own steps")
     lines += [(part, REPLICA)] * bool(numbers)
     return lines + [(held, VARIABLE)] * bool(held)
 
@@ -89,7 +89,7 @@ def _describe(
     replicas: Sequence[str], variables: Mapping[str, Sequence[str]], in_sync: bool
 ) -> str:
     """The picture in words, for those who cannot see it."""
-    part = _("replica {number} on {device}") if in_sync else _("{device} makes steps of its own")
+    part = _("replica {number} on {device}") if in_sync else _("{device} runs its own steps")
     parts = [part.format(number=number, device=device) for number, device in enumerate(replicas)]
     parts += [
         _("{variable} on {devices}").format(variable=name, devices=join_items(devices))

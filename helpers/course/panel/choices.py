@@ -114,7 +114,7 @@ class Choices(HasTraits):
             try:
                 setattr(self, name, value)
             except Exception as error:  # traitlets' TraitError and what comparing may raise
-                message = _("{name}={value!r} cannot be: {error}")
+                message = _("{name}={value!r} is invalid: {error}")
                 raise ConfigError(message.format(name=name, value=value, error=error)) from None
 
     @property
@@ -160,7 +160,7 @@ class Choices(HasTraits):
                 count=gpus
             )
         if name == "collective" and value != "AUTO" and self.strategy != MULTI_WORKER:
-            return _("{strategy} has no collective to choose.").format(strategy=self.strategy)
+            return _("{strategy} does not use a collective.").format(strategy=self.strategy)
         if name == "scenario":
             return scenarios.unavailable_reason(value, fault_injection=self.fault_injection)
         if name == "workers" and value > 1:
@@ -218,6 +218,6 @@ class Choices(HasTraits):
 def _values(name: str, values: Any) -> list[Any]:
     """The values of a choice that are to be tried one after the other."""
     if isinstance(values, str) or not isinstance(values, Iterable) or not (found := [*values]):
-        message = _("{name}={values!r} cannot be: give several values, as {name}=(1, 2).")
+        message = _("{name}={values!r} is invalid: pass several values, such as {name}=(1, 2).")
         raise ConfigError(message.format(name=name, values=values))
     return found

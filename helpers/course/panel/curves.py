@@ -130,7 +130,7 @@ def staleness_chart(result: TrainingResult | None) -> Drawing:
     top = nice_ceiling(
         max(4.0, 1.5 * usual)
     )  # a task's first step is slow, and tens of others behind
-    axes = Axes(_("Updates by others in a step"), _("step"), _last_step(result), top, lines)
+    axes = Axes(_("Updates by others during a step"), _("step"), _last_step(result), top, lines)
     note = ""
     if result and not lines and result.strategy != PARAMETER_SERVER:
         middle = (axes.left + axes.width - axes.right) / 2

@@ -24,12 +24,12 @@ FAULT_ACTIONS: Mapping[str, tuple[FaultType, Mapping[str, float] | None]] = {
     gettext_noop("thaw"): (FaultType.PAUSE, None),
     gettext_noop("slow down to 1/4"): (FaultType.THROTTLE, {"factor": 4}),
     gettext_noop("full speed again"): (FaultType.THROTTLE, None),
-    gettext_noop("pull its cable for 2 s"): (FaultType.PARTITION, {"seconds": 2}),
-    gettext_noop("pull its cable"): (FaultType.PARTITION, {}),
-    gettext_noop("plug its cable in"): (FaultType.PARTITION, None),
+    gettext_noop("disconnect for 2 s"): (FaultType.PARTITION, {"seconds": 2}),
+    gettext_noop("disconnect"): (FaultType.PARTITION, {}),
+    gettext_noop("reconnect"): (FaultType.PARTITION, None),
     gettext_noop("fill its disk"): (FaultType.DISK_FULL, {}),
-    gettext_noop("free its disk"): (FaultType.DISK_FULL, None),
-    gettext_noop("start it 5 s late next time"): (FaultType.DELAY_START, {"seconds": 5}),
+    gettext_noop("free disk space"): (FaultType.DISK_FULL, None),
+    gettext_noop("delay its next start by 5 s"): (FaultType.DELAY_START, {"seconds": 5}),
 }
 
 

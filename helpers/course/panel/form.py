@@ -69,7 +69,10 @@ class ChoiceForm(widgets.VBox):
                 name: {value: state.unavailable_reason(name, value) for value in options.buttons}
                 for name, options in self.options.items()
             }
-        labels, words = _labels(), {"evaluator": {False: _("after training"), True: _("beside it")}}
+        labels, words = (
+            _labels(),
+            {"evaluator": {False: _("after training"), True: _("in parallel")}},
+        )
         for name, field in self.fields.items():
             field.description = labels[name]
             field.disabled = state.busy

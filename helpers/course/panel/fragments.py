@@ -61,7 +61,7 @@ def summary(run: Run | None, sweep_position: tuple[int, int] | None = None) -> s
     if run is None:
         line = _("Press Run to start the workers.")
     else:
-        figures = _figures(run.result) or [_("The workers start.")]
+        figures = _figures(run.result) or [_("The workers are starting.")]
         line = " · ".join([*_position_text(sweep_position), *figures])
     return f'<div class="mwl-summary">{escape(line)}</div>'
 
@@ -197,7 +197,7 @@ def _restarts(run: Run) -> str:
     if run.phase == Status.RESTARTING:
         return _("{reason}. The group restarts from its last checkpoint.").format(reason=reason)
     step = result.resumed_at.get(len(result.restarts), 0)
-    return _("{reason}. The group restarted and went on from step {step}.").format(
+    return _("{reason}. The group restarted and resumed at step {step}.").format(
         reason=reason, step=step
     )
 

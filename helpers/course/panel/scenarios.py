@@ -39,16 +39,16 @@ SCENARIOS: Mapping[str, Scenario] = {
     "kill": Scenario(
         gettext_noop("a worker dies"),
         gettext_noop(
-            "At step {step}, {task} is killed. Does the training go on without it, end with an "
-            "error, or begin again? If it begins again, at which step?"
+            "At step {step}, {task} is killed. Does training continue without it, end with an "
+            "error, or restart? If it restarts, at which step?"
         ),
         FaultType.KILL,
     ),
     "pause": Scenario(
         gettext_noop("a worker freezes"),
         gettext_noop(
-            "At step {step}, {task} stops, and its connections stay open. Who notices, and after "
-            "how many seconds?"
+            "At step {step}, {task} stops, and its connections stay open. What detects this, "
+            "and after how many seconds?"
         ),
         FaultType.PAUSE,
     ),
@@ -64,25 +64,25 @@ SCENARIOS: Mapping[str, Scenario] = {
     "straggler": Scenario(
         gettext_noop("a straggler"),
         gettext_noop(
-            "From step {step} on, {task} runs at 1/{factor} of its speed. How fast is the group? "
-            "Does anybody notice?"
+            "From step {step} on, {task} runs at 1/{factor} of its speed. How fast is the "
+            "group? Does anything detect it?"
         ),
         FaultType.THROTTLE,
         options={"factor": 4},
     ),
     "partition": Scenario(
-        gettext_noop("a pulled cable"),
+        gettext_noop("a network failure"),
         gettext_noop(
-            "At step {step}, the network cable of {task} is pulled. What does {task} see of it, "
-            "what do the others see, and who puts an end to the waiting?"
+            "At step {step}, {task} is disconnected from the network. What does {task} detect, "
+            "what do the others detect, and what ends the waiting?"
         ),
         FaultType.PARTITION,
     ),
     "flaky_link": Scenario(
-        gettext_noop("a loose cable"),
+        gettext_noop("a short network failure"),
         gettext_noop(
-            "At step {step}, the network cable of {task} is pulled, and plugged in again after "
-            "{seconds} seconds. Is the connection lost? Is a step?"
+            "At step {step}, {task} is disconnected from the network, and reconnected after "
+            "{seconds} seconds. Is the connection lost? Is a step lost?"
         ),
         FaultType.PARTITION,
         options={"seconds": 2},
@@ -90,8 +90,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "disk_full": Scenario(
         gettext_noop("a full disk"),
         gettext_noop(
-            "From step {step} on, {task} cannot write to its disk. At which step does that become "
-            "a fault? Can a new start help?"
+            "From step {step} on, {task} cannot write to its disk. At which step does that "
+            "become a failure? Can a restart help?"
         ),
         FaultType.DISK_FULL,
         FIRST,
@@ -119,16 +119,16 @@ def unavailable_reason(key: str, *, fault_injection: bool) -> str | None:
     """Why a scenario cannot run here, or without fault injection; None if it can."""
     fault = None if key == NO_FAULT else SCENARIOS[key].fault
     if fault == FaultType.PARTITION and not fault_injection:
-        message = _("The scenario {scenario!r} needs the laboratory: Panel(fault_injection=True).")
+        message = _("The scenario {scenario!r} needs fault injection: Panel(fault_injection=True).")
     elif fault == FaultType.PARTITION and not virtual_hosts_supported():
         message = _(
-            "The scenario {scenario!r} needs virtual network cables, which this machine forbids or "
-            "does not have. Choose another scenario."
+            "The scenario {scenario!r} needs virtual network cables, which this machine "
+            "forbids or does not support. Choose another scenario."
         )
     elif fault == FaultType.DISK_FULL and not capabilities.has_prlimit():
         message = _(
-            "The scenario {scenario!r} sets a limit for another process, which only Linux has. "
-            "Choose another scenario."
+            "The scenario {scenario!r} sets a limit for another process, which is possible "
+            "only on Linux. Choose another scenario."
         )
     else:
         return None

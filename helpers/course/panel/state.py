@@ -146,7 +146,7 @@ class PanelState(Choices):
 
     def _started_cluster(self) -> LocalCluster:
         if not self._cluster:
-            raise ClusterError(_("No training has been started. Call start() first."))
+            raise ClusterError(_("No training run has been started. Call start() first."))
         return self._cluster
 
     @property
@@ -163,14 +163,14 @@ class PanelState(Choices):
           TimeoutError: it still runs after `seconds`.
         """
         if self._thread is None:
-            raise ClusterError(_("No training has been started. Call start() first."))
+            raise ClusterError(_("No training run has been started. Call start() first."))
         try:
             ended = self._join(seconds)
         except KeyboardInterrupt:
             self.stop_and_wait()
             raise
         if not ended:
-            message = _("The training still runs after {seconds:g} s.")
+            message = _("The training run is still running after {seconds:g} s.")
             raise TimeoutError(message.format(seconds=seconds))
         if self.error:
             raise self.error

@@ -285,7 +285,7 @@ class Panel(widgets.VBox):
         self.html["title"].value = texts.title(phase)
         self.run_button.description, self.stop_button.description = _("Run"), _("Stop")
         self.run_button.tooltip = _("Start the workers and train")
-        self.stop_button.tooltip = _("End the training")
+        self.stop_button.tooltip = _("Stop training")
         self.run_button.disabled = state.busy
         self.stop_button.disabled = state.status != Status.RUNNING or self._blocking
         self.html["summary"].value = texts.summary(state.run, state.sweep_position)
