@@ -447,7 +447,7 @@ def make_object() -> object:
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (lambda: np.zeros([6000, 10_000], np.int64), "some 480 MB"),
+        (lambda: np.zeros([6000, 10_000], np.int64), "about 480 MB"),
         (make_object, "save larger results to a file"),
     ],
     ids=["too large", "no value"],

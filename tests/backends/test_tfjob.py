@@ -273,5 +273,5 @@ def test_of_several_documents_the_kinds_are_named_and_empty_ones_do_not_count() 
     claim = "apiVersion: v1\nkind: PersistentVolumeClaim\n---\n"
     with pytest.raises(ConfigError, match=r"2 YAML documents \(PersistentVolumeClaim, TFJob\)"):
         TFJob.parse(claim + text)
-    with pytest.raises(ConfigError, match="one of None None"):
+    with pytest.raises(ConfigError, match="apiVersion and kind None None"):
         TFJob.parse("")

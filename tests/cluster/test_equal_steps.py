@@ -24,7 +24,7 @@ def test_plans_that_differ_are_compared_once() -> None:
     said = EqualSteps()
     said.note(FIRST, event(EventType.RUN_INFO, total_steps=10))
     sentence = said.note(SECOND, event(EventType.RUN_INFO, total_steps=5)) or ""
-    assert "worker 0 have 10 steps, those of worker 1 5" in sentence
+    assert "10 steps on worker 0 and 5 on worker 1" in sentence
 
 
 def test_a_step_that_lasts_is_no_fault_while_all_train() -> None:
@@ -41,7 +41,10 @@ def test_one_that_ends_earlier_is_named_in_either_order() -> None:
     one, other = EqualSteps(), EqualSteps()
     assert one.note(FIRST, waiting) is None and other.note(SECOND, trained) is None
     for sentence in (one.note(SECOND, trained), other.note(FIRST, waiting)):
-        assert sentence and "after 20 batches (step 40), while worker 0 is training batch 21" in sentence
+        assert (
+            sentence
+            and "after 20 batches (step 40), while worker 0 is training batch 21" in sentence
+        )
 
 
 def test_a_call_that_waits_is_named_when_a_peer_has_returned() -> None:

@@ -144,7 +144,7 @@ def test_a_function_that_ends_its_process_as_if_all_were_well_is_told_so() -> No
 
 
 def test_a_result_that_is_too_large_is_refused_before_it_is_built() -> None:
-    with LocalCluster(1) as cluster, pytest.raises(ConfigError, match="some 480 MB"):
+    with LocalCluster(1) as cluster, pytest.raises(ConfigError, match="about 480 MB"):
         cluster.run(lambda: np.zeros([6000, 10_000], np.int64))
 
 

@@ -128,7 +128,9 @@ def test_group_without_progress_fails_although_heartbeats_arrive(training: Group
 def test_without_heartbeats_nothing_is_said_about_living_processes() -> None:
     group = Group(timeouts=Timeouts(60, math.inf, 30))
     group.send(EventType.READY, at=1, step=4)
-    assert group.check(at=32) == "worker 0 and its peers have made no progress for 30 s since step 4"
+    assert (
+        group.check(at=32) == "worker 0 and its peers have made no progress for 30 s since step 4"
+    )
 
 
 @pytest.mark.parametrize("kind", [EventType.CHECKPOINT, EventType.EVALUATION_PROGRESS])

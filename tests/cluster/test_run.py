@@ -144,7 +144,10 @@ def test_a_value_that_cannot_travel_is_refused_with_a_remedy() -> None:
     def make_object() -> object:
         return object()
 
-    with LocalCluster(workers=1) as cluster, pytest.raises(ConfigError, match="save larger results"):
+    with (
+        LocalCluster(workers=1) as cluster,
+        pytest.raises(ConfigError, match="save larger results"),
+    ):
         cluster.run(make_object)
 
 

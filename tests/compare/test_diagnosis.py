@@ -77,7 +77,11 @@ def test_other_examples_are_another_order() -> None:
         ("UnboundLocalError", "cannot access local variable", Cause.STEPS_PER_EXECUTION),
         ("InternalError", "expected type 0 and data_type 9 but got 1", Cause.DATASET_LENGTH),
         ("ConfigError", "was created outside of strategy.scope()", Cause.SCOPE),
-        ("ClusterError", "worker 0 and its peers have made no progress for 40 s", Cause.CONTROL_FLOW),
+        (
+            "ClusterError",
+            "worker 0 and its peers have made no progress for 40 s",
+            Cause.CONTROL_FLOW,
+        ),
         ("ZeroDivisionError", "division by zero", Cause.UNKNOWN),
     ],
 )
