@@ -121,7 +121,8 @@ def test_group_without_progress_fails_although_heartbeats_arrive(training: Group
     training.send(EventType.CONNECTING, "worker 0", at=40.5)
     assert training.check(at=40) is None
     assert training.check(at=40.5) == (
-        "worker 1 and its peers have made no progress for 30 s since step 7, although all processes are alive"
+        "worker 1 and its peers have made no progress for 30 s since step 7, "
+        "although all processes are alive"
     )
 
 
