@@ -7,7 +7,7 @@
     ├── DataError          a data set that is missing, damaged or of the wrong shape
     └── ClusterError       a group of processes that did not finish its work
         ├── UserCodeError      the reader's own function raised; nothing is restarted
-        └── StoppedError       somebody called stop(), or interrupted the kernel
+        └── StoppedError       the reader called stop(), or interrupted the kernel
 
 Every message says what happened, the value seen, and what to do.
 """
@@ -44,7 +44,7 @@ class ClusterError(HelpersError, RuntimeError):
 
 
 class UserCodeError(ClusterError):
-    """A function the reader wrote raised in a worker; a restart would not mend it.
+    """A function the reader wrote raised in a worker; a restart would not fix it.
 
     Attributes:
       task: the task it happened in, as ``"worker 1"``.

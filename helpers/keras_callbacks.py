@@ -1,4 +1,4 @@
-"""What a Keras training inside `LocalCluster.run` needs to be watched, and to go on.
+"""Callbacks that a Keras program inside `LocalCluster.run` needs to be monitored, and to resume.
 
 With the Keras that the worker runs with: Keras 2, or Keras 3 (`run(…, keras=3)`).
 """
@@ -26,7 +26,7 @@ class _BackupAndRestore2(tf.keras.callbacks.BackupAndRestore):
 
     Keras keeps one. When the machine fails while it is written, nothing can be read any more;
     here the backup before it is used, with a notice. And Keras deletes it when `fit` ends, so that
-    a fault after that would begin anew.
+    a fault after that would start from the beginning.
 
     Args:
       context: what the function that `run` calls was given.
@@ -95,7 +95,7 @@ BackupAndRestore: Any = _BackupAndRestore2 if keras_version.default() == 2 else 
 
 
 class StepReportCallback(tf.keras.callbacks.Callback):
-    """Reports the steps of `fit`, so that the cluster can tell work from a standstill.
+    """Reports the steps of `fit`, so that the cluster can distinguish progress from a hang.
 
     Args:
       context: what the function that `run` calls was given.

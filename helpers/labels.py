@@ -1,4 +1,4 @@
-"""The figures of a training in words: the same ones wherever they are shown."""
+"""The numbers of a training run in words, the same in all places that show them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def batches(count: int) -> str:
 
 
 def step_label(step: int, total: int) -> str:
-    """How far a training is."""
+    """The progress of a training run."""
     return _("step {step} of {total}").format(step=step, total=total)
 
 

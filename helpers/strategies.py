@@ -50,7 +50,7 @@ def training_tasks(name: str, workers: int) -> list[str]:
 
 
 def communication_label(name: str, collective: str) -> str:
-    """What joins the replicas of strategy `name`: the collective, or it has a way of its own."""
+    """What joins the replicas of strategy `name`: the collective, or its own way."""
     return collective if name == MULTI_WORKER else name
 
 

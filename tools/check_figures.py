@@ -34,8 +34,8 @@ WIDTH = 1580  # of a sheet, in pixels: two figures side by side
 
 # What `helpers.course.figures.elements` calls a room is a frame and its texts, and a way a line
 # that must not cross any; where `letters` had to divide a word, U+2010 stands. An image is opened
-# first, for nobody sees into it. A line of text is as high as its font says, which is more than its
-# letters are: they are about as high as the font's size.
+# first, because its content is not visible. A line of text is as high as its font says, which is
+# more than its letters are: they are about as high as the font's size.
 MEASURE = """() => {
   const found = [];
   const note = (card, text, what) => found.push([card.dataset.name, text, what]);
@@ -114,7 +114,7 @@ class Problem(NamedTuple):
 
 
 def figures() -> Shown:
-    """Every figure as it is by itself, and as it is where there is least room."""
+    """Every figure as it is by itself, and as it is with the least room."""
     for draw, *choices in variants():
         for chosen in choices:
             values = ", ".join(f"{key}={value}" for key, value in chosen.items())

@@ -133,7 +133,7 @@ def _export(root: Path, source: Path) -> None:
 
 
 def _packages(root: Path, source: Path, folder: Path) -> None:
-    """Wheel and sdist, each from a source of its own; the same commit gives the same wheel."""
+    """Wheel and sdist, each from a separate source; the same commit gives the same wheel."""
     committed = _run(root, "git", "log", "-1", "--format=%ct").strip()
     for hook in ("build_sdist", "build_wheel"):
         clean = source.with_name(hook)

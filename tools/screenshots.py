@@ -2,8 +2,8 @@
 
     python -m tools.screenshots [panel laboratory lesson] [--lang en ru]
 
-The panel at work and the laboratory after a freeze, in each language: they show what was just
-trained, so they differ from one time to the next. And lesson 1 in three scripts, as it is stored.
+The panel at work and the fault-injection lab after a freeze, in each language: they show what was
+just trained, so they differ from one time to the next. Also lesson 1 in three scripts, as stored.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def panel(browser: Any, lang: str, path: Path) -> None:
 
 
 def laboratory(browser: Any, lang: str, path: Path) -> None:
-    """A worker that stood still, and the story of it."""
+    """A frozen worker, and the report of it."""
     choices = 'fault_injection=True, collective="RING", scenario="pause"'
     with _panel(browser, lang, choices) as tab:
         tab.locator(".mwl-run").click()

@@ -1,1 +1,1 @@
-"""Where else than on this machine a training can run."""
+"""Training runs on other machines than this one."""

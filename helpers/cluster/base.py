@@ -100,14 +100,14 @@ class Cluster(ABC):
             there is gone on from. By default a temporary folder, deleted with the cluster. All
             machines of the group must reach it.
           save_checkpoints_steps: how many steps a fault may cost.
-          evaluate: "after" the training, by the chief; "sidecar", by one more process that
-            evaluates each checkpoint, on this machine only; or None.
+          evaluate: "after" the training, by the chief; "sidecar", by an additional process
+            that evaluates each checkpoint, on this machine only; or None.
           eval_steps: batches of one evaluation, as the `steps` of `tf.estimator.EvalSpec`; by
             default all that `input_fn` returns.
           on_event: called with every event, in this thread; see `helpers.protocol.events`.
           progress: whether to show a progress bar.
           result: what to fill and return, made by `TrainingResult.for_run`: another thread may read
-            it while the training lasts.
+            it during training.
 
         Raises:
           ConfigError, DataError: what was asked for cannot be done; the message says why.

@@ -56,7 +56,7 @@ class EqualSteps:
             self._ended.add(config.task)
 
     def explain(self, config: TFConfig) -> str | None:
-        """What a task that lost its peers, or stands still, waits for: one that has ended."""
+        """The ended task that a task without peers or progress waits for."""
         return self._explain(config, self._ended)
 
     def _explain(self, config: TFConfig, ended_tasks: set[Task]) -> str | None:

@@ -139,7 +139,7 @@ class ForkServer:
 
 
 def _error_file() -> IO[bytes] | None:
-    """A file that goes with its descriptor; None where none can be made."""
+    """A file that is deleted with its descriptor, or None if none can be created."""
     try:
         return tempfile.TemporaryFile()
     except OSError as error:

@@ -152,7 +152,7 @@ class Server:
             os.write(child.status, b"%d\n" % code)
         self._poll.unregister(child.pidfd)
         os.close(child.pidfd)
-        self._watch(child, child.status, 0)  # an error there: nobody listens any more
+        self._watch(child, child.status, 0)  # an error there: no process listens anymore
 
     def _kill_orphans(self, ended: Child) -> None:
         """Kills processes that a worker left behind; running workers adopt their own orphans."""
@@ -238,11 +238,11 @@ def main() -> None:
     """Runs the fork server."""
     die_with_parent()
     orphans.become_subreaper()
-    # Python 3.12 warns of a fork beside threads: OpenBLAS has some, and ends them before a fork.
+    # Python 3.12 warns of a fork in a process with threads. OpenBLAS ends its own before a fork.
     warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
     requests = socket.socket(fileno=int(sys.argv[1]))
     preload()
-    with suppress(OSError):  # nobody asks any more
+    with suppress(OSError):  # no process asks anymore
         requests.send(READY_BYTE)
     continue_on_parent_death()  # and end after the last worker, and after what that left behind
     Server(requests).serve()

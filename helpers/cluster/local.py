@@ -46,11 +46,11 @@ class LocalCluster(Cluster):
     Args:
       workers: how many worker processes; worker 0 is the chief. Under MirroredStrategy, which
         has one process, how many replicas.
-      ps: how many parameter servers; by default one under ParameterServerStrategy, else none.
+      ps: how many parameter servers; by default one under ParameterServerStrategy, otherwise none.
         With any, there is also a `chief`: for `run` the coordinator, which calls the function;
         for `train` one more task that trains.
       strategy: the `tf.distribute` strategy by name, for `train`; by default
-        ParameterServerStrategy where there is a ps, else MultiWorkerMirroredStrategy.
+        ParameterServerStrategy with a ps, else MultiWorkerMirroredStrategy.
       collective: how gradients are summed: "AUTO", "RING" (gRPC) or "NCCL" (NVIDIA GPUs).
       max_restarts: how many faults are answered by starting the group again from its last
         checkpoint; or, for a worker that serves a coordinator, by starting that worker again.
@@ -135,9 +135,9 @@ class LocalCluster(Cluster):
 
         With parameter servers, it is called in the coordinator alone: workers and parameter
         servers run a `tf.distribute.Server`, until the coordinator has finished. A worker of
-        theirs that dies or freezes is replaced, and the others go on meanwhile.
+        theirs that dies or freezes is replaced, and the others continue meanwhile.
 
-        The function makes its own strategy; `TF_CONFIG` is set. If it takes an argument, it is
+        The function creates its own strategy; `TF_CONFIG` is set. If it takes an argument, it is
         given the `helpers.worker.context.WorkerContext`. When a process dies or freezes, all of
         them are started again and begin anew: what must not be lost, the function has to save.
 
@@ -156,7 +156,7 @@ class LocalCluster(Cluster):
         Returns: for each worker in order, or for the coordinator alone, and then for the
           evaluator, what the function returned: numbers, strings, None, lists and dicts.
 
-        Warns: what the reader should know besides, as `TrainingResult.warnings`.
+        Warns: what else the reader should know, as `TrainingResult.warnings`.
 
         Raises: as `train`.
         """

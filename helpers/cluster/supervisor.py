@@ -2,7 +2,7 @@
 
 The group is restarted as a whole, as in torchrun: TensorFlow's collectives neither survive the loss
 of a member nor accept a new one. So one failure ends all processes, and a new group, on new ports,
-resumes from the last checkpoint. The exception is a worker beside parameter servers: it holds no
+resumes from the last checkpoint. The exception is a worker with parameter servers: it holds no
 state and no other task waits for it, so a new process replaces it at the same address.
 """
 
@@ -32,7 +32,7 @@ class Supervisor:
     """Runs a group until all its processes succeed.
 
     Args:
-      launcher: starts the processes of an attempt, and the replacement of a lost worker beside
+      launcher: starts the processes of an attempt, and the replacement of a lost worker with
         parameter servers.
       is_server: whether a task only serves, so that it never ends by itself.
       timeouts: how long to wait before a task counts as failed.

@@ -69,7 +69,7 @@ TASK_MODULES = {  # where each task is checked; imported when it is
 }
 
 AnswerRunner = Callable[[str, Mapping[str, Any]], Any]
-# Set by whoever has answers run in another process than this one, and judges them here.
+# Set by programs that run answers in another process and grade them here.
 answer_runner: ContextVar[AnswerRunner | None] = ContextVar("answer_runner", default=None)
 
 

@@ -65,7 +65,7 @@ def load(
 ) -> tf.data.Dataset:
     """One worker's part of a split, in file order.
 
-    Each worker reads a range of its own (`tfds.even_splits`), which costs 1/N of the work;
+    Each worker reads its own range (`tfds.even_splits`), which costs 1/N of the work;
     `Dataset.shard` would read and parse every record, and then drop most.
 
     Returns:

@@ -1,7 +1,7 @@
 """`helpers.model_fn` and `helpers.input_fn`: those of the lessons, imported where they are called.
 
-Whoever only sends these functions to workers keeps TensorFlow (3 s and 400 MB) out of its own
-process. `helpers.course.model` and `helpers.course.data` have the functions themselves.
+A process that only sends these functions to workers need not import TensorFlow (3 s and 400 MB).
+`helpers.course.model` and `helpers.course.data` have the functions themselves.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor
 
 
 def estimator_train(estimator: Any, train: Callable[..., Any], hooks: Any) -> None:
-    """Refuses `Estimator.train` in a cluster, as TensorFlow 2.15 does.
+    """Rejects `Estimator.train` in a cluster, as TensorFlow 2.15 does.
 
     Raises:
       ConfigError: always.
@@ -81,7 +81,7 @@ def estimator_train(estimator: Any, train: Callable[..., Any], hooks: Any) -> No
 
 
 def estimator_evaluate(estimator: Any, evaluate: Callable[..., Any], hooks: Any) -> None:
-    """Refuses `Estimator.evaluate` in a cluster, as TensorFlow 2.15 does.
+    """Rejects `Estimator.evaluate` in a cluster, as TensorFlow 2.15 does.
 
     Raises:
       ConfigError: always.

@@ -32,7 +32,7 @@ def restore(values: Mapping[str, Any]) -> None:
 
 
 def reducers() -> dict[type, Any]:
-    """How to pickle the object that holds all flags, which pickle refuses: by its name."""
+    """How to pickle the object that holds all flags, which pickle rejects: by its name."""
     flags = sys.modules.get("absl.flags")
     return {} if flags is None else {flags.FlagValues: _reduce}
 

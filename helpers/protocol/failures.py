@@ -28,7 +28,7 @@ RETRYABLE = (
     "UnavailableError",
     "UnknownError",
 )
-# Their message is a sentence for the reader, who has no use for a traceback beside it.
+# Their message is a sentence for the reader, who needs no traceback with it.
 USER_FACING_ERRORS = (ConfigError, DataError)
 
 PREEMPTION = "tensorflow.python.distribute.failure_handling.failure_handling"
@@ -51,7 +51,7 @@ def error_fields(error: BaseException) -> dict[str, Any]:
     frames += made
     if rewritten := getattr(error, "ag_error_metadata", None):
         # AutoGraph ran a rewritten copy of the function and put a whole traceback into the
-        # message; what it keeps beside is where in the original the error was.
+        # message; it also keeps where in the original the error was.
         message = rewritten.cause_message
         readers = [
             (f.filename, f.lineno, f.function_name) for f in reversed(rewritten.translated_stack)
@@ -80,7 +80,7 @@ def error_fields(error: BaseException) -> dict[str, Any]:
 
 
 def _sentence_behind(error: BaseException) -> BaseException | None:
-    """The error of ours that AutoGraph has turned into one of its own."""
+    """Our error that AutoGraph has converted to another class."""
     behind = error.__context__
     while behind is not None and not isinstance(behind, USER_FACING_ERRORS):
         behind = behind.__context__
@@ -138,7 +138,7 @@ def error_summary(task: str, step: int, error: Event) -> str:
 
 
 def to_exception(task: str, error: Event) -> HelpersError:
-    """What to raise in the notebook for an "error" event that no restart would mend."""
+    """What to raise in the notebook for an "error" event that no restart would fix."""
     known = getattr(errors, error["error_class"] or "", None)
     if isinstance(known, type) and issubclass(known, USER_FACING_ERRORS):
         return known(error["message"])

@@ -148,11 +148,11 @@ def check_params(params: object) -> None:
 @dataclass(frozen=True)
 class FunctionJob(Job):
     """Any function of the reader's, called once in every task, with the task's context if it
-    asks for an argument. Where there are parameter servers, only the chief calls it.
+    asks for an argument. With parameter servers, only the chief calls it.
 
     Attributes:
       function: what workers, or the chief, call.
-      evaluator_fn: what an evaluator calls; None where there is none.
+      evaluator_fn: what an evaluator calls, or None without an evaluator.
       keras: by default, the Keras that `tf.keras` is or would be in this process.
       collective: what the cluster was asked for; the context of the function has it.
 

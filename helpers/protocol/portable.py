@@ -21,7 +21,7 @@ def check_functions(functions: Iterable[Callable[..., Any]], *, tensors: bool) -
     Each worker builds its own graph, in which neither exists.
 
     Args:
-      tensors: whether tensors are refused too: they start TensorFlow before a strategy can.
+      tensors: whether tensors are rejected too: they start TensorFlow before a strategy can.
     """
     refused = {"DatasetV2", "EagerTensor"} if tensors else {"DatasetV2"}
     for function in functions:

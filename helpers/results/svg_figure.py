@@ -30,7 +30,7 @@ def image(svg: str, label: str) -> str:
     (https://github.com/jupyter/nbviewer/issues/1037). An image they leave as it is.
 
     Args:
-      svg: of a size of its own.
+      svg: with its own size.
       label: what it shows, in words.
     """
     svg = SVG_START_TAG.sub(lambda tag: tag[0] + DARK_MODE_STYLE, svg, count=1)

@@ -42,9 +42,9 @@ class TrainingResult:
       checkpoints: the global steps at which the chief saved.
       restarts: for each restart, what had happened.
       resumed_at: for each attempt, the global step it began with.
-      warnings: what the reader should know besides, in sentences.
+      warnings: what else the reader should know, in sentences.
       strategy: the name of the `tf.distribute` strategy.
-      fault_log: what was done to the processes or befell them, how it was noticed, how it went on.
+      fault_log: the faults of the processes, their detection, and the recovery.
       variables: how many bytes of variables lie on each task, by its name.
       staleness: of asynchronous training, what each task that trains reported of it.
       saved_by_chief: whether, in asynchronous training, the chief has saved and ended.
@@ -71,7 +71,7 @@ class TrainingResult:
 
     def __post_init__(self) -> None:
         self._ended_early = False
-        if not self.history:  # in their order, whoever reports first
+        if not self.history:  # in their order, whichever reports first
             self.history = {f"worker {worker}": [] for worker in range(self.workers)}
 
     @classmethod

@@ -15,8 +15,8 @@ import sys
 def fork_is_safe() -> bool:
     """Whether a process that has imported TensorFlow may be forked.
 
-    On macOS it may not: the system's libraries, which TensorFlow and NumPy call, refuse to work in
-    a fork, or crash there (https://docs.python.org/3/library/multiprocessing.html, "spawn").
+    On macOS it may not: the system's libraries, which TensorFlow and NumPy call, fail in a fork, or
+    crash there (https://docs.python.org/3/library/multiprocessing.html, "spawn").
     """
     return sys.platform == "linux"
 

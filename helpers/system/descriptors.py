@@ -18,7 +18,7 @@ def fill_standard() -> None:
     """Opens /dev/null for each of standard input, output and error that is closed.
 
     Otherwise the next files that are opened get their numbers, and a new process, which gets
-    standard descriptors of its own, loses what was passed to it.
+    its own standard descriptors, loses what was passed to it.
     """
     while True:
         descriptor = os.open(os.devnull, os.O_RDWR)
@@ -35,7 +35,7 @@ def are_exhausted(error: OSError) -> bool:
 
 @contextmanager
 def limit_explained() -> Iterator[None]:
-    """Raises ConfigError, with what to do, where no more files can be opened."""
+    """Raises ConfigError, with what to do, if no more files can be opened."""
     try:
         yield
     except OSError as error:

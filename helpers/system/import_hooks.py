@@ -44,7 +44,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As that of `MetaPathFinder`. Whoever asks may not load the module, so it keeps looking
+        """As that of `MetaPathFinder`. A caller may not load the module, so it keeps looking
         until one is loaded.
         """
         if fullname != self._name or self not in sys.meta_path:

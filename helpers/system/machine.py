@@ -103,7 +103,7 @@ def nvidia_gpus() -> int:
 def assign_gpus(workers: int) -> list[str]:
     """What CUDA_VISIBLE_DEVICES has to say in each worker: a part of the GPUs, each as many.
 
-    Where they do not go round, nobody gets any: workers must train on devices of one kind.
+    If there are too few, no worker gets any: workers must train on devices of one kind.
     """
     devices = visible_gpus()
     each = len(devices) // workers
@@ -129,8 +129,8 @@ def free_memory() -> int | None:
     """The memory, in bytes, that is free for new processes; None if it is unknown.
 
     The smallest of what the machine has available and what its containers have left; files in the
-    page cache count as free, as the kernel gives them up. Where a system tells only how much memory
-    it has, as macOS does, all of that counts as free.
+    page cache count as free, as the kernel gives them up. If a system reports only its total
+    memory, as macOS does, all of that counts as free.
     """
     free: int | None
     try:
@@ -170,7 +170,7 @@ def _groups(kind: str) -> Iterator[Path]:
     """The folders of this process's control groups, and of those they lie in, as far as it sees.
 
     Args:
-      kind: of limits, "cpu" or "memory": version 1 has a tree of its own for each.
+      kind: of limits, "cpu" or "memory": version 1 has a separate tree for each.
     """
     try:
         lines = [line.split(":", 2) for line in OWN_CGROUP.read_text().splitlines()]
@@ -189,7 +189,7 @@ def _cgroup_limits() -> Iterator[float]:
     for group, names in itertools.product(_groups("cpu"), CPU_FILES):
         try:
             quota, period = " ".join((group / name).read_text() for name in names).split()
-            share = int(quota) / int(period)  # the word "max", or -1, where there is no limit
+            share = int(quota) / int(period)  # the word "max", or -1, if there is no limit
         except (OSError, ValueError, ZeroDivisionError):
             continue
         if share > 0:
@@ -203,5 +203,5 @@ def _remaining_bytes() -> Iterator[int]:
             left = int((group / limit).read_text()) - int((group / used).read_text())
             stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
             yield left + int(stat[cache])
-        except (OSError, KeyError, ValueError):  # the word "max" where there is none
+        except (OSError, KeyError, ValueError):  # the word "max" if there is none
             continue

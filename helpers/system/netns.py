@@ -3,7 +3,7 @@
 TensorFlow's server listens on every interface, whatever address it is given, asks for no
 password, and executes any graph it is sent. Inside a network namespace (see network_namespaces(7))
 there is one interface, loopback, and only processes of that namespace can reach it. Its speed can
-be limited, to see what a slow network does to a training.
+be limited, to measure the effect of a slow network on training.
 
 Run as a program, this file is the short-lived child that makes a namespace, or tries one; a
 process that has threads, as a notebook's has, could not enter a user namespace itself.
@@ -166,7 +166,7 @@ def setns_all(descriptors: list[int]) -> None:
     """Moves this process into the namespaces. It must have one thread.
 
     Raises:
-      OSError: the kernel refused.
+      OSError: the kernel rejected it.
     """
     for descriptor in descriptors:
         setns(descriptor)
@@ -286,7 +286,7 @@ def netlink_request(kind: int, body: bytes, flags: int = REQUEST) -> None:
     rights in a namespace would not pass to a program.
 
     Raises:
-      OSError: the kernel refused.
+      OSError: the kernel rejected it.
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as kernel:
         kernel.send(struct.pack("=IHHII", 16 + len(body), kind, flags, 1, 0) + body)

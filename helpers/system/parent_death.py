@@ -18,8 +18,8 @@ def die_with_parent() -> None:
     """Kills this process and its process group when its standard input is closed.
 
     Works on a process that is stopped, or deep in a C call, where no thread of Python would run:
-    TensorFlow holds Python's lock while it waits for peers. The kernel does it or, where it does
-    not (macOS), a guard. The other ways are weaker: PR_SET_PDEATHSIG also fires when only the
+    TensorFlow holds Python's lock while it waits for peers. The kernel does it or, on macOS, a
+    watchdog. The other ways are weaker: PR_SET_PDEATHSIG also fires when only the
     thread that started us ends.
     """
     if capabilities.has_fcntl_setsig():
@@ -68,7 +68,7 @@ def _signal_on_stdin_close(number: int) -> None:
 def _start_guard() -> None:
     """Starts a shell that reads the same pipe until it is closed, and then kills.
 
-    In a session of its own: what stops this process's group does not stop it.
+    In a separate session: a signal to this process's group does not stop it.
     """
     subprocess.Popen(
         ["/bin/sh", "-c", GUARD_SCRIPT, str(os.getpid())],

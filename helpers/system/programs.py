@@ -1,9 +1,9 @@
 """Starts a module of this package as a program, undisturbed by files in the reader's folder.
 
-`python -m` and `python -c` put the current folder first on `sys.path`, so a file beside the
-notebook named as a module, such as ``random.py`` or ``helpers.py``, would be imported in its place.
-In a notebook it is not, because IPython looks into that folder after the standard library. So the
-folder is left out here, and the package is the one that runs in this process, whatever else has its
+`python -m` and `python -c` put the current folder first on `sys.path`, so a file next to the
+notebook named like a module, such as ``random.py`` or ``helpers.py``, would be imported in its
+place. In a notebook it is not, because IPython looks into that folder after the standard library.
+Therefore the folder is left out here, and the package is the one that runs in this process, whatever else has its
 name. `helpers.protocol.payload` adds the reader's folders later, where they cannot hide a module of
 Python.
 """

@@ -1,9 +1,9 @@
 """A network of several hosts on this machine, for a local cluster whose cables can be pulled.
 
-Each host is a network namespace with a loopback of its own and a cable, veth(4), to a bridge in
+Each host is a network namespace with its own loopback and a cable, veth(4), to a bridge in
 one more namespace, the switch. What runs there has an address, reaches the other hosts, and nothing
-else. A cable is pulled at the switch: no packet passes any more, and nobody tells the connections
-through it.
+else. A cable is disconnected at the switch: packets are dropped, and connections receive no
+error.
 
 The short-lived child that makes all this is described in `helpers.system.netns`.
 """
@@ -26,7 +26,7 @@ from helpers.system import capabilities, netns
 from helpers.system.descriptors import fill_standard
 from helpers.system.netns import Network, netlink_attr
 
-NETWORK = ipaddress.IPv4Network("10.0.0.0/16")  # nobody outside sees it
+NETWORK = ipaddress.IPv4Network("10.0.0.0/16")  # not visible outside
 PORT = 2222  # TensorFlow's by custom: each host has all ports for itself
 BRIDGE, VETH = "switch", "eth0"  # the bridge; a cable's end at its host
 
@@ -75,7 +75,7 @@ class VirtualHosts:
         """Sets the link of a host up or down.
 
         Raises:
-          OSError: the kernel refused.
+          OSError: the kernel rejected it.
         """
         if not netns.is_supported(_start("set_link", self._switch.descriptors, index, up)):
             raise OSError(f"the cable of host {index} could not be moved")

@@ -1,4 +1,4 @@
-"""`TF_CONFIG`, the one thing a TensorFlow process is told about its cluster.
+"""`TF_CONFIG`, a TensorFlow process's only information about its cluster.
 
 The value is JSON in an environment variable::
 
@@ -66,7 +66,7 @@ class TFConfig:
       task: which of them this process is. An evaluator is not in `cluster`.
 
     Raises:
-      ConfigError: for anything TensorFlow would refuse, misread or hang on.
+      ConfigError: for anything TensorFlow would reject, misread or hang on.
     """
 
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -135,22 +135,22 @@ class TFConfig:
 
     @property
     def chief(self) -> Task:
-        """The task that saves checkpoints: `chief 0`, or `worker 0` where there is none."""
+        """The task that saves checkpoints: `chief 0`, or `worker 0` if there is none."""
         return Task(CHIEF, 0) if CHIEF in self.cluster else Task(WORKER, 0)
 
     @property
     def is_server(self) -> bool:
-        """Whether it only serves a coordinator: a worker or ps beside a chief and a ps."""
+        """Whether it only serves a coordinator: a worker or ps with a chief and a ps."""
         return {PS, CHIEF} <= self.cluster.keys() and self.task.type in (WORKER, PS)
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether there are parameter servers: nobody waits for the step of another."""
+        """Whether there are parameter servers: no task waits for the step of another."""
         return PS in self.cluster
 
     @property
     def is_respawnable(self) -> bool:
-        """Whether the others go on without it, and take a successor in: a worker beside a ps."""
+        """Whether the others continue without it and accept a replacement: a worker with a ps."""
         return self.is_asynchronous and self.task.type == WORKER
 
     @property
@@ -164,7 +164,7 @@ class TFConfig:
         return self.cluster[task.type][task.index]
 
     def explain(self) -> str:
-        """Says in words who this process is and whom it waits for."""
+        """Describes this process and the tasks that it waits for."""
         if self.task.type == EVALUATOR:
             return _(
                 "This process is the evaluator. It is not part of the cluster, does not wait for "

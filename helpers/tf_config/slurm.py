@@ -17,9 +17,9 @@ from helpers.tf_config import WORKER, Task, TFConfig
 TASKS = "SLURM_STEP_NUM_TASKS"
 NEEDED = ("SLURM_PROCID", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE")
 DISTRIBUTION, PLANE_SIZE = "SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE"
-TASKS_ON_NODE, NODE = "SLURM_GTIDS", "SLURM_NODEID"  # what this task is told of its own node
+TASKS_ON_NODE, NODE = "SLURM_GTIDS", "SLURM_NODEID"  # what this task knows about its own node
 HETEROGENEOUS = "SLURM_HET_SIZE"
-# Below the ports that Linux gives to clients. Jobs on one node get ports of their own.
+# Below the ports that Linux gives to clients. Jobs on one node get separate ports.
 FIRST_PORT, PORTS_PER_JOB, JOBS = 20_000, 64, 190
 
 

@@ -1,4 +1,4 @@
-"""What a `TF_CONFIG` must hold to, each rule with a message of its own."""
+"""What a `TF_CONFIG` must hold to, each with its own message."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def read_cluster(value: Any) -> dict[str, tuple[str, ...]]:
     """The ``cluster`` of a decoded `TF_CONFIG`, with tuples for lists.
 
     As in `tf.train.ClusterSpec`, a job may also be sparse: a mapping from indices to addresses.
-    Where an index is missing, the tuple has an empty string.
+    If an index is missing, the tuple has an empty string.
     """
     if not isinstance(value, dict):
         message = _(

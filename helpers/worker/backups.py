@@ -26,7 +26,7 @@ class Backup:
     """One of them.
 
     Attributes:
-      epoch: the one to go on with, from 0.
+      epoch: the one to resume from, starting at 0.
       step: how many were done.
       digest: of its content, when it was written.
     """

@@ -68,7 +68,7 @@ def latest_step(model_dir: str) -> int | None:
 
 
 def resume_step(model_dir: str) -> int:
-    """The global step that training in `model_dir` goes on from; 0 without a checkpoint."""
+    """The global step that training in `model_dir` resumes from; 0 without a checkpoint."""
     return latest_step(model_dir) or 0
 
 

@@ -25,7 +25,7 @@ class DataPosition:
     it. With parameter servers, each task writes its own.
 
     Args:
-      tasks: how many raise the global step, each with batches of its own.
+      tasks: how many raise the global step, each with its own batches.
     """
 
     def __init__(self, model_dir: str, config: TFConfig, tasks: int) -> None:

@@ -61,7 +61,7 @@ class EvaluationInput:
 
 
 class EvaluationLimit:
-    """Ends an evaluation whose length cannot be known and that goes on and on.
+    """Ends an evaluation of unknown length that does not end by itself.
 
     Args:
       training_batches: how many batches were trained.

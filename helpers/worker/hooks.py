@@ -125,9 +125,9 @@ class ProgressHook(tf.estimator.SessionRunHook):
 def run_with_retry(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Calls `run`, a session's, with the other arguments; again if TensorFlow took it for another.
 
-    A session on a server gives each request a number, out of 2**32 and drawn anew, and refuses one
+    A session on a server gives each request a number, out of 2**32 and drawn again, and rejects one
     that was among the last 100,000 (RecentRequestIds; to TensorFlow 2.21). So after that many steps
-    one in 43,000 is refused, by chance, before anything was done for it.
+    one in 43,000 is rejected, by chance, before anything was done for it.
 
     Raises:
       PeerLostError: with TensorFlow's reason.
@@ -143,7 +143,7 @@ def run_with_retry(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 class EvaluationHook(tf.estimator.SessionRunHook):
-    """Reports that an evaluation goes on, and ends one that has no end."""
+    """Reports the progress of an evaluation, and ends one that has no end."""
 
     def __init__(self, context: WorkerContext, limit: EvaluationLimit | None) -> None:
         self._report = context.report
@@ -164,7 +164,7 @@ class LastEvaluation(Exception):
 
 
 class EvaluationReporter(tf.estimator.Exporter):
-    """Reports what the evaluator task found; `train_and_evaluate` tells nobody else."""
+    """Reports what the evaluator task found; `train_and_evaluate` tells no other process."""
 
     name = "report"
 

@@ -20,7 +20,7 @@ from helpers.worker.context import Report
 from helpers.worker.evaluation_input import EvaluationInput
 from helpers.worker.run_config import without_rewriting
 
-# What an input_fn may return beside a dataset, in any structure.
+# What an input_fn may return instead of a dataset, in any structure.
 PARTS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor, np.ndarray, np.generic, type(None))
 # Operations that give another value each time, and end when there is none left.
 _READERS = ("IteratorGetNext", "QueueDequeue", "ReaderRead")

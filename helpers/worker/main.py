@@ -137,7 +137,7 @@ class Worker:
     def _exit_barrier(self, config: TFConfig) -> None:
         """Waits for the peers, which may still fetch the last all-reduce from this process."""
         if self.attempt is None or config.is_asynchronous or config.task not in config.tasks:
-            return  # nobody waits for a step of this task
+            return  # no task waits for a step of this one
         deadline = time.monotonic() + EXIT_BARRIER_TIMEOUT
         with suppress(OSError):  # a full disk must not undo a result
             (self.attempt / f"done-{config.task}").touch()
@@ -192,7 +192,7 @@ def _supervised() -> Report:
 
 def _standalone(step_timeout: float) -> Report:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # Ctrl-C ends it even inside a collective that waits for ever; a KeyboardInterrupt would
+        # Ctrl-C ends it even inside a collective that hangs; a KeyboardInterrupt would
         # wait for the collective, and may be lost in a callback of TensorFlow.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     watch = StepWatchdog(EventLogger(), step_timeout)

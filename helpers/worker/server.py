@@ -24,7 +24,7 @@ def serve(context: WorkerContext) -> NoReturn:
     )
     context.report(EventType.READY, step=0)
     while True:
-        time.sleep(SLEEP_SECONDS)  # the server has threads of its own
+        time.sleep(SLEEP_SECONDS)  # the server has its own threads
 
 
 def server_options() -> Any:

@@ -94,7 +94,7 @@ class EventLogger:
 
 
 class StepWatchdog:
-    """Ends this process with `EXIT_RETRYABLE` when it makes no step for too long.
+    """Ends this process with `EXIT_RETRYABLE` when it makes no progress for too long.
 
     TensorFlow may wait forever for a peer that has died or is frozen. The watchdog starts with the
     first step, because before it a worker waits until all others have started, and an evaluator

@@ -1,4 +1,4 @@
-"""Reports the steps of a training: often enough to watch it, seldom enough to cost nothing.
+"""Reports the steps of training: often enough to monitor it, rarely enough to cost nothing.
 
 And how stale the steps of asynchronous training are.
 """

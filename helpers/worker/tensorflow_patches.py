@@ -75,8 +75,8 @@ def disable_coordination_heartbeat() -> None:
 def fix_keras_3_when_imported(report: Report) -> None:
     """Applies `helpers.keras_3` as soon as the reader's function, or `tf.keras`, imports Keras 3.
 
-    A function without Keras does not wait for it. Where the fix cannot be applied, Keras remains
-    as it is, since a loop of the reader's own, or one worker, may need no fix.
+    A function without Keras does not wait for it. If the fix cannot be applied, Keras remains
+    as it is, because a custom training loop, or one worker, may need no fix.
 
     Args:
       report: sends a "warning" of what the reader should know.

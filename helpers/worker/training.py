@@ -210,7 +210,7 @@ class _Task:
     def _estimator(self, strategy: Any = None) -> tf.estimator.Estimator:
         job = self.job
         model_fn = autograph_convert(job.model_fn) if strategy else job.model_fn
-        asks = "params" in fn_arg_names(job.model_fn)  # Estimator refuses them else
+        asks = "params" in fn_arg_names(job.model_fn)  # Estimator rejects them otherwise
         return tf.estimator.Estimator(
             model_fn,
             params=dict(job.params) if asks else None,
@@ -220,7 +220,7 @@ class _Task:
     def _endless_input_fn(
         self, mode: str, config: Any, input_context: tf.distribute.InputContext
     ) -> Any:
-        """Training goes on with the batches that were due: a checkpoint has the weights, but not
+        """Training resumes with the next batches: a checkpoint has the weights, but not
         the place in the data, so the batches before it are left out.
         """
         self.progress.begin(resume_step(self.job.model_dir))

@@ -48,7 +48,7 @@ def of_course(project: Project, lang: str, _: Translate) -> str:
 
 
 def on_page(text: str, project: Project, lang: str, _: Translate) -> str:
-    """A page in Markdown with the course's badges below its title; without, where there are none.
+    """A page in Markdown with the course's badges below its title; without, if there are none.
 
     Put on again, they replace those that are there.
     """

@@ -92,7 +92,7 @@ def page(project: Project, text: str, lang: str) -> str:
 
 
 def pages(project: Project) -> dict[Path, str]:
-    """The files besides notebooks that carry the course's address, and what they have to say."""
+    """The files other than notebooks that contain the course's address, with their new text."""
     found = {}
     readme, cited = project.root / "README.md", project.root / "CITATION.cff"
     if readme.exists():
@@ -108,7 +108,7 @@ def in_language(code: str, lang: str) -> str:
 
 
 def compiled_helpers(project: Project, lang: str) -> bytes | None:
-    """The messages of helpers for the installed package; None where there is no catalog."""
+    """The messages of helpers for the installed package; None without a catalog."""
     path = project.catalog(HELPERS, lang)
     return catalog.compiled(catalog.read(path, lang)) if path.exists() else None
 

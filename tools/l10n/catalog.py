@@ -2,7 +2,7 @@
 
 Babel reads the files and knows the plural rules. Writing is ours: Babel 2.18 reads a
 ``#| msgid`` line as a translator's comment and breaks it when it is long, and its header
-carries the time and its own version, which would change files that nobody changed.
+carries the time and its own version, which would change files without a reason.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def read(path: Path, lang: str) -> LessonCatalog:
         raw = read_po(lines, locale=locale_of(lang), abort_invalid=True)
     except (PoFileError, ValueError, IndexError, AttributeError) as error:
         raise ToolError(
-            f"{path} is damaged: {error}. `msgfmt --check` says where; mend that line."
+            f"{path} is damaged: {error}. `msgfmt --check` says where; fix that line."
         ) from None
     catalog = from_messages(raw, lang)
     catalog.obsolete = raw.obsolete
@@ -132,7 +132,7 @@ def compiled(catalog: LessonCatalog) -> bytes:
 
 
 def drop_format_flags(message: Message, *, keep_braces: bool = False) -> None:
-    """In prose, "100 % of" is no format; Babel's guess would make msgfmt refuse it.
+    """In prose, "100 % of" is no format; Babel's guess would make msgfmt reject it.
 
     Args:
       keep_braces: whether the message is one of the code, which formats with braces.

@@ -35,7 +35,7 @@ def messages(project: Project, domain: str) -> Iterator[markdown.Message]:
 
 
 def _named(domain: str, source: str) -> set[str]:
-    """The cells of the README's tables that stay as they are, but for where their links start."""
+    """The cells of the README's tables that stay as they are, except for the links' starts."""
     cells = (part.text for part in markdown.split(source) if part.kind == "table cell")
     return {text for text in cells if domain == README and NAMED.fullmatch(text)}
 
@@ -124,7 +124,7 @@ def _relocate_link(
 
 
 def in_language(project: Project, path: str, lang: str) -> str:
-    """The path of a document, notebook or picture in a language; as it is, where there is none.
+    """The path of a document, notebook or picture in a language; unchanged if there is none.
 
     Args:
       path: that of the English one, from the root of the repository.

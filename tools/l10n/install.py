@@ -1,10 +1,10 @@
 """The first code cell of a notebook: it finds the course's package, or gets it.
 
-It asks for our distribution, for a folder called `helpers` may be anybody's; a checkout of the
-course on Python's path will do. It installs from the course's own repository, for a name on a
-package index may be anybody's too; and so where another release is there than the notebook's.
-While there is no repository, it says what to do instead. At last it looks whether another file or
-folder of the same name, as one beside the notebook, would be imported in place of ours.
+It looks for our distribution, because a folder called `helpers` may belong to another project. A
+checkout of the course on Python's path is accepted too. It installs from the course's repository,
+because a name on a package index may also belong to another project. It also does so if another
+release is installed than the notebook's. Without a repository, it says what to do instead. Finally
+it checks whether another file or folder of the same name would be imported instead of ours.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if found and not (found.origin and Path(found.origin).with_name("course").is_dir
         {message}.format(path=path)
     )
 """
-# IPython fills in {kept}: a file in a folder of its own, into which nobody else can write.
+# IPython fills in {kept}: a file in a separate folder, into which no other user can write.
 INSTALL = f"""
 def is_installed():
     return "{{version}}" in [each.version for each in distributions(name="{DISTRIBUTION}")]
@@ -70,7 +70,7 @@ if not checkout and not any(distributions(name="{DISTRIBUTION}")):
 
 
 def cell(project: Project, _: Callable[[str], str]) -> str:
-    """The code of the cell; `_` translates what it says where it cannot install."""
+    """The code of the cell; `_` translates its messages if it cannot install."""
     if project.repository:
         address = f"git+{project.repository}@{project.tag}"
         version = str(Version(project.version))  # as pip writes it

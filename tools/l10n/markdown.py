@@ -27,7 +27,7 @@ class Message:
     """One piece of prose in a cell.
 
     Attributes:
-      text: the msgid: one line, but for hard line breaks.
+      text: the msgid: one line, except for hard line breaks.
       kind: ``heading``, ``paragraph``, ``list item``, ``table cell`` or ``HTML text``.
       start, end: where it stands in the cell's source.
       indent: what a further line of it begins with: quote marks and spaces.

@@ -12,7 +12,7 @@ from tools.l10n.catalog import LessonCatalog, msgid
 from tools.l10n.rewords import Reword
 from tools.lessons.project import Project, ToolError
 
-LOST = 0.4  # how alike a lost text of another cell must be to be shown beside a new one
+LOST = 0.4  # how alike a lost text of another cell must be to be shown with a new one
 
 
 class Candidate(NamedTuple):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to mend.
+    """One problem to fix.
 
     Attributes:
-      file: where to mend it, from the root of the repository.
+      file: where to fix it, from the root of the repository.
       what: what is wrong.
       todo: what to do about it.
       place: the cell, or what else leads there.

@@ -34,7 +34,7 @@ HTML_ANCHOR = re.compile(r"\b(?:id|name)\s*=\s*[\"']([^\"']+)", re.IGNORECASE)
 
 
 def blocks(source: str) -> list[Block]:
-    """The block tree: each block's name and depth, and what an HTML block holds besides words."""
+    """The block tree: each block's name and depth, and the tags and code of an HTML block."""
     found = []
     for token in PARSER.parse(source):
         if token.type == "html_block":
@@ -48,7 +48,7 @@ def blocks(source: str) -> list[Block]:
 
 
 def inlines(source: str) -> list[tuple[str, Counter[Part]]]:
-    """For each piece of text, what it is made of besides words."""
+    """For each piece of text, its parts other than words."""
     return [
         (token.content, Counter(_parts(token.children or [])))
         for token in PARSER.parse(source)

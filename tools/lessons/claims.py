@@ -1,4 +1,4 @@
-"""What a lesson's text says of the numbers that a cell printed, as expressions beside the cell.
+"""The claims of a lesson's text about printed numbers, as expressions in the cell's metadata.
 
 The metadata of a code cell may have `assertions`, a list of Python expressions. In them, `n` are
 the numbers that the cell printed, in their order, and `results` those of the results that it

@@ -29,7 +29,7 @@ def strip_solution(solution: str, name: str) -> str:
       name: for the error message.
 
     Raises:
-      ToolError: if nbgrader is missing, or refuses the notebook.
+      ToolError: if nbgrader is missing, or rejects the notebook.
     """
     notebook.parse(solution, name)
     try:

@@ -17,10 +17,10 @@ NAMED_LANGUAGE = re.compile(
     r"""(\b(?:lang|language)\s*=\s*|\bset_language\(\s*)(["'])([a-z]+)\2""", re.IGNORECASE
 )
 # A code cell that imports all it needs and whose output depends on the language alone, as a figure
-# of the package: it can be executed anew without training the whole lesson again.
+# of the package: it can be executed again without training the whole lesson again.
 STANDALONE_TAG = "self-contained"
-# One that imports all it needs too, but trains: what it shows differs from run to run. So it is
-# executed alone only where it has no outputs yet, and never compared.
+# One that imports all it needs too, but trains: what it shows differs from run to run. Therefore
+# it is executed alone only if it has no outputs yet, and never compared.
 FRESH_TAG = "volatile"
 STANDALONE_TAGS = frozenset({STANDALONE_TAG, FRESH_TAG})
 # One whose output nbval does not compare.
@@ -148,7 +148,7 @@ def prose(notebook: Json) -> Iterator[Json]:
 
 
 def language(notebook: Json) -> str:
-    """The code of the language that the tagged cell names; English where there is none."""
+    """The code of the language that the tagged cell names; English if there is none."""
     for cell in cells(notebook, "code"):
         named = NAMED_LANGUAGE.search(source(cell)) if LANGUAGE_TAG in tags(cell) else None
         if named:

@@ -20,7 +20,7 @@ from tools.site.tree import languages
 OUTPUT = Path(".artefacts") / "site"
 MARKER_FILE = ".built-site"  # made first: a folder without it is not emptied
 SHARED_PATHS = {MARKER_FILE, "index.html", "sitemap.xml", "pagefind", "pictures"}
-MYST_LEFTOVERS = "jupyter_execute"  # the notebooks once more, beside the pages of a language
+MYST_LEFTOVERS = "jupyter_execute"  # the notebooks once more, next to the pages of a language
 MAX_JOBS = 2
 
 

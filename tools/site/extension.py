@@ -1,4 +1,4 @@
-"""What Sphinx does for the site besides: ids of headings, links, formulas, the search page."""
+"""What else Sphinx does for the site: ids of headings, links, formulas, the search page."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.add_config_value(value, None, "")
     app.add_transform(Anchors)
     app.add_html_math_renderer("mathml", (visit_formula, None), (visit_formula, None))
-    # Before napoleon, which takes what is left for sections of its own.
+    # Before napoleon, which takes what is left for its own sections.
     app.connect("autodoc-process-docstring", mark_code, priority=400)
     app.connect("builder-inited", without_own_search)
     app.connect("doctree-resolved", resolve_links)

@@ -1,4 +1,4 @@
-"""One language's tree of pages, in a process of its own: Sphinx keeps much in global variables."""
+"""One language's tree of pages, in a separate process: Sphinx keeps much in global variables."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def write(project: Project, site: Path) -> None:
     """Makes the search of a site whose pages are there, into its folder `pagefind`.
 
     Pagefind cuts Chinese pages into words by one dictionary, and what a reader asks by the
-    browser's. Where these disagree it finds nothing, 带宽 for one
+    browser's. If these disagree it finds nothing, 带宽 for one
     (https://github.com/Pagefind/pagefind/issues/1237). So its scripts are kept from cutting, and
     theme/static/search.js cuts into words that are in the index. It also replaces words of other
     translations by those of the course.

@@ -11,9 +11,7 @@ from tools.site import generated_pages, pictures, reference
 from tools.site.anchors import anchors
 from tools.site.tree import Page, Tree
 
-NON_DISPLAY_MIME_PREFIX = (
-    "application/"  # widgets, and results as data: what is beside them is for readers
-)
+NON_DISPLAY_MIME_PREFIX = "application/"  # widgets, and results as data: the rest is for readers
 
 FOLDED_TAG = "hide-input"  # of myst-nb
 

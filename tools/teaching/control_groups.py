@@ -19,8 +19,8 @@ SECONDS = 10.0  # in which the kernel lets go of a process that was killed
 def make(memory: int | None, processes: int | None) -> list[Path]:
     """Control groups in others with these limits, of version 1 or 2, whichever the machine has.
 
-    Who runs in the inner ones can make them, but nothing above them, the root of a namespace of
-    their own (see cgroup_namespaces(7)), so the limits stand above.
+    Who runs in the inner ones can make them, but nothing above them, the root of their own
+    namespace (see cgroup_namespaces(7)), so the limits stand above.
     """
     remove()
     group = GROUP.format(_namespace(), os.getpid())

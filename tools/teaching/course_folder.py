@@ -131,10 +131,10 @@ class Course:
         return released
 
     def configure(self, *hidden: Path) -> None:
-        """Writes the configuration; nbgrader keeps its own records beside it.
+        """Writes the configuration; nbgrader keeps its own records next to it.
 
         Args:
-          hidden: folders that no submission may read, besides the course and the solutions.
+          hidden: folders that no submission may read, in addition to the course and solutions.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         text = CONFIG.format(
@@ -172,7 +172,7 @@ class Course:
                 book.update_or_create_student(submission.student, last_name=submission.name)
 
     def grade(self, student: str, assignment: str) -> Score:
-        """Grades one submission in processes of its own; what cannot be graded earns nothing."""
+        """Grades one submission in separate processes; what cannot be graded earns nothing."""
         self.nbgrader(
             *["autograde", assignment, f"--student={student}", "--force"],
             seconds=self.seconds + SPARE_SECONDS,
@@ -285,7 +285,7 @@ def _environment() -> dict[str, str]:
     return {
         **others,
         "PATH": os.pathsep.join(programs),
-        "TRAITLETS_APPLICATION_RAISE_CONFIG_FILE_ERROR": "1",  # else it goes on without the file
+        "TRAITLETS_APPLICATION_RAISE_CONFIG_FILE_ERROR": "1",  # else errors are ignored
         "PYTHONPATH": os.pathsep.join(filter(None, modules)),
     }
 

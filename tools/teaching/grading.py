@@ -37,7 +37,7 @@ IN_PREFIX = ("bin", "etc", "lib", "lib64", "pyvenv.cfg", "share", "ssl")  # of a
 
 
 def _readable() -> list[str]:
-    """What a kernel needs besides the system: Python, its packages, and what notebooks import."""
+    """What a kernel needs in addition to the system: Python and the notebooks' imports."""
     prefixes = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix} - {"/", "/usr"}
     inside = [str(Path(prefix) / name) for prefix in sorted(prefixes) for name in IN_PREFIX]
     return [*inside, str(HELPERS)]
@@ -122,7 +122,7 @@ def _words_of_python(sandboxed: bool) -> str:
 
 
 class SandboxedKernelManager(AsyncKernelManager):
-    """Starts a kernel in a sandbox, in a folder of its own that is deleted with it.
+    """Starts a kernel in a sandbox, in a separate folder that is deleted with it.
 
     Kernel and client talk through sockets in that folder, which no network reaches. The folder
     is in another one that only this user can enter: a program that a submission leaves in it,
@@ -201,7 +201,7 @@ class SandboxedExecute(Execute):
         super().__init__(*arguments, **options)
 
     def preprocess(self, nb: Any, resources: Any, km: Any = None) -> tuple[Any, Any]:
-        """As nbgrader's, but for a kernel that ends."""
+        """As nbgrader's, except for a kernel that ends."""
         self._reached, self._told, self._kept = -1, 0, 0
         done = threading.Event()
         threading.Thread(target=self._watch_memory, args=[done], daemon=True).start()

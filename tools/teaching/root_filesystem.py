@@ -47,10 +47,10 @@ libc = ctypes.CDLL(None, use_errno=True)
 def enter(
     readable: Iterable[str], writable: Iterable[str], hidden: Iterable[str], user: int
 ) -> None:
-    """Builds the root and moves this process, which has a mount namespace of its own, into it.
+    """Builds the root and moves this process, which has its own mount namespace, into it.
 
     Args:
-      readable: files and folders besides those of the system; what does not exist is left out.
+      readable: files and folders in addition to the system's; what does not exist is left out.
       writable: folders, under the same paths as outside.
       hidden: folders that are empty where they are in one of the readable ones.
       user: the user id that /etc/passwd has a name for.

@@ -2,18 +2,18 @@
 
     python -I -S sandbox.py --seconds 240 --readable DIR --writable DIR -- program argument …
 
-The program gets namespaces of its own (see namespaces(7)): of the network, with nothing but
+The program gets its own namespaces (see namespaces(7)): of the network, with nothing but
 loopback; of processes, so that all it starts end with it; and of mounts, with a root file system
 that holds what is allowed (root_filesystem.py). Started by root, it runs as an unprivileged user;
-started by someone else, it keeps its user. It has no capabilities, and a session keyring of its
-own, so it cannot undo this. Not limited is the time of the processor before the deadline.
+started by someone else, it keeps its user. It has no capabilities, and its own session keyring,
+so it cannot undo this. Not limited is the time of the processor before the deadline.
 With --no-namespaces there are no namespaces, for machines that permit none.
 
 Memory and the number of processes, threads included, are limited for all together by control
-groups, which root can make. For somebody else they are limits of setrlimit(2): of memory for each
+groups, which root can make. For other users they are limits of setrlimit(2): of memory for each
 process, of the number within the user namespace.
 
-It imports no package but the two modules beside it: it starts in 0.06 s.
+It imports no package except the two modules next to it: it starts in 0.06 s.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _give_to_nobody(folders: list[str]) -> None:
 
 
 def _wait(first: int, parent: int, seconds: float) -> int:
-    """Until the program ends, its time is over, or whoever started this has ended."""
+    """Until the program ends, its time is over, or the process that started this has ended."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and os.getppid() == parent:
         pid, status = os.waitpid(first, os.WNOHANG)
@@ -213,7 +213,7 @@ def _drop_privileges(becomes_nobody: bool) -> None:
 
 
 def _leave_keys() -> None:
-    """A session keyring of its own, and no system call that could reach other keys."""
+    """A separate session keyring, and no system call that could reach other keys."""
     if os.uname().machine not in KEY_CALLS:
         return
     architecture, *calls = KEY_CALLS[os.uname().machine]
@@ -233,7 +233,7 @@ def _leave_keys() -> None:
     code = b"".join(struct.pack("=HBBI", *one) for one in filters)
     buffer = ctypes.create_string_buffer(code)
     program = struct.pack("@HP", len(filters), ctypes.addressof(buffer))
-    libc.prctl(SECCOMP, 2, program, 0, 0)  # a kernel without it has a keyring of its own at least
+    libc.prctl(SECCOMP, 2, program, 0, 0)  # a kernel without it has at least its own keyring
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A `TFJob`, by which Kubeflow's training operator runs a training on Kubernetes.
+"""A `TFJob`, by which Kubeflow's training operator runs a training job on Kubernetes.
 
 The manifest is one of API version kubeflow.org/v1, of the operator's 1.9 line. The newer Trainer,
 version 2, has no runtime for TensorFlow. Each pod runs `python -m helpers.worker PAYLOAD`; the
@@ -35,7 +35,7 @@ class TFJob:
       manifest: what `to_yaml` writes: mappings, lists, strings and numbers.
 
     Raises:
-      ConfigError: the operator would refuse it, or it could not work.
+      ConfigError: the operator would reject it, or it could not work.
     """
 
     manifest: Mapping[str, Any]
@@ -102,15 +102,15 @@ def tfjob(
       cpu, memory: what each pod gets, as Kubernetes writes quantities: 2, 0.5, "500m", "4Gi".
       gpus: NVIDIA GPUs of each chief and worker.
       restart_policy: "ExitCode" starts a pod again that ends with 128 or more, as the worker
-        does for what a restart may mend; also "Never", "OnFailure" and "Always".
+        does for errors that a restart may fix; also "Never", "OnFailure" and "Always".
       clean_pod_policy: which pods are deleted at the end: "Running", "All" or "None". By default
         "Running", since parameter servers never end by themselves; but "None" for an evaluator
         without them, which has the last checkpoint still to evaluate.
       backoff_limit: how many restarts before the job has failed.
-      deadline_seconds: how long the job may take; for ever by default.
+      deadline_seconds: how long the job may take; without a limit by default.
 
     Raises:
-      ConfigError: the operator would refuse the job, or it could not work.
+      ConfigError: the operator would reject the job, or it could not work.
     """
     _check_counts(gpus=gpus or None, deadline_seconds=deadline_seconds)
     if not chief:
@@ -154,7 +154,7 @@ def _pod(
     }
     volume = {"name": "shared", "persistentVolumeClaim": {"claimName": pvc}}
     return {
-        # Where Istio runs, its sidecar would come between the workers, and outlive them.
+        # If Istio runs, its sidecar would intercept the workers' traffic, and outlive them.
         "metadata": {"annotations": {"sidecar.istio.io/inject": "false"}},
         "spec": {
             # All as one user: the payload can be read by its owner only.

@@ -1,4 +1,4 @@
-"""What a TFJob must hold to, each rule with a message of its own.
+"""The rules for a TFJob, each with its own message.
 
 The first five are those of the operator's webhook, which answers `kubectl apply`
 (pkg/webhooks/tensorflow/tfjob_webhook.go and pkg/webhooks/utils/utils.go in

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 REQUIREMENT = "ray[train]==2.60.0"  # of the extra `ray` in pyproject.toml
 RPC_TIMEOUT = 10.0
 SHUTDOWN_TIMEOUT = 10.0
-OBJECT_STORE_BYTES = 100 * 2**20  # of our own Ray: through it go events, and what is returned
+OBJECT_STORE_BYTES = 100 * 2**20  # of the Ray started here: it carries events and results
 
 
 class RayCluster(Cluster):
@@ -41,8 +41,8 @@ class RayCluster(Cluster):
         with RayCluster(workers=8, address="10.0.0.1:6379", storage_path="/mnt/shared") as cluster:
             result = cluster.train(model_fn, input_fn, epochs=3)
 
-    Ray Train finds one CPU for each worker (with "NCCL" one GPU too) and starts the group again
-    after a fault. There each worker is a process as those of `LocalCluster`, beside the one of
+    Ray Train finds one CPU for each worker (with "NCCL" one GPU too) and restarts the group after
+    a fault. There each worker is a process as those of `LocalCluster`, beside the one of
     Ray's that watches it. Every machine needs this package and TensorFlow installed.
 
     Args:
@@ -118,7 +118,7 @@ class RayCluster(Cluster):
         Returns: for each worker in order, what the function returned: numbers, strings, None, lists
           and dicts.
 
-        Warns: what the reader should know besides, as `TrainingResult.warnings`.
+        Warns: what else the reader should know, as `TrainingResult.warnings`.
 
         Raises: as `train`.
         """

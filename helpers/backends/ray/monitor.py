@@ -76,7 +76,7 @@ class _RunMonitor:
         """Resets what was observed, for a new attempt."""
         self._clock = SuspendSafeClock()
         tasks = [f"worker {index}" for index in range(self._run.workers)]
-        # The heartbeats are checked beside the workers, and not forwarded.
+        # The heartbeats are checked on the workers' machines, and not forwarded.
         timeouts = replace(self._run.timeouts, heartbeat=math.inf)
         self._liveness = LivenessTracker(tasks, timeouts, self._clock)
         self._hosts: dict[str, str] = {}  # of the tasks that Ray has started

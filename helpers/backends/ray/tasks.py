@@ -150,7 +150,7 @@ class EventForwarder:
         self.attempt: int = ray.get(event_queue.attempt.remote())
 
     def __call__(self, event: Event) -> None:
-        """Sends an event, but no heartbeats, which are checked beside the worker."""
+        """Sends an event, but no heartbeats, which are checked on the worker's machine."""
         about: Event = {"attempt": self.attempt}
         if event["event"] in (EventType.LAUNCHED, EventType.STARTED):
             about["host"] = self._host  # by which its peers and the notebook know it

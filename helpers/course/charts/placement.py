@@ -1,4 +1,4 @@
-"""A picture of a strategy at work: where its variables live, and what travels in a step."""
+"""A figure of a strategy: where its variables live, and the traffic of a step."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def placement_chart(
 ) -> SvgFigure:
     """Draws devices as boxes, with the replicas they compute and the variables they hold.
 
-    Where every replica has a copy of its own, an all-reduce of the gradients keeps the copies
-    equal. Where the variables live elsewhere, replicas fetch values and send gradients.
+    If every replica has its own copy, an all-reduce of the gradients keeps the copies
+    equal. If the variables live elsewhere, replicas fetch values and send gradients.
 
     Args:
       replicas: the device of each replica, as "CPU:0" or "worker 1".
@@ -32,7 +32,7 @@ def placement_chart(
     storing = sorted(device for device in holding if device not in computing)
     width = max(len(computing), len(storing)) * (WIDTH + GAP) - GAP
     height = HEIGHT * (3.2 if storing else 1)
-    figure, axes = canvas(width + (1.6 if storing else 0), height)  # room for words beside arrows
+    figure, axes = canvas(width + (1.6 if storing else 0), height)  # room for words next to arrows
     every = [*computing, *storing]
     lines = {device: _lines(device, replicas, variables, in_sync) for device in every}
     lower = _row(axes, {device: lines[device] for device in computing}, width, 0)

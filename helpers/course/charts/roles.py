@@ -1,4 +1,4 @@
-"""A picture of who talks to whom in a cluster."""
+"""A figure of the connections in a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from helpers.course.charts.boxes import Point, arrow, box, canvas
 from helpers.results.svg_figure import SvgFigure
 from helpers.tf_config import EVALUATOR, PS, TFConfig
 
-WIDTH, HEIGHT, GAP = 1.9, 0.7, 0.5  # of a box, in inches, and the space beside it
+WIDTH, HEIGHT, GAP = 1.9, 0.7, 0.5  # of a box, in inches, and the space next to it
 NETWORK, FILES = "tab:blue", "tab:orange"
 
 

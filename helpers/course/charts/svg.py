@@ -44,7 +44,7 @@ class Drawing(NamedTuple):
         )
 
     def standalone_svg(self) -> str:
-        """An `<svg>` of its own, on paper."""
+        """A standalone `<svg>`, on paper."""
         width, height = self.width + 2 * MARGIN, self.height + 2 * MARGIN
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
@@ -133,7 +133,7 @@ class Axes:
         return "".join(parts)
 
     def legend(self) -> str:
-        """Names of the lines, at the upper right: beside the title, or below where it is long."""
+        """Names of the lines, at the upper right: next to the title, or below it if it is long."""
         letters = sum(row.letters for row in self._legend) + 1.2 * len(self.title)
         first = 14 if letters * MAX_CHAR_WIDTH < self.width else 14 + LEGEND_ROW
         return "".join(

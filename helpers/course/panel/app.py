@@ -1,6 +1,6 @@
-"""The panel as a page of its own, in the language that the page's address names.
+"""The panel as a separate page, in the language that the page's address names.
 
-Voila gives each visitor a kernel of their own, and tells it in QUERY_STRING what stands behind the
+Voila gives each visitor a separate kernel, and passes in QUERY_STRING the text behind the
 question mark of the address: `?lang=ko`.
 """
 
@@ -16,7 +16,7 @@ import ipywidgets as widgets  # type: ignore[import-untyped]
 from helpers.course.panel.view import Panel
 from helpers.i18n import ENGLISH, _, languages, set_language
 
-# Each in its own words, so that everybody finds theirs.
+# Each in its own words, so that all readers find theirs.
 NAMES = {"en": "English", "ru": "русский", "zh": "中文", "ko": "한국어", "es": "español"}
 CHINESE = "zh-Hans"  # what a browser takes simplified Chinese for, to choose its letters
 
@@ -49,7 +49,7 @@ def links(lang: str, query: Mapping[str, str]) -> str:
     """A link to the page in each language, the present one marked.
 
     Args:
-      query: what stands in the page's address; it stays, but for the language.
+      query: what stands in the page's address; it stays, except for the language.
     """
     items = "".join(_link(code, query, present=code == lang) for code in languages())
     return f'<nav class="mwl-languages" aria-label="{escape(_("Languages"))}">{items}</nav>'
@@ -64,7 +64,7 @@ def _link(code: str, query: Mapping[str, str], *, present: bool) -> str:
 
 
 def _unknown(wanted: str) -> str:
-    """Why the page is in English; nobody asked for these words in another language."""
+    """Why the page is in English; these words are only in English."""
     sentence = (
         f"There is no page in {wanted[:20]!r}, so this one is in English. Choose a language above."
     )

@@ -37,20 +37,20 @@ SAVE_STEPS = 100  # a killed worker costs a reader two seconds of training, not 
 
 
 class Choices(HasTraits):
-    """The choices of a training, each checked as it is made.
+    """The settings of a training run, each validated when it is set.
 
     Attributes:
       strategy, workers, collective, batch_size, learning_rate, epochs: as `LocalCluster` and
         its `train` take them; `batch_size` is per worker.
       steps: the global step to train to; None for whole epochs.
-      evaluator: whether a process of its own evaluates beside the training.
+      evaluator: whether a separate process evaluates during training.
       scenario: of `helpers.course.panel.scenarios`, what befalls the training by itself.
 
     Args:
       model_fn, input_fn: what is to be trained.
       function: what is to be called in every worker instead, as `LocalCluster.run` takes it.
       keras: which Keras `tf.keras` is for that function, 2 or 3; by default as `LocalCluster.run`.
-      fault_injection: whether processes can be harmed.
+      fault_injection: whether faults can be injected.
 
     Raises:
       ConfigError: there is no such Keras.
@@ -86,7 +86,7 @@ class Choices(HasTraits):
 
     @validate("learning_rate")
     def _check_number(self, proposal: Any) -> float:
-        """Refuses "not a number", which is neither below a bound nor above one."""
+        """Rejects "not a number", which is neither below a bound nor above one."""
         if math.isnan(proposal["value"]):
             raise TraitError(_("it is not a number."))
         return proposal["value"]

@@ -1,4 +1,4 @@
-"""The picture of a cluster: who is chief, who listens where, who sends gradients to whom."""
+"""The diagram of a cluster: the chief, the addresses, and the flow of gradients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VariableBytes = Mapping[str, int]
 
 
 class _Grid:
-    """Where each task stands: those that train in one row or two, the others beside them."""
+    """Where each task stands: those that train in one row or two, the others next to them."""
 
     def __init__(self, workers: int, others: int) -> None:
         self.workers = workers
@@ -52,7 +52,7 @@ class _Grid:
 def cluster_diagram(
     tasks: Sequence[TaskStatus], collective: str, variables: _VariableBytes | None = None
 ) -> Drawing:
-    """The group: who is chief, who listens where, who talks to whom, and how each fares.
+    """The group: the chief, the addresses, the connections, and each task's state.
 
     Args:
       variables: how many bytes of variables lie on each task, once that is known.
@@ -127,7 +127,7 @@ def _box(grid: _Grid, place: int, task: TaskStatus, variables: _VariableBytes | 
 
 
 def _address(task: TaskStatus) -> str:
-    """Host and port; a dash where there is none yet."""
+    """Host and port; a dash if there is none yet."""
     return _("reads checkpoints") if task.name.startswith(EVALUATOR) else task.address or "–"
 
 

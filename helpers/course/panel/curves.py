@@ -189,7 +189,7 @@ def static_svg(
 
 
 def _visible_workers(result: TrainingResult | None) -> list[tuple[str, list[StepReport]]]:
-    """The workers with a color of their own: the chief and those after it, whose numbers are, in a
+    """The workers with their own color: the chief and those after it, whose numbers are, in a
     synchronous group, the others' too."""
     return list(result.history.items())[: len(PALETTE)] if result else []
 
@@ -207,7 +207,7 @@ def _round_seconds(last: float) -> float:
 
 
 def _speed_up_axes(most: int, lines: Sequence[Line] = ()) -> Axes:
-    """With the ideal line besides."""
+    """Includes the ideal line."""
     ideal = Line(_("ideal"), "#8a8f98", [[(1, 1), (most, most)]], 1.5, "5 4")
     return Axes(_("Speed-up over one worker"), _("workers"), most, most, [ideal, *lines])
 

@@ -39,7 +39,7 @@ class ChoiceForm(widgets.VBox):
     Args:
       state: whose choices they are.
       repaint: called when a choice was made.
-      controls: which of `CONTROLS` it shows; all by default. A training takes either epochs or
+      controls: which of `CONTROLS` it shows; all by default. A training run takes either epochs or
         steps: of these two it shows the one in use when it was made.
 
     Raises:

@@ -137,7 +137,7 @@ def runs_table(records: Sequence[RunRecord]) -> str:
 
 
 def side_by_side(drawings: Sequence[Drawing]) -> str:
-    """Drawings in a row, or below each other where there is no room."""
+    """Drawings in a row, or below each other if there is no room."""
     shown = "".join(f"<div>{drawing.svg()}</div>" for drawing in drawings)
     return f'<div class="mwl-charts">{shown}</div>'
 

@@ -1,7 +1,7 @@
-"""Lets a kernel interrupt reach work that goes on while no cell runs.
+"""Lets a kernel interrupt reach work that runs while no cell does.
 
 ipykernel ignores SIGINT between two cells, so without this the interrupt button of Jupyter
-could not end a training that a widget or `launch()` has started.
+could not end a training run that a widget or `launch()` has started.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RETRY_SECONDS = 0.2
 def on_idle_interrupt(action: Callable[[], None]) -> Iterator[None]:
     """While the block lasts, an interrupt of the idle kernel calls `action`.
 
-    A cell that runs meanwhile is interrupted as ever, and `action` is not called. May be
+    A cell that runs meanwhile is interrupted as usual, and `action` is not called. May be
     entered in any thread; outside a Jupyter kernel it does nothing.
     """
     loop = _kernel_loop()
@@ -39,7 +39,7 @@ def on_idle_interrupt(action: Callable[[], None]) -> Iterator[None]:
 def _swap(loop: Any, old: Any, new: Any) -> None:
     """Replaces SIGINT's handler in the main thread, as soon as the kernel is idle.
 
-    During a cell ipykernel has a handler of its own, and puts the idle one back after it.
+    During a cell ipykernel has its own handler, and puts the idle one back after it.
     """
     if signal.getsignal(signal.SIGINT) == old:
         signal.signal(signal.SIGINT, new)

@@ -93,7 +93,7 @@ def planned_tasks(
 
 @dataclass
 class Run:
-    """A training, from the press of Run to its end. Hold `lock` to read several fields.
+    """A training run, from the press of Run to its end. Hold `lock` to read several fields.
 
     Attributes:
       result: the run's numbers and history, growing event by event.
@@ -110,7 +110,7 @@ class Run:
 
     @property
     def evaluator(self) -> bool:
-        """Whether an evaluator runs beside the workers."""
+        """Whether an evaluator runs with the workers."""
         return any(task.name.startswith(EVALUATOR) for task in self.tasks)
 
     @property
@@ -208,7 +208,7 @@ def speedups(records: Sequence[RunRecord]) -> list[float | None]:
     """Each run's examples per second over those of one worker with the same batch size each.
 
     That is weak scaling: the global batch grows with the workers. The latest such run of one
-    worker counts; None where there is none, or the run did not finish.
+    worker counts; None if there is none, or the run did not finish.
     """
     alone = {
         (record.batch_size, record.evaluator): record.examples_per_second

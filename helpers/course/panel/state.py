@@ -87,7 +87,7 @@ class PanelState(Choices):
         return self.planned_tasks(self.workers)
 
     def start(self, *, sweep_position: tuple[int, int] | None = None, **choices: Any) -> None:
-        """Begins a training in a thread of its own, and returns; one that runs is stopped first.
+        """Starts training in a separate thread and returns; a running one is stopped first.
 
         Args:
           sweep_position: which of how many runs of a sweep it is.
@@ -116,7 +116,7 @@ class PanelState(Choices):
             self._thread.start()
 
     def on_run_clicked(self) -> None:
-        """As `start`, for a button: no page shows what a button raises, so a refusal is kept as
+        """As `start`, for a button: no page shows what a button raises, so an error is kept as
         `error`. A second click of a double click is not a second run.
         """
         if self.busy:

@@ -1,4 +1,4 @@
-"""Where a task, or a run, stands: one word for programs, one for readers, one color."""
+"""The state of a task or a run: one word for programs, one for readers, one color."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from helpers.i18n import _
 
 
 class Status(str, Enum):
-    """Where a task, or a run as a whole, stands; a page carries the value as `data-status`."""
+    """The state of a task, or of a whole run; a page carries the value as `data-status`."""
 
     IDLE = "idle"
     RUNNING = "running"

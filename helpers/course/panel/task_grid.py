@@ -46,6 +46,6 @@ def _cell(place: int, task: TaskStatus) -> str:
 
 
 def _short(name: str) -> str:
-    """The number of a worker; for other tasks, which are few, the letters of their job besides."""
+    """The number of a worker; for other tasks, which are few, the letters of their job too."""
     job, _space, index = name.partition(" ")
     return index if job == "worker" else f"{job[:4]} {index}"

@@ -41,7 +41,7 @@ LOG_LINES = 40
 
 
 class Panel(widgets.VBox):
-    """Shows a training on several workers, and steers it.
+    """Shows a training run on several workers, and controls it.
 
         panel = Panel()
         result = panel.run(workers=2, collective="RING")
@@ -54,7 +54,7 @@ class Panel(widgets.VBox):
       charts: what is drawn, of `helpers.course.panel.curves.CHARTS`: "loss", "speed", "accuracy"
         (of each evaluation), "staleness" (of asynchronous steps), "speed-up" (of finished runs).
       controls: which choices are shown, by their names; all by default. The others stay as given.
-      fault_injection: whether it has a fault laboratory, in which processes can be harmed.
+      fault_injection: whether it has a fault-injection lab.
       choices: of `PanelState`: strategy, workers, collective, batch_size, learning_rate, epochs or
         steps, evaluator, scenario; for a function only workers, collective, scenario.
 
@@ -164,7 +164,7 @@ class Panel(widgets.VBox):
 
     def close(self) -> None:
         """Ends the training and takes the panel off the page."""
-        if hasattr(self, "state"):  # else its choices were refused
+        if hasattr(self, "state"):  # otherwise its settings were rejected
             self.state.close()
             close_tree(self)
 
@@ -267,12 +267,12 @@ class Panel(widgets.VBox):
 
     def _on_status(self, change: Any) -> None:
         if change["new"] == Status.RUNNING:
-            self.paint()  # at once, so that nobody presses Run again
+            self.paint()  # at once, so that Run is not pressed again
             self._painter = threading.Thread(target=self._repaint, daemon=True)
             self._painter.start()
 
     def _repaint(self) -> None:
-        """Paints four times a second while the training lasts, and once after it."""
+        """Paints four times a second during training, and once after it."""
         ended = threading.Event()
         while self.state.busy:
             self.paint()

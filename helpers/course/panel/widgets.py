@@ -15,7 +15,7 @@ WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 
 
 def close_tree(widget: widgets.Widget) -> None:
-    """Closes a widget and all that it consists of: ipywidgets keeps what is not closed for ever."""
+    """Closes a widget and all that it consists of: ipywidgets keeps open widgets forever."""
     for child in getattr(widget, "children", ()):
         close_tree(child)
     parts = [getattr(widget, name, None) for name in ("layout", "style")]
