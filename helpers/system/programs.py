@@ -3,9 +3,9 @@
 `python -m` and `python -c` put the current folder first on `sys.path`, so a file next to the
 notebook named like a module, such as ``random.py`` or ``helpers.py``, would be imported in its
 place. In a notebook it is not, because IPython looks into that folder after the standard library.
-Therefore the folder is left out here, and the package is the one that runs in this process, whatever else has its
-name. `helpers.protocol.payload` adds the reader's folders later, where they cannot hide a module of
-Python.
+Therefore the folder is left out here, and the package is the one that runs in this process,
+whatever else has its name. `helpers.protocol.payload` adds the reader's folders later, where they
+cannot hide a module of Python.
 """
 
 from __future__ import annotations
