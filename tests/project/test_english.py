@@ -44,6 +44,13 @@ def test_a_rule_finds_what_it_names(text: str, rules: list[str]) -> None:
     assert sorted(set(found_in(text))) == sorted(set(rules))
 
 
+def test_a_home_made_term_is_reported_with_the_standard_one() -> None:
+    [rule] = [rule for rule in RULES if rule.name == "home-made term"]
+    assert findings(rule, Passage("x.md", "", "It gives no sign of life.")) == [
+        "no sign of life → does not respond"
+    ]
+
+
 def test_every_kind_of_text_is_read(tmp_path: Path) -> None:
     project = make_project(
         tmp_path, text_cell("a", "A paragraph."), code_cell("b", "x = 1  # a remark"), messages=True

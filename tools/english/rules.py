@@ -64,10 +64,40 @@ def _words(*patterns: str) -> Callable[[str], Iterator[str]]:
     return lambda text: (match[0] for match in pattern.finditer(text))
 
 
+def _home_made(text: str) -> Iterator[str]:
+    for pattern, term in TERMS.items():
+        for match in re.finditer(rf"\b(?:{pattern})\b", text, re.IGNORECASE):
+            yield f"{match[0]} → {term}"
+
+
 def _conditional_where(text: str) -> Iterator[str]:
     for match in WHERE.finditer(text):
         yield match[0][:60]
 
+
+# Words that this project invented, each with the standard term.
+TERMS = {
+    r"exchanges? of (?:the )?gradients|the exchange": "all-reduce, communication",
+    r"loops? of (?:your|one's|its) own|own loops?": "custom training loop",
+    r"(?:longer|shorter) steps?|step is too (?:long|short)": "larger or smaller step",
+    r"promises?": "future",
+    r"dealt out|deals? out": "distributed, sharded, assigned round-robin",
+    r"wait for some": "backup workers",
+    r"held back": "held out",
+    r"drawn? out to": "extrapolate",
+    r"time of a processor": "CPU time",
+    r"numbers of \d+ b\w+": "16-bit floating point, 4-byte floats",
+    r"takes? (?:nobody|no one) in": "a worker cannot rejoin",
+    r"no sign of life": "does not respond",
+    r"makes? no step|stands? still|standstill": "makes no progress, hangs",
+    r"notic(?:es|ed|ing)": "detect",
+    r"harm(?:s|ed|ing)?|deeds?": "inject a fault, fault",
+    r"laborator(?:y|ies)": "fault-injection lab",
+    r"jail(?:s|ed)?": "sandbox",
+    r"levers?": "optimization",
+    r"bit by bit": "bit for bit",
+    r"refus(?:e|es|ed|ing|al)": "reject, raise an error",
+}
 
 # "Where X is so, do Y" at the beginning of a sentence, and the turns that never name a place.
 WHERE = re.compile(
@@ -115,15 +145,7 @@ RULES = (
     ),
     Rule(
         "home-made term",
-        "Write the field's term; docs for contributors have the table.",
-        _words(
-            "exchanges? of (?:the )?gradients", "the exchange", "loops? of (?:your|one's|its) own",
-            "own loops?", "(?:longer|shorter) steps?", "step is too (?:long|short)", "promises?",
-            "dealt out", "deals? out", "held back", "drawn? out to", "numbers of \\d+ b\\w+",
-            "takes? (?:nobody|no one) in", "no sign of life", "makes no step", "stands? still",
-            "standstill", "deeds?", "harm(?:s|ed|ing)?", "laborator(?:y|ies)", "jail(?:s|ed)?",
-            "levers?", "bit by bit", "refus(?:e|es|ed|ing|al)", "notic(?:es|ed|ing)",
-            "time of a processor", "wait for some",
-        ),
+        "Write the field's term.",
+        _home_made,
     ),
 )  # fmt: skip
