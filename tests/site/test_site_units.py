@@ -228,3 +228,13 @@ def test_a_folded_cell_is_folded_on_its_page(tmp_path: Path) -> None:
     written = json.loads(sources._notebook(Page("a", path, path, "en"), tmp_path))
     found = [notebook.tags(cell) for cell in written["cells"]]
     assert found == [[], [sources.FOLDED_TAG]]
+
+
+def test_the_first_page_leads_each_path_in_reading_order() -> None:
+    start = next(generated_pages.pages(tree.tree(PROJECT, "en")))
+    keras, estimator = start.text.index("**Path Keras**"), start.text.index("**Path Estimator**")
+    places = [start.text.index(f"/notebooks/en/{number}_", keras) for number in ("03", "04", "07")]
+    assert keras < places[0] < places[1] < places[2] < estimator
+    rest = start.text[estimator:]
+    assert rest.index("[1. ") < rest.index("[9. ") < rest.index("[11. ")
+    assert rest.index("- then the path Keras") < rest.index("**Optional: [2. ")
