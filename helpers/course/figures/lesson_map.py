@@ -39,7 +39,8 @@ def lesson_map(
         message = _("{names} are not paths of the map. The paths are {paths}.")
         raise ConfigError(message.format(names=join_items(unknown), paths=join_items(paths)))
     height = _box_height(titles)
-    parts, y = [], 0.0
+    parts: list[str] = []
+    y = 0.0
     for path, lessons in paths.items():
         items = [*lessons, *([_next_path(then[path])] if path in then else [])]
         parts += _lane(path, items, y, height, box_last=path not in then)
