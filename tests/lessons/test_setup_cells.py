@@ -15,11 +15,9 @@ from tests.support import ROOT
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
 
-NOT_CONVERTED: frozenset[str] = frozenset(f"{number:02}" for number in range(1, 13))
 LESSONS = sorted(
     path for path in (ROOT / "notebooks" / "en").glob("*.ipynb") if path.stem != "glossary"
 )
-CONVERTED = [path for path in LESSONS if path.stem[:2] not in NOT_CONVERTED]
 SENTENCE_END = re.compile(r"[.!?](?=\s|$)")
 ESTIMATOR = "import helpers.estimator"
 FIRST_IMPORT = re.compile(r"^(?:import|from) (helpers|keras|tensorflow\w*)\b", re.MULTILINE)
@@ -71,19 +69,12 @@ def unfolded(lesson: Json) -> list[str]:
     return [cell["id"] for cell in code if only_asserts(cell) and not notebook.is_folded(cell)]
 
 
-def test_lessons_that_are_not_converted_are_named_once() -> None:
-    assert {path.stem[:2] for path in LESSONS} >= NOT_CONVERTED
-    not_converted = [path for path in LESSONS if path.stem[:2] in NOT_CONVERTED]
-    converted = [path.stem for path in not_converted if not problems(path)]
-    assert not converted, "take these out of NOT_CONVERTED"
-
-
 def problems(path: Path) -> list[str]:
     lesson = notebook.read(path)
     return setup_problems(lesson) + [f"{name} is not folded" for name in unfolded(lesson)]
 
 
-@pytest.mark.parametrize("path", CONVERTED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_a_lesson_has_one_setup_cell_and_folded_assertions(path: Path) -> None:
     assert problems(path) == []
 
