@@ -116,7 +116,7 @@ def train_in_a_loop() -> dict[str, float]:
     with strategy.scope():
         model, optimizer = make_model(), tf.keras.optimizers.Adam(0.01)
 
-    @tf.function
+    @tf.function  # type: ignore[untyped-decorator]
     def step(iterator: Any) -> None:
         def replica_step(words: Any, targets: Any) -> None:
             with tf.GradientTape() as tape:
