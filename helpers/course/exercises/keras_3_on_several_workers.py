@@ -193,7 +193,8 @@ def _finish_in_worker(
     answer: Callable[..., Any], examples: int, path: str, context: WorkerContext
 ) -> dict[str, Any]:
     import keras
-    import tensorflow as tf
+
+    from helpers.either_keras import tf
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
