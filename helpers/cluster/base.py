@@ -96,9 +96,9 @@ class Cluster(ABC):
           steps: the global step to train to. One of the two, else one epoch.
           params: hyper-parameters for both functions, which get these and no others. The functions
             of this package take `helpers.params.DEFAULT_PARAMS` for what is missing.
-          model_dir: where checkpoints go, without their graphs (no .meta files); one that is
-            there is gone on from. By default a temporary folder, deleted with the cluster. All
-            machines of the group must reach it.
+          model_dir: the folder for checkpoints, without their graphs (no .meta files). Training
+            resumes from a checkpoint in it. By default a temporary folder, deleted with the
+            cluster. All machines of the group must be able to access it.
           save_checkpoints_steps: how many steps a fault may cost.
           evaluate: "after" the training, by the chief; "sidecar", by an additional process
             that evaluates each checkpoint, on this machine only; or None.

@@ -138,8 +138,8 @@ class LocalCluster(Cluster):
         theirs that dies or freezes is replaced, and the others continue meanwhile.
 
         The function creates its own strategy; `TF_CONFIG` is set. If it takes an argument, it is
-        given the `helpers.worker.context.WorkerContext`. When a process dies or freezes, all of
-        them are started again and begin anew: what must not be lost, the function has to save.
+        given the `helpers.worker.context.WorkerContext`. If a process dies or freezes, all of
+        them are restarted and call it again, so the function must save all results that it needs.
 
         Args:
           function: what to call; it travels as the functions of `train` do.

@@ -1,8 +1,8 @@
-"""What the operating system can do: all of the course that depends on it asks here.
+"""Features of the operating system: all code that depends on one detects it here.
 
-The course is made on Linux. Elsewhere, and in containers that forbid things, it does with less:
-docs/SYSTEMS.md says what then happens, ability by ability. A question is about the ability itself
-where that can be seen, and about the name of the system where it cannot.
+The course is developed on Linux. On other systems, and in restricted containers, some features are
+missing: docs/SYSTEMS.md describes the effect of each. A function tests the feature itself if that
+is possible, and otherwise the name of the system.
 """
 
 from __future__ import annotations

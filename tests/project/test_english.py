@@ -70,6 +70,12 @@ def test_every_kind_of_text_is_read(tmp_path: Path) -> None:
     }
 
 
+def test_comments_of_a_block_are_one_text_and_those_behind_code_are_not() -> None:
+    code = "# One\n# sentence.\nx = 1  # seconds\ny = 2  # bytes\n"
+    texts = [found.text for found in sources.of_code(code, "a.py")]
+    assert texts == ["One sentence.", "seconds", "bytes"]
+
+
 def test_each_argument_of_a_docstring_is_a_paragraph() -> None:
     docstring = "One line.\n\nArgs:\n  steps: how many.\n  batch, size: of a worker,\n    in all.\n"
     found = list(sources.paragraphs(docstring))

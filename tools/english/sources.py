@@ -128,7 +128,7 @@ def _messages(project: Project) -> Iterator[Passage]:
 
 
 def _comments(text: str) -> Iterator[tuple[int, str]]:
-    """Each comment with its line; those of adjacent lines are one."""
+    """Each comment with its line; lines that hold only a comment are joined with those above."""
     block: list[str] = []
     first = last = 0
     try:
@@ -138,7 +138,7 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
     for token in tokens:
         if token.type != tokenize.COMMENT or PRAGMA.match(token.string):
             continue
-        if block and token.start[0] != last + 1:
+        if block and (token.start[0] != last + 1 or not token.line.lstrip().startswith("#")):
             yield first, " ".join(block)
             block = []
         first = first if block else token.start[0]

@@ -207,7 +207,7 @@ class Course:
         """Keeps others from grading into this folder meanwhile.
 
         Raises:
-          CourseError: somebody does.
+          CourseError: another process does.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / ".lock").open("w") as file:

@@ -42,8 +42,8 @@ class RayCluster(Cluster):
             result = cluster.train(model_fn, input_fn, epochs=3)
 
     Ray Train finds one CPU for each worker (with "NCCL" one GPU too) and restarts the group after
-    a fault. There each worker is a process as those of `LocalCluster`, beside the one of
-    Ray's that watches it. Every machine needs this package and TensorFlow installed.
+    a fault. There each worker is a process as those of `LocalCluster`, next to Ray's
+    process that monitors it. Every machine needs this package and TensorFlow installed.
 
     Args:
       workers: how many worker processes; worker 0 is the chief.

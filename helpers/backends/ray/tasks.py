@@ -64,7 +64,7 @@ class RayRun:
 TRAINER_ENV = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path of the reader's means what it always means
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
-    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # of restarts that it asks for nobody would hear
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # its requests for restarts would be lost
 }
 # Else Ray, when it ends a process, kills the fork server before that has ended the rest.
 WORKER_ENV = {"RAY_kill_child_processes_on_worker_exit": "0"}
@@ -204,8 +204,8 @@ def train_loop_per_worker(config: Mapping[str, Any]) -> None:
     except StoppedError as error:
         raise ClusterError(str(error)) from None
     except TaskFailure as failure:
-        # Of an error that a restart would not mend the notebook hears, and ends the run; raised
-        # here, it would begin the run again.
+        # The notebook receives an error that a restart would not fix, and ends the run. Raised
+        # here, the error would restart the run.
         if not failure.error or failure.error["retryable"]:
             forwarder.report_cause(failure)
             raise ClusterError(str(failure)) from None

@@ -24,8 +24,8 @@ def placement_chart(
     Args:
       replicas: the device of each replica, as "CPU:0" or "worker 1".
       variables: for each variable, the devices that hold it or a copy of it.
-      in_sync: whether the replicas take each step together. Workers beside parameter servers do
-        not: each makes steps of its own.
+      in_sync: whether the replicas take each step together. Workers with parameter servers do
+        not: each runs its own steps.
     """
     computing = list(dict.fromkeys(replicas))
     holding = dict.fromkeys(device for devices in variables.values() for device in devices)
