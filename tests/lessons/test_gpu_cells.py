@@ -167,6 +167,6 @@ def test_a_tpu_is_connected_initialized_and_trains_the_same_program(
     cores: int, expected: list[str]
 ) -> None:
     cells = [source(STRATEGY, cell) for cell in ("dataset", "fit", "short", "tpu")]
-    lines = printed(cores, [STAND_INS, TPU, *cells])[1:]
+    lines = printed(cores, [STAND_INS, TPU, *cells])
     assert len(lines) == len(expected)
     assert all(line.startswith(start) for line, start in zip(lines, expected, strict=True))
