@@ -20,7 +20,7 @@ from helpers.course.exercises.criteria import (
     format_numbers,
     same_shape_and_close,
 )
-from helpers.errors import ClusterError, UserCodeError
+from helpers.errors import ClusterError, ConfigError, UserCodeError
 from helpers.i18n import _, gettext_noop, number
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _finish(answer: Callable[..., Any], case: Case) -> list[dict[str, Any]]:
         work = functools.partial(_finish_in_worker, answer, case["examples"], path)
         try:
             seen = cluster.run(work, timeout=case["seconds"], keras=3)
-        except ClusterError as error:
+        except (ClusterError, ConfigError) as error:
             if isinstance(error, UserCodeError) and error.exception_type != DIVERGED:
                 raise
             raise CheckFailed(
