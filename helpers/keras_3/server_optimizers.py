@@ -45,12 +45,10 @@ def _checked_build(build: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(build)
     def checked_build(self: Any, variables: Any) -> None:
-        import tensorflow as tf
-
         if is_parameter_server(self._distribution_strategy):
+            _check_place(self)
             check_optimizer(self, variables)
-            # The first step of a custom training loop may call it, and a step can enter no scope.
-            with tf.init_scope(), self._distribution_strategy.scope():
+            with self._distribution_strategy.scope():
                 build(self, variables)
         elif any(isinstance(variable, server_variable()) for variable in variables):
             raise elsewhere([variable.path for variable in self.variables])
@@ -58,6 +56,19 @@ def _checked_build(build: Callable[..., Any]) -> Callable[..., Any]:
             build(self, variables)
 
     return checked_build
+
+
+def _check_place(optimizer: Any) -> None:
+    """Raises ConfigError in a step: it could not create variables on parameter servers."""
+    import tensorflow as tf
+
+    context = tf.distribute.get_replica_context()
+    if context is not None and context.strategy is optimizer._distribution_strategy:
+        message = _(
+            "The optimizer has no variables before the first step, and a step cannot create them "
+            "on parameter servers. Call {code} inside strategy.scope(), before you schedule steps."
+        )
+        raise ConfigError(message.format(code="optimizer.build(model.trainable_variables)"))
 
 
 def elsewhere(variables: Sequence[str]) -> ConfigError:
