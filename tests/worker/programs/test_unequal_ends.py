@@ -78,7 +78,7 @@ def refused(cluster: LocalCluster, *functions: Callable[..., Any], **options: An
 
 def test_unequal_shards_are_named_before_the_first_step(cluster: LocalCluster) -> None:
     said = refused(cluster, plain_model_fn, three_files, epochs=1, evaluate=None)
-    assert "The epochs of worker 0 have 10 steps, those of worker 1 5" in said
+    assert "An epoch has 10 steps on worker 0 and 5 on worker 1" in said
     assert "steps=" in said
 
 
@@ -155,7 +155,7 @@ def loop_over_unequal_shards(context: WorkerContext) -> int:
 @pytest.mark.programs
 def test_a_function_that_returns_before_its_peers_is_named(cluster: LocalCluster) -> None:
     seen: list[Event] = []
-    with pytest.raises(ConfigError, match="worker 1 has finished its work, while worker 0 still"):
+    with pytest.raises(ConfigError, match="worker 1 has finished, while worker 0 is still"):
         cluster.run(loop_over_unequal_shards, on_event=seen.append)
     assert "restart" not in {event["event"] for event in seen}
 
