@@ -223,7 +223,7 @@ EXERCISES = {
         _share_batches,
         (
             Criterion(1, gettext_noop("Each replica gets its number of examples."), _first_step),
-            Criterion(1, gettext_noop("It also does in the last step."), _every_step),
+            Criterion(1, gettext_noop("This also holds in the last step."), _every_step),
         ),
         {"examples": 31, "per_replica": 4, "replicas": [2, 3]},
     ),

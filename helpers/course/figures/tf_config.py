@@ -158,7 +158,7 @@ def _label(configs: Sequence[TFConfig]) -> str:
     links = _("Each worker connects to every other worker for the all-reduce.")
     if configs[0].is_asynchronous:
         links = _(
-            "The chief assigns steps to all other tasks. Each worker fetches values from every "
+            "The chief assigns steps to the workers. Each worker fetches values from every "
             "parameter server and sends gradients to it."
         )
     return label.format(tasks=join_clauses(told), links=links)
