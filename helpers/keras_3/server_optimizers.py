@@ -159,6 +159,17 @@ def _update_shards(step: Callable[..., Any]) -> Callable[..., Any]:
     def backend_update_step(
         self: Any, grads: Any, trainable_variables: Any, learning_rate: Any
     ) -> None:
+        if not is_parameter_server(self._distribution_strategy):
+            step(self, grads, trainable_variables, learning_rate)
+            return
+        update_step = self.update_step
+        self.update_step = _one_at_a_time(update_step)
+        try:
+            update_all(self, grads, trainable_variables, learning_rate)
+        finally:
+            self.update_step = update_step
+
+    def update_all(self: Any, grads: Any, trainable_variables: Any, learning_rate: Any) -> None:
         import tensorflow as tf
 
         pairs = list(zip(grads, trainable_variables, strict=True))
@@ -192,6 +203,33 @@ def _update_shards(step: Callable[..., Any]) -> Callable[..., Any]:
                 )
 
     return backend_update_step
+
+
+def _one_at_a_time(update_step: Callable[..., None]) -> Callable[..., None]:
+    """An optimizer's step for one variable, which other workers' steps for it cannot interrupt.
+
+    Adam, for one, divides a mean of gradients by the root of a mean of their squares. If another
+    worker has updated the first and not yet the second, which is 0 in the first steps, the quotient
+    is a million times too large.
+    """
+
+    def step(gradient: Any, variable: Any, learning_rate: Any) -> None:
+        import tensorflow as tf
+
+        with tf.init_scope(), tf.device(variable.device):
+            alone = tf.CriticalSection(shared_name=f"update of {variable.name}")
+
+        def update() -> Any:
+            graph = tf.compat.v1.get_default_graph()
+            before = len(graph.get_operations())
+            update_step(gradient, variable, learning_rate)
+            with tf.control_dependencies(graph.get_operations()[before:]):
+                return tf.constant(True)
+
+        with tf.device(variable.device):
+            alone.execute(update, exclusive_resource_access=False)
+
+    return step
 
 
 def _decay_shards(decay: Callable[..., Any]) -> Callable[..., Any]:
