@@ -165,44 +165,50 @@ def _update_shards(step: Callable[..., Any]) -> Callable[..., Any]:
         update_step = self.update_step
         self.update_step = _one_at_a_time(update_step)
         try:
-            update_all(self, grads, trainable_variables, learning_rate)
+            _update_each(self, step, grads, trainable_variables, learning_rate)
         finally:
             self.update_step = update_step
 
-    def update_all(self: Any, grads: Any, trainable_variables: Any, learning_rate: Any) -> None:
-        import tensorflow as tf
-
-        pairs = list(zip(grads, trainable_variables, strict=True))
-        whole = [(grad, variable) for grad, variable in pairs if not is_sharded(variable)]
-        sharded = [(grad, variable) for grad, variable in pairs if is_sharded(variable)]
-        if whole or not sharded:
-            step(self, *map(list, zip(*whole, strict=True)), learning_rate)
-
-        def update(strategy: Any, grad: Any, shards: Any, learning_rate: Any) -> None:
-            for index, (part, shard) in enumerate(
-                zip(_split(grad, shards), shards.variables, strict=True)
-            ):
-
-                def one(variable: Any, gradient: Any, rate: Any, index: int = index) -> None:
-                    with on_shard(index):
-                        self.update_step(gradient, variable, rate)
-
-                strategy.extended.update(shard, one, args=(part, learning_rate), group=False)
-
-        merge_call = tf.__internal__.distribute.interim.maybe_merge_call
-        for grad, variable in sharded:
-            if grad is not None:
-                call = functools.partial(update, shards=variable._value)
-                merge_call(
-                    lambda strategy, grad, rate, call=call: call(
-                        strategy, grad, learning_rate=rate
-                    ),
-                    self._distribution_strategy,
-                    grad,
-                    learning_rate,
-                )
-
     return backend_update_step
+
+
+def _update_each(
+    optimizer: Any,
+    step: Callable[..., Any],
+    grads: Any,
+    trainable_variables: Any,
+    learning_rate: Any,
+) -> None:
+    """The step for each variable, and for each shard of a sharded one."""
+    import tensorflow as tf
+
+    pairs = list(zip(grads, trainable_variables, strict=True))
+    whole = [(grad, variable) for grad, variable in pairs if not is_sharded(variable)]
+    sharded = [(grad, variable) for grad, variable in pairs if is_sharded(variable)]
+    if whole or not sharded:
+        step(optimizer, *map(list, zip(*whole, strict=True)), learning_rate)
+
+    def update(strategy: Any, grad: Any, shards: Any, learning_rate: Any) -> None:
+        for index, (part, shard) in enumerate(
+            zip(_split(grad, shards), shards.variables, strict=True)
+        ):
+
+            def one(variable: Any, gradient: Any, rate: Any, index: int = index) -> None:
+                with on_shard(index):
+                    optimizer.update_step(gradient, variable, rate)
+
+            strategy.extended.update(shard, one, args=(part, learning_rate), group=False)
+
+    merge_call = tf.__internal__.distribute.interim.maybe_merge_call
+    for grad, variable in sharded:
+        if grad is not None:
+            call = functools.partial(update, shards=variable._value)
+            merge_call(
+                lambda strategy, grad, rate, call=call: call(strategy, grad, learning_rate=rate),
+                optimizer._distribution_strategy,
+                grad,
+                learning_rate,
+            )
 
 
 def _one_at_a_time(update_step: Callable[..., None]) -> Callable[..., None]:

@@ -219,7 +219,9 @@ def test_an_appendix_is_linked_from_its_lesson_and_is_no_lesson(two_lessons: Pro
         for cell in notebook.read(project.notebook("more"))["cells"]
     }
     assert "**Before this lesson:** [First](01_first.ipynb)." in cells["head"]
-    assert cells["foot"].startswith("**Read on**\n\n- [Another guide](https://example.org/more)")
+    assert cells["foot"].startswith(
+        "**Further reading**\n\n- [Another guide](https://example.org/more)"
+    )
 
 
 def test_an_appendix_to_no_lesson_is_named(tmp_path: Path) -> None:

@@ -99,7 +99,8 @@ def imports() -> Imports:
         path = ROOT / module.replace(".", "/")
         text = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
         for name in named.findall(text):
-            targets = [one for one in found if one == name or one.startswith(name.rstrip("."))]
+            package = f"{name.rstrip('.')}."
+            targets = [one for one in found if f"{one}.".startswith(package)]
             assert targets, f"{module} imports {name!r}, which is not there"
             found[module] |= set(targets) - {module}
         found[module].discard("helpers")

@@ -158,7 +158,11 @@ def test_the_page_about_systems_names_tests_that_are_there() -> None:
     there = {name for text in files for name in re.findall(r"^def (test_\w+)\(", text, re.M)}
     assert len(named) >= 12
     assert named <= there
-    table = page.partition("## What is missing where")[2].partition("\n\n")[2].partition("\n\n")[0]
+    table = (
+        page.partition("## Features missing on each system")[2]
+        .partition("\n\n")[2]
+        .partition("\n\n")[0]
+    )
     rows = table.splitlines()[2:]
     assert len(rows) == len(QUESTIONS)
     assert all("`test_" in row.rpartition(" | ")[2] for row in rows)

@@ -42,7 +42,8 @@ def first_uses(project: Project) -> dict[Name, str]:
     ]
     for path, kind in [*((p, "lesson") for p in lessons), *((p, "exercise") for p in solutions)]:
         for name in _names(notebook.read(path)):
-            found.setdefault(name, f"{kind} {int(path.name[:2])}")
+            number = path.name[:2]
+            found.setdefault(name, f"{kind} {int(number)}" if number.isdigit() else "appendix")
     return found
 
 

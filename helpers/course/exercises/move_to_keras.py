@@ -16,7 +16,12 @@ from helpers.course.exercises.criteria import (
     format_numbers,
     same_shape_and_close,
 )
-from helpers.course.exercises.legacy_estimator import CLASSES, estimator_losses, examples
+from helpers.course.exercises.legacy_estimator import (
+    CLASSES,
+    estimator_losses,
+    examples,
+    write_checkpoint,
+)
 from helpers.i18n import _, gettext_noop, number
 
 Case = Mapping[str, Any]
@@ -79,17 +84,13 @@ def _restore(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
     """What a Keras model predicts, and where it goes on, after the answer gave it a checkpoint."""
     from helpers.estimator import tf
 
-    model = tf.keras.Sequential(
-        [
-            tf.keras.layers.Dense(case["sizes"]["units"], "relu", name="first"),
-            tf.keras.layers.BatchNormalization(name="norm"),
-            tf.keras.layers.Dense(CLASSES, name="last"),
-        ]
-    )
+    layers, units = tf.keras.layers, case["sizes"]["units"]
+    hidden = [layers.Dense(units, "relu", name="first"), layers.BatchNormalization(name="norm")]
+    model = tf.keras.Sequential([*hidden, layers.Dense(CLASSES, name="last")])
     model.build([None, case["sizes"]["features"]])
     model.compile(tf.keras.optimizers.legacy.SGD(0.1, 0.9))
     with tempfile.TemporaryDirectory() as folder:
-        answer(model, _write_checkpoint(_saved(**case["sizes"]), folder))
+        answer(model, write_checkpoint(_saved(**case["sizes"]), folder))
     return {
         "predictions": model(_features(case).astype("float32"), training=False).numpy(),
         "step": int(model.optimizer.iterations),
@@ -117,20 +118,6 @@ def _saved(features: int, units: int, step: int) -> dict[str, Any]:
     random = np.random.default_rng(step)
     values = {f"tower/{name}": random.uniform(0.5, 2, shape) for name, shape in shapes.items()}
     return {**values, "global_step": np.int64(step)}
-
-
-def _write_checkpoint(saved: Mapping[str, Any], folder: str) -> str:
-    """Writes a checkpoint by names, as Estimators do; returns its path."""
-    from helpers.estimator import tf
-
-    v1 = tf.compat.v1
-    with tf.Graph().as_default(), v1.Session() as session:
-        for name, value in saved.items():
-            kind = tf.int64 if name == "global_step" else tf.float32
-            v1.get_variable(name, initializer=tf.constant(value, kind))
-        session.run(v1.global_variables_initializer())
-        path = v1.train.Saver().save(session, f"{folder}/model.ckpt", saved["global_step"])
-    return str(path)
 
 
 def _predict(saved: Mapping[str, Any], features: Any) -> Any:
