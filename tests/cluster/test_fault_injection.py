@@ -348,12 +348,12 @@ def test_what_cannot_be_done_is_refused_in_a_sentence_that_names_what_there_is()
         Watched(cluster, ask).train(steps=200)
         said["idle again"] = refused("kill", "worker 1")
     assert said["idle"] == said["idle again"]
-    assert said["idle"].startswith("ClusterError: No run is at work")
+    assert said["idle"].startswith("ClusterError: Nothing is running")
     assert "ConfigError" in said["fault"]
     assert all(fault.value in said["fault"] for fault in FaultType)
     assert "worker 0, worker 1, evaluator 0" in said["task"]
     assert "task='ps 0' is unknown" in said["ps"]
-    assert "'kill' cannot be told seconds=1" in said["option"]
+    assert "'kill' does not accept seconds=1" in said["option"]
     assert "ConfigError" in said["host"] and 'network="per_task"' in said["host"]
     assert "Choose one of worker 0, worker 1." in said["evaluator"]
     assert said["ended"].startswith("ClusterError: worker 1 is not running")

@@ -124,7 +124,7 @@ def raise_a_book() -> None:
     [
         (leave, "sys.exit(3)", "worker 0 raised SystemExit"),
         (interrupt, "raise KeyboardInterrupt", "worker 0 raised KeyboardInterrupt"),
-        (raise_mute, "raise Mute", "its text raised RuntimeError"),
+        (raise_mute, "raise Mute", "converting it to text raised RuntimeError"),
         (raise_a_book, 'raise ValueError("word', "(… 4950000 more characters)"),
     ],
 )

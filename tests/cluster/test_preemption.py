@@ -64,7 +64,7 @@ def test_a_worker_that_is_told_to_stop_costs_no_step(told: str, tmp_path: Path) 
     assert first[0] >= told_at[0]  # nothing was lost: it went on from where it had come to
     assert first[1] == 150
     assert len(reasons) == 1
-    assert "told to stop" in reasons[0]
+    assert "received a request to stop" in reasons[0]
 
 
 def test_a_program_that_ends_itself_is_not_taken_for_one_that_was_told_to() -> None:

@@ -111,7 +111,7 @@ def test_a_cluster_says_while_its_workers_are_being_got_ready(
 ) -> None:
     monkeypatch.setattr(ForkServer, "_servers", {})
     with LocalCluster(workers=2, collective="RING") as cluster:
-        assert repr(cluster) == "LocalCluster(2 workers, RING, its workers are being got ready)"
+        assert repr(cluster) == "LocalCluster(2 workers, RING, its workers are being prepared)"
         [server] = ForkServer.running()
         assert not server.is_ready
         assert wait_until(lambda: not prewarm.is_prewarming(), 60)

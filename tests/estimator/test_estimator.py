@@ -99,7 +99,7 @@ def test_it_brings_nothing_else_of_the_package_along() -> None:
         """
     )
     names = ("errors", "estimator", "i18n", "system")
-    rooms = ("system.tensorflow_import", "system.keras_version")
+    rooms = ("system.tensorflow_import", "system.keras_version", "system.import_hooks")
     ours = {f"helpers.{name}" for name in names + rooms}
     assert set(loaded.split()) - {"helpers.estimator.training"} == ours
 

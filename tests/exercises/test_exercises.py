@@ -247,7 +247,7 @@ def test_a_check_speaks_the_language_of_the_notebook(
 def test_an_exercise_gives_nothing_away(domain: str) -> None:
     text = PROJECT.notebook(domain).read_text("utf-8")
     assert "BEGIN" not in text
-    assert "hidden" not in text.lower()
+    assert "hidden" not in text.lower().replace("source_hidden", "")
     for cell in solution(domain).cells:
         if answer(cell):
             inside = cell.source.partition("### BEGIN SOLUTION\n")[2].partition("### END")[0]

@@ -266,7 +266,7 @@ def test_a_worker_killed_beside_a_parameter_server_comes_back_alone(state: Panel
 def test_what_a_strategy_cannot_have_is_refused(state: PanelState) -> None:
     with pytest.raises(ConfigError, match="one device"):
         state.start(strategy="OneDeviceStrategy", workers=2)
-    with pytest.raises(ConfigError, match="no collective"):
+    with pytest.raises(ConfigError, match="does not use a collective"):
         state.start(strategy="MirroredStrategy", collective="RING")
 
 

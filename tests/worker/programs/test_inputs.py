@@ -125,7 +125,7 @@ def test_values_made_outside_are_named_with_their_line(cluster: LocalCluster) ->
         (lambda: outside.repeat(10), "uses outside, a dataset made outside it"),
         (
             lambda: tf.data.Dataset.from_tensors((constant, ONES)),
-            "uses constant, a tensor made outside it",
+            "uses constant, a tensor created outside it",
         ),
     ):
         with pytest.raises(ConfigError, match=said) as raised:
