@@ -12,14 +12,12 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from helpers.system.tensorflow_import import prepare_kernel
-
 if sys.platform == "win32":  # before a module that only Unix has is imported
     from helpers.system.windows import raise_unsupported
 
     raise_unsupported()
 
-prepare_kernel()
+importlib.import_module("helpers.system.tensorflow_import").prepare_kernel()
 # Else Python prints warnings of a logger without a handler to standard error.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 

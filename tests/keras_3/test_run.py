@@ -63,7 +63,7 @@ def test_a_worker_with_keras_3_reads_the_lessons_data() -> None:
 def test_estimator_in_a_worker_with_keras_3_is_refused_in_a_sentence() -> None:
     with (
         LocalCluster(1) as cluster,
-        pytest.raises(PackageError, match=r"tf\.estimator\.RunConfig is not to be had"),
+        pytest.raises(PackageError, match=r"tf\.estimator\.RunConfig is not available"),
     ):
         cluster.run(asks_for_estimator, keras=3)
 
