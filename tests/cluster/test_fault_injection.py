@@ -357,7 +357,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence_that_names_what_there_is()
     assert "ConfigError" in said["host"] and 'network="per_task"' in said["host"]
     assert "Choose one of worker 0, worker 1." in said["evaluator"]
     assert said["ended"].startswith("ClusterError: worker 1 is not running")
-    assert said["ended"].endswith("What runs: worker 0.")
+    assert said["ended"].endswith("Running: worker 0.")
 
 
 def held() -> tuple[int, list[str]]:

@@ -364,7 +364,7 @@ assert TFJob.parse(job.to_yaml()).manifest["kind"] == "TFJob"
 try:
     from helpers import input_fn
 except ImportError as error:
-    assert "belongs to the course" in str(error), error
+    assert "is part of the course" in str(error), error
 else:
     raise AssertionError("input_fn without the course")
 absent = {"tensorflow", "tf_keras", "tensorflow_datasets", "matplotlib", "ipywidgets"}
