@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -252,7 +251,7 @@ def test_a_full_disk_ends_the_run_with_a_sentence() -> None:
     message = str(caught.value)
     assert message.startswith(f"A checkpoint could not be written: {run.result.model_dir}")
     assert "model.ckpt" in message  # and not what is written at the end, as if all steps were done
-    assert re.search(r"training resumes at step [1-9]", message)
+    assert f"training resumes at step {run.result.checkpoints[-1]}," in message
     assert run.told("group_restart") == []
     assert whats(run.result.fault_log) == ["its disk is full: no write to a file succeeds"]
 
