@@ -32,7 +32,7 @@ LEAVE_SECONDS = 2.0  # for a worker's last word
 LAST_WORD_SECONDS = 1.0  # for the peers to hear it
 INTERNAL = 13  # the code of TensorFlow's InternalError
 
-MAX_ERROR_CHARACTERS = 500  # of a peer's error: TensorFlow's go on for pages
+MAX_ERROR_CHARACTERS = 500  # of a peer's error, because those of TensorFlow can be pages long
 FAILED, ENDED, STEPS = "failed", "ended", "steps"
 
 Position = dict[str, Any]

@@ -163,7 +163,7 @@ def _train(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
 
 
 def _tf_variable(weight: Any) -> Any:
-    """The `tf.Variable` of a weight, which Keras 3 wraps in a variable class of its own."""
+    """The `tf.Variable` of a weight, which Keras 3 wraps in its own variable class."""
     return weight if callable(weight.value) else weight.value
 
 
