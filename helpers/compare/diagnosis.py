@@ -1,6 +1,6 @@
 """Why a program computes something else on several workers: a decision procedure, in this order.
 
-1. An error: by its class and its words.
+1. An error: by its class, or by the words of TensorFlow and Keras.
 2. A model outside the strategy's scope.
 3. Workers that made different numbers of steps.
 4. A history that lacks epochs.
@@ -23,21 +23,22 @@ from helpers.compare.runs import Record, Run, largest
 from helpers.compare.steps import compare_steps, first_different_step
 from helpers.i18n import _, join_items
 
-ERRORS = (  # a part of the message or the class, in lower case
+ERRORS = {  # the classes of errors of this package, whose messages are translated
+    "DifferentWeightsError": Cause.STATE,
+    "DivergedError": Cause.CONTROL_FLOW,
+    "ClusterError": Cause.CONTROL_FLOW,
+}
+WORDS = (  # of TensorFlow's and Keras's errors, class and message, in lower case
     (
         Cause.SCOPE,
-        ("mixing different", "strategy scope", "outside of the scope", "outside of strategy"),
+        ("mixing different", "strategy scope", "outside of the scope", "strategy.scope()"),
     ),
     (Cause.METRICS, ("cannot convert `input_tensor`", "to a `perreplica` object")),
     (Cause.STEPS_PER_EXECUTION, ("unboundlocalerror", "steps_per_execution")),
     (Cause.DATASET_LENGTH, ("expected type", "end of sequence", "outofrange", "cardinality")),
-    (Cause.STATE, ("different weights", "weights differ", "state differ")),
     (
         Cause.CONTROL_FLOW,
-        (
-            *("diverged", "made no progress", "silent", "not responded", "ended before"),
-            *("internalerror", "unavailableerror", "collective ops is aborted"),
-        ),
+        ("internalerror", "unavailableerror", "collective ops is aborted"),
     ),
 )
 
@@ -60,10 +61,9 @@ def diagnose(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
 
 def _by_error(many: Run) -> Diagnosis:
     text = f"{many.raised} {many.error}".lower()
-    for cause, words in ERRORS:
-        if any(word in text for word in words):
-            return Diagnosis(cause, many.error)
-    return Diagnosis(Cause.UNKNOWN, many.error)
+    found = (cause for cause, words in WORDS if any(word in text for word in words))
+    cause = ERRORS.get(many.raised) or next(found, Cause.UNKNOWN)
+    return Diagnosis(cause, many.error)
 
 
 def _scope(one: Run, many: Run, _tolerance: float) -> Diagnosis | None:

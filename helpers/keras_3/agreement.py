@@ -40,7 +40,11 @@ Position = dict[str, Any]
 
 
 class DivergedError(ConfigError):
-    """The workers' programs, data or weights have parted."""
+    """The workers' programs, data or weights have diverged."""
+
+
+class DifferentWeightsError(DivergedError):
+    """The workers' variables have different values."""
 
 
 @dataclass

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from helpers.i18n import _
-from helpers.keras_3.agreement import DivergedError, Group
+from helpers.keras_3.agreement import DifferentWeightsError, Group
 
 TOLERANCE = 1e-4  # of a variable's norm; processors of different makes round differently
 NAMED = 5  # variables whose values are compared, at most
@@ -37,7 +37,7 @@ def compare(group: Group, model: Any, stage: str, text: str, **facts: Any) -> li
     """Agrees on `stage`, and that all workers have the same variables.
 
     Raises:
-      DivergedError: they differ; the message names the variable and two workers.
+      DifferentWeightsError: they differ; the message names the variable and two workers.
     """
     whole = stage == "start"
     checksums = fingerprint(model, whole)
@@ -49,7 +49,7 @@ def compare(group: Group, model: Any, stage: str, text: str, **facts: Any) -> li
     summaries = group.agree("variables", text, variables=_summaries(model, whole, differing))
     message = _message(group, text, [position["variables"] for position in summaries], differing)
     if message:
-        raise DivergedError(message)
+        raise DifferentWeightsError(message)
     return positions
 
 

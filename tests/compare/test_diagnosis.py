@@ -77,15 +77,14 @@ def test_other_examples_are_another_order() -> None:
         ("UnboundLocalError", "cannot access local variable", Cause.STEPS_PER_EXECUTION),
         ("InternalError", "expected type 0 and data_type 9 but got 1", Cause.DATASET_LENGTH),
         ("ConfigError", "was created outside of strategy.scope()", Cause.SCOPE),
-        (
-            "ClusterError",
-            "worker 0 and its peers have made no progress for 40 s",
-            Cause.CONTROL_FLOW,
-        ),
+        ("ConfigError", "модель создана вне strategy.scope()", Cause.SCOPE),
+        ("ClusterError", "worker 0 с соседями не продвигается 40 с", Cause.CONTROL_FLOW),
+        ("DivergedError", "воркеры разошлись", Cause.CONTROL_FLOW),
+        ("DifferentWeightsError", "у воркеров разные веса", Cause.STATE),
         ("ZeroDivisionError", "division by zero", Cause.UNKNOWN),
     ],
 )
-def test_an_error_is_told_by_its_words(raised: str, error: str, expected: Cause) -> None:
+def test_an_error_is_classified_in_every_language(raised: str, error: str, expected: Cause) -> None:
     assert cause(Run(2, raised=raised, error=error)) is expected
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Case = Mapping[str, Any]
 RATE = 0.05  # of the task `ported`
-DIVERGED = "DivergedError"  # of helpers.keras_3.agreement
+DIVERGED = ("DivergedError", "DifferentWeightsError")  # of helpers.keras_3.agreement
 
 
 def _examples(case: Case, workers: int) -> tuple[Any, Any]:
@@ -179,7 +179,7 @@ def _finish(answer: Callable[..., Any], case: Case) -> list[dict[str, Any]]:
         try:
             seen = cluster.run(work, timeout=case["seconds"], keras=3)
         except (ClusterError, ConfigError) as error:
-            if isinstance(error, UserCodeError) and error.exception_type != DIVERGED:
+            if isinstance(error, UserCodeError) and error.exception_type not in DIVERGED:
                 raise
             raise CheckFailed(
                 _("two workers that finish"),
