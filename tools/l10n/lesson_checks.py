@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gettext
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tools.l10n import build, structure
+from tools.l10n import build, printed, structure
 from tools.l10n.report import Finding
 from tools.l10n.text_checks import Problem
 from tools.lessons import claims, execute, exercises, notebook
@@ -48,6 +49,19 @@ def freshness_problems(
         for cell_id, claim in claims.broken(path.read_text("utf-8"), str(path)):
             what = f"the stored output contradicts the claim {claim!r} of the text"
             yield Finding(project.short(path), what, f"{command} --execute", f"cell {cell_id}")
+        for cell_id, message in printed.outdated(notebook.read(path), _translations(project, lang)):
+            what = "the stored output lacks the message, or has an older translation of it"
+            place = f"cell {cell_id}"
+            yield Finding(project.short(path), what, f"{command} --execute", place, message)
+
+
+def _translations(project: Project, lang: str) -> Callable[[str], str]:
+    """How the compiled catalogue translates a message that a cell prints."""
+    path = project.compiled_helpers(lang)
+    if not path.exists():
+        return gettext.NullTranslations().gettext
+    with path.open("rb") as file:
+        return gettext.GNUTranslations(file).gettext
 
 
 def page_problems(project: Project) -> Iterator[Finding]:
