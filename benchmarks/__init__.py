@@ -1,4 +1,4 @@
-"""Measurements that are run side by side; README.md says what each measures."""
+"""Comparative measurements. README.md describes them."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@
     python -m benchmarks.chaos --keras 3  # `fit` instead of an Estimator
     python -m benchmarks.chaos --quick    # 3 faults on one seed
 
-Each seed is trained twice to the same step: undisturbed, and through the faults. The weights at the
-end must be equal bit by bit; no run may outlast its limit, and no attempt may begin before the last
-checkpoint but one, since the last may have been cut short. Anything else makes the exit code 1.
+Each seed is trained twice to the same step: undisturbed, and with the faults. The final weights
+must be equal bit for bit, and no run may exceed its time limit. No attempt may begin before the
+last checkpoint but one, because a fault can interrupt the last one. Otherwise the exit code is 1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from helpers.worker.context import WorkerContext
 
 SAVE = 50
 STEP_TIMEOUT = 8.0
-LIMIT_SECONDS = 900.0  # of one run; one that lasts longer hangs
+LIMIT_SECONDS = 900.0  # of one run, and a longer one counts as a hang
 Array = np.ndarray[Any, Any]
 Weights = dict[str, Array]
 KINDS = ("kill", "kill at start", "freeze", "block")
@@ -47,12 +47,13 @@ KINDS = ("kill", "kill at start", "freeze", "block")
 
 @dataclass
 class Fault:
-    """One deed, to be done at `step`, or at the next start, to worker `task`; times in seconds.
+    """One fault for worker `task`, injected at `step` or at the next start. Times are in seconds.
 
     Attributes:
-      kind: "kill", "freeze": at a step; "kill at start", "block" (it never starts): at a start.
-      noticed: from the deed to the decision to restart.
-      recovered: from there to the next step, if no other fault came between.
+      kind: "kill" and "freeze" happen at a step, "kill at start" and "block" (the worker never
+        starts) at a start.
+      noticed: from the injection to the decision to restart.
+      recovered: from there to the next step, if no other fault was injected in between.
     """
 
     kind: str
@@ -64,10 +65,10 @@ class Fault:
 
 @dataclass
 class Outcome:
-    """What one seed showed.
+    """The result of one seed.
 
     Attributes:
-      keras: whose `fit` trained, 2 or 3; None for an Estimator.
+      keras: the Keras version whose `fit` trained, 2 or 3, or None for an Estimator.
     """
 
     seed: int
@@ -84,7 +85,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing hung, nothing was lost, and every planned fault was done."""
+        """Whether nothing hung, nothing was lost, and every planned fault was injected."""
         done = all(fault.noticed is not None for fault in self.faults)
         return done and self.equal and not self.hangs and not self.lost_checkpoints
 
@@ -99,13 +100,13 @@ class Chaos:
     def __init__(self, faults: list[Fault], inject: Callable[[str, str], None]) -> None:
         self._left = list(faults)
         self._inject = inject
-        self._done: tuple[Fault, float] | None = None  # not yet noticed
+        self._done: tuple[Fault, float] | None = None  # not yet detected
         self._noticed: tuple[Fault, float] | None = None  # not yet recovered
         self._reached = self._attempt = 0
         self.lost_checkpoints = 0
 
     def on_event(self, event: Event) -> None:
-        """Takes in one event; may inject the next fault."""
+        """Processes one event, and may inject the next fault."""
         match event["event"]:
             case "group_restart":
                 self._notice(event["time"])
@@ -155,12 +156,12 @@ class Chaos:
 
 
 def plan(seed: int, count: int, workers: int, steps: int) -> list[Fault]:
-    """Faults drawn from a seed, spread over the training; each kind at least once in four."""
+    """Draws faults from a seed, spread over the run, each kind at least once in four faults."""
     random = Random(seed)
     kinds = [KINDS[i % len(KINDS)] for i in range(count)]
     random.shuffle(kinds)
     at = sorted(random.randrange(1, int(steps * 0.8)) for _ in kinds)
-    # Where no fault at a step comes before it, a fault at a start is done at the very first.
+    # A fault at a start is injected at the first start if no fault at a step precedes it.
     return [
         Fault(kind, random.randrange(workers), step) for kind, step in zip(kinds, at, strict=True)
     ]
@@ -169,7 +170,7 @@ def plan(seed: int, count: int, workers: int, steps: int) -> list[Fault]:
 def train_estimator(
     cluster: LocalCluster, outcome: Outcome, folder: Path, on_event: Callable[[Event], None]
 ) -> Weights:
-    """Trains the lessons' Estimator; all variables of its last checkpoint, by name."""
+    """Trains the lessons' Estimator. Returns all variables of its last checkpoint, by name."""
     cluster.train(
         model_fn,
         input_fn,
@@ -188,14 +189,14 @@ def train_estimator(
 def train_keras(
     cluster: LocalCluster, outcome: Outcome, folder: Path, on_event: Callable[[Event], None]
 ) -> Weights:
-    """Trains the same network with `fit`, an epoch for each checkpoint; the weights of worker 0."""
+    """Trains the same network with `fit`, one epoch per checkpoint. Returns worker 0's weights."""
     work = functools.partial(fit, folder=str(folder), steps=outcome.steps, seed=outcome.seed)
     weights = cluster.run(work, keras=outcome.keras or 2, on_event=on_event)[0]
     return {str(i): np.asarray(weight, np.float32) for i, weight in enumerate(weights)}
 
 
 def fit(context: WorkerContext, folder: str, steps: int, seed: int) -> list[Array]:
-    """In a worker: each epoch has the same examples in the same order, wherever it begins."""
+    """Runs in a worker. Each epoch has the same examples in the same order, wherever it begins."""
     from helpers.course.model import make_network
     from helpers.estimator import tf
     from helpers.keras_callbacks import BackupAndRestore, StepReportCallback
@@ -219,8 +220,8 @@ def fit(context: WorkerContext, folder: str, steps: int, seed: int) -> list[Arra
 
 
 def train(outcome: Outcome, folder: Path, faults: list[Fault]) -> tuple[float, list[str], Weights]:
-    """One run through `faults`; its seconds, why it was restarted, and what it came to."""
-    # One fault can cost one restart; a loaded machine may add some of its own.
+    """Runs once with `faults`. Returns the seconds, the reasons for restarts, and the weights."""
+    # One fault can cause one restart, and a loaded machine may add some more.
     cluster = LocalCluster(
         outcome.workers,
         collective="RING",
@@ -252,7 +253,7 @@ def train(outcome: Outcome, folder: Path, faults: list[Fault]) -> tuple[float, l
 
 
 def same(one: Weights, other: Weights) -> bool:
-    """Whether there are any, and the names and every bit of the values are the same."""
+    """Whether there are weights, with the same names and equal bit for bit."""
     return (
         bool(one)
         and one.keys() == other.keys()
@@ -261,7 +262,7 @@ def same(one: Weights, other: Weights) -> bool:
 
 
 def try_seed(seed: int, count: int, workers: int, steps: int, keras: int | None) -> Outcome:
-    """Trains one seed undisturbed and disturbed, and compares."""
+    """Trains one seed without and with faults, and compares the results."""
     outcome = Outcome(seed, workers, steps, plan(seed, count, workers, steps), keras)
     with tempfile.TemporaryDirectory() as folder:
         calm, wild = Path(folder, "calm"), Path(folder, "wild")
@@ -272,7 +273,7 @@ def try_seed(seed: int, count: int, workers: int, steps: int, keras: int | None)
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """The outcomes as Markdown: a row for each seed, and the medians."""
+    """Formats the outcomes as Markdown: a row for each seed, and the medians."""
     lines = [
         "| seed | workers | steps | faults | restarts | hangs | lost checkpoints | equal weights "
         "| seconds | undisturbed |",
@@ -286,7 +287,7 @@ def table(outcomes: list[Outcome]) -> str:
         )
     lines += [
         "",
-        "| fault | times | noticed after, median (most) | next step after |",
+        "| fault | count | detected after, median (max) | next step after |",
         "|---|---|---|---|",
     ]
     for kind in KINDS:
@@ -298,18 +299,18 @@ def table(outcomes: list[Outcome]) -> str:
 
 
 def spread(seconds: list[float]) -> str:
-    """Median and most, or a dash."""
+    """Formats the median and the maximum, or a dash."""
     return f"{statistics.median(seconds):.2f} s ({max(seconds):.2f} s)" if seconds else "—"
 
 
 def main() -> int:
-    """Runs the seeds and writes chaos.json and chaos.md; 0 if all passed."""
+    """Runs the seeds and writes chaos.json and chaos.md. Returns 0 if all passed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--faults", type=int, default=10, help="for each seed")
+    parser.add_argument("--faults", type=int, default=10, help="number for each seed")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--steps", type=int, default=800)
-    parser.add_argument("--keras", type=int, choices=[2, 3], help="fit, instead of an Estimator")
+    parser.add_argument("--keras", type=int, choices=[2, 3], help="use fit instead of an Estimator")
     parser.add_argument("--quick", action="store_true", help="3 faults on one seed, 200 steps")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()

@@ -1,8 +1,9 @@
-"""Which TensorFlow can do what with Estimator: every cell of the table is a run.
+"""Estimator capabilities by TensorFlow version. Every cell of the table is a run.
 
     python -m benchmarks.compatibility --python .venv-tf215/bin/python --python .venv/bin/python
 
-Each interpreter brings its TensorFlow, and one of them 2.15, whose numbers the others must give.
+Each interpreter has its own TensorFlow. One of them must have 2.15, whose numbers are the
+reference.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ CAPABILITIES = (
     "export_and_reload",
     "resume",
 )
-JOBS = {  # those that take several processes
+JOBS = {  # capabilities that need several processes
     "two_workers": ("worker", "worker"),
     "chief_and_evaluator": ("chief", "worker", "evaluator"),
 }
@@ -51,9 +52,9 @@ class Cell:
 
     Attributes:
       tensorflow, python: the versions.
-      numbers: what the run gave, task by task; None if it failed.
+      numbers: the numbers of the run, task by task, or None if it failed.
       reason: the last line of a run that failed.
-      difference: the largest from the reference, in parts of a number that is above 1.
+      difference: the largest difference from the reference, relative for numbers above 1.
     """
 
     tensorflow: str
@@ -65,11 +66,11 @@ class Cell:
 
     @property
     def passed(self) -> bool:
-        """Whether it ran and gave the numbers of the reference."""
+        """Whether it ran and its numbers equal the reference."""
         return self.difference is not None and self.difference <= TOLERANCE
 
     def show(self) -> str:
-        """The cell as the table has it."""
+        """Formats the cell for the table."""
         if self.numbers is None:
             return f"failed: {self.reason}"
         if self.difference is None:
@@ -80,10 +81,10 @@ class Cell:
 
 
 def run(python: str, capability: str, folder: Path) -> Numbers:
-    """Runs a capability in all the processes it takes.
+    """Runs a capability in all the processes that it needs.
 
     Raises:
-      RuntimeError: a process failed or did not end; the message is its last line.
+      RuntimeError: a process failed or did not end. The message is its last line.
     """
     started: list[subprocess.Popen[bytes]] = []
     command = [python, "-m", "benchmarks.capabilities", capability, str(folder)]
@@ -100,7 +101,7 @@ def run(python: str, capability: str, folder: Path) -> Numbers:
 
 
 def difference(numbers: Numbers, reference: Numbers) -> float | None:
-    """The largest difference of two runs; None if they are not of the same shape."""
+    """Returns the largest difference between two runs, or None if their shapes differ."""
     if {task: len(n) for task, n in numbers.items()} != {t: len(n) for t, n in reference.items()}:
         return None
     pairs = [pair for task in numbers for pair in zip(numbers[task], reference[task], strict=True)]
@@ -108,7 +109,7 @@ def difference(numbers: Numbers, reference: Numbers) -> float | None:
 
 
 def measure(python: str, capabilities: Sequence[str]) -> Iterator[Cell]:
-    """One row of the table, not yet compared."""
+    """Measures one row of the table, without the comparison."""
     versions = _versions(python)
     for capability in capabilities:
         with tempfile.TemporaryDirectory(prefix="compatibility-") as folder:
@@ -119,7 +120,7 @@ def measure(python: str, capabilities: Sequence[str]) -> Iterator[Cell]:
 
 
 def compare(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells with their differences from those of TensorFlow 2.15."""
+    """Returns the cells with their differences from TensorFlow 2.15."""
     known = {c.capability: c.numbers for c in cells if c.tensorflow.startswith(REFERENCE)}
     return [
         replace(cell, difference=difference(cell.numbers, reference))
@@ -130,7 +131,7 @@ def compare(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def table(cells: Sequence[Cell]) -> str:
-    """A row for each TensorFlow, as Markdown."""
+    """Formats a row for each TensorFlow as Markdown."""
     capabilities = list(dict.fromkeys(cell.capability for cell in cells))
     rows = [["TensorFlow", "Python", *(name.replace("_", " ") for name in capabilities)]]
     rows.append(["---"] * len(rows[0]))
@@ -143,10 +144,10 @@ def table(cells: Sequence[Cell]) -> str:
 def write(cells: Sequence[Cell], folder: Path) -> None:
     """Writes compatibility.md and compatibility.csv."""
     note = (
-        "Estimator by TensorFlow version, made by `python -m benchmarks.compatibility`. Every cell "
-        f"was run: are all its losses and predictions those of TensorFlow {REFERENCE}1? Where they "
-        f"are not the same to the last bit, the largest difference is given; up to {TOLERANCE:g} "
-        "counts as equal.\n\n"
+        "Estimator by TensorFlow version, written by `python -m benchmarks.compatibility`. Every "
+        "cell is a run whose losses and predictions are compared with TensorFlow "
+        f"{REFERENCE}1. If they are not equal bit for bit, the table shows the largest difference. "
+        f"A difference of up to {TOLERANCE:g} counts as equal.\n\n"
     )
     (folder / "compatibility.md").write_text(note + table(cells))
     columns = ("tensorflow", "python", "capability", "passed", "difference", "reason")
@@ -157,14 +158,14 @@ def write(cells: Sequence[Cell], folder: Path) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line; returns 1 if a cell failed or differs."""
+    """Runs the program. Returns 1 if a cell failed or differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", action="append", required=True, help="one for each row")
     parser.add_argument("--only", action="append", choices=CAPABILITIES, help="these capabilities")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args(argv)
     if not any(_versions(python)[0].startswith(REFERENCE) for python in args.python):
-        parser.error(f"one --python must have TensorFlow {REFERENCE}1, which the others must equal")
+        parser.error(f"one --python must have TensorFlow {REFERENCE}1, which is the reference")
     cells: list[Cell] = []
     for python in args.python:
         for cell in measure(python, args.only or CAPABILITIES):
@@ -188,16 +189,16 @@ def _versions(python: str) -> tuple[str, str]:
 
 
 def _environments(capability: str) -> list[dict[str, str]]:
-    """One for each process that a capability takes."""
+    """Returns one environment for each process that a capability needs."""
     base = without_proxies(os.environ)
     for name in ("TF_CONFIG", "TF_USE_LEGACY_KERAS"):
         base.pop(name, None)
-    base |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}  # not installed there
+    base |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}  # the package is not installed
     return [base | {"TF_CONFIG": text} for text in _tf_configs(capability)] or [base]
 
 
 def _tf_configs(capability: str) -> Iterator[str]:
-    """`TF_CONFIG` for each task; the strategy wants an evaluator to be listed in the cluster."""
+    """Returns `TF_CONFIG` for each task. The strategy requires the evaluator in the cluster."""
     jobs = JOBS.get(capability, ())
     cluster: dict[str, list[str]] = {}
     for job, port in zip(jobs, free_ports(len(jobs)), strict=True):
@@ -215,7 +216,7 @@ def _start(command: list[str], environ: dict[str, str], log: Path) -> subprocess
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that what it starts can be killed with it
+            start_new_session=True,  # so that its child processes can be killed with it
         )
 
 

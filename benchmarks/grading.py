@@ -2,8 +2,8 @@
 
     python -m benchmarks.grading [--lang en] [--repeat 3] [--output FOLDER]
 
-The solution trains whatever a good answer trains. Writes `results/grading.md`; ends with 1 if a
-submission took more than a minute, or did not earn all its points.
+The solution trains as much as any good answer. Writes `results/grading.md`. The exit code is 1 if a
+submission took more than a minute or did not earn all its points.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ def hand_in(project: Project, language: str, folder: Path) -> None:
 
 
 def grade(course: Course, assignment: str) -> tuple[float, Score]:
-    """Seconds for one submission, and its mark."""
+    """Returns the seconds for one submission, and its grade."""
     start = time.perf_counter()
     mark = course.grade(STUDENT, assignment)
     return time.perf_counter() - start, mark
 
 
 def main() -> int:
-    """The program; returns its exit code."""
+    """Runs the program and returns its exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--lang", default="en")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     machine, project = describe(None), Project.load(ROOT)
-    lines, good = ["| exercise | points | seconds, median | most |", "|---|---|---|---|"], True
+    lines, good = ["| exercise | points | seconds, median | maximum |", "|---|---|---|---|"], True
     with tempfile.TemporaryDirectory() as folder:
         course = Course(Path(folder) / "course")
         course.release(project, args.lang)

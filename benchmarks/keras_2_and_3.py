@@ -3,8 +3,8 @@
     python -m benchmarks.keras_2_and_3 [--repeat 5] [--before CHECKOUT] [--output FOLDER]
 
 Needs TensorFlow 2.16 or later. All run `contenders/keras_program.py`, with 64 examples for each
-replica. `--before` is a checkout whose `helpers.keras_3` is measured too. The clock starts with the
-launch of the processes; a `LocalCluster` has its workers ready then. Writes
+replica. `--before` is a checkout whose `helpers.keras_3` is measured too. The clock starts when the
+processes are launched. A `LocalCluster` has its workers ready at that moment. Writes
 `results/keras_2_and_3.md`.
 """
 
@@ -75,7 +75,7 @@ def measure(name: str, mnist: Path, epochs: int, before: Path | None) -> Measure
 
 
 def measure_cluster(mnist: Path, epochs: int) -> Measured:
-    """The same function in the workers of a cluster."""
+    """Runs the same function in the workers of a cluster."""
     server = ForkServer.get(base_env(3))
     while not server.is_ready:
         time.sleep(0.1)
@@ -86,7 +86,7 @@ def measure_cluster(mnist: Path, epochs: int) -> Measured:
 
 
 def since(begun: float, found: list[float]) -> Measured:
-    """What `keras_program.train` returned, with times from the launch."""
+    """Converts the times that `keras_program.train` returned to seconds since the launch."""
     speed, first, result, accuracy = found
     return speed, first - begun, result - begun, accuracy
 
@@ -94,7 +94,7 @@ def since(begun: float, found: list[float]) -> Measured:
 def measure_all(
     names: list[str], rounds: int, mnist: Path, before: Path | None
 ) -> tuple[dict[str, list[Measured]], int]:
-    """The runs of each contender, and the fewest epochs with which all of them reach the goal."""
+    """Runs each contender, and finds the fewest epochs with which all of them reach the goal."""
     for epochs in range(1, MAX_EPOCHS + 1):
         runs: dict[str, list[Measured]] = {name: [] for name in names}
         for _round in range(rounds):
@@ -109,7 +109,7 @@ def measure_all(
 
 
 def rows(runs: Mapping[str, list[Measured]]) -> list[str]:
-    """Medians, and the ratio of rates to the first contender: its median and range by round."""
+    """Formats medians, and the ratio of rates to the first contender: its median and range."""
     lines = []
     for name, found in runs.items():
         speed, first, result, accuracy = medians(found)

@@ -1,13 +1,13 @@
-"""What accuracy the course's network reaches, over the learning rate and the global batch.
+"""The accuracy of the course's network as a function of learning rate and global batch size.
 
     python -m benchmarks.learning_rate [--num-examples 20480] [--output FILE]
 
-One process trains the network on the same images again and again, each time from the same weights
-and in the same order: each global batch with each learning rate, by gradient descent with the
-course's momentum, at one rate from the first step to the last, without a warm-up. What counts is
-not the number of steps but that of examples: a batch twice as large makes half as many steps.
-Writes the accuracies on images of the test set, for each seed, where `helpers.course.simulations`
-reads them. It takes three minutes of one core.
+One process trains the network on the same images repeatedly, each time from the same weights and in
+the same order. It combines each global batch size with each learning rate. The optimizer is
+gradient descent with the course's momentum, at a constant rate and without a warm-up. The number of
+examples is the same in all runs, not the number of steps, so a batch twice as large runs half as
+many steps. For each seed, it writes the accuracies on test images to the file that
+`helpers.course.simulations` reads. It takes three minutes of one core.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from helpers.params import DEFAULT_PARAMS
 
 OUTPUT = ROOT / "helpers" / "course" / "simulations" / "learning_rates.json"
 BATCHES = 32, 64, 128, 256, 512, 1024
-RATES = tuple(0.00625 * 2**power for power in range(9))  # to 1.6
+RATES = tuple(0.00625 * 2**power for power in range(9))  # up to 1.6
 SEEDS = 1, 2
-TRAINED, TESTED = 20_480, 2_000  # images; every batch divides the first number
+TRAINED, TESTED = 20_480, 2_000  # images; every batch size divides the first number
 MOMENTUM = DEFAULT_PARAMS["momentum"]
 
 
 class Images(NamedTuple):
-    """Float32 [n, 28, 28, 1] from 0 to 1, and their labels, int64 [n]."""
+    """Float32 images [n, 28, 28, 1] from 0 to 1, and their labels, int64 [n]."""
 
     pixels: tf.Tensor
     labels: tf.Tensor
 
 
 class Trainer:
-    """Trains one network from its first weights as often as it is asked to.
+    """Trains one network from the same initial weights, as often as needed.
 
     Args:
       images: of the training set.
@@ -61,7 +61,7 @@ class Trainer:
         self._epoch = tf.function(self._train)
 
     def accuracy(self, batch: int, rate: float, test: Images) -> float:
-        """The share of `test` that is recognized after one epoch."""
+        """Returns the fraction of `test` that is classified correctly after one epoch."""
         self.network.set_weights(self._first)
         for speed in self._speeds:
             speed.assign(tf.zeros_like(speed))
@@ -71,7 +71,7 @@ class Trainer:
         return float(tf.reduce_mean(tf.cast(found == test.labels, tf.float32)))
 
     def _train(self, batch: int) -> None:
-        """One epoch, step by step; traced once for each batch."""
+        """Trains one epoch, step by step. It is traced once for each batch size."""
         weights = self.network.trainable_variables
         for step in tf.range(len(self._images.labels) // batch):
             pixels, labels = (part[step * batch : (step + 1) * batch] for part in self._images)
@@ -81,7 +81,7 @@ class Trainer:
                 loss = tf.reduce_mean(losses)
             gradients = tape.gradient(loss, weights)
             for weight, speed, gradient in zip(weights, self._speeds, gradients, strict=True):
-                # As Keras' SGD does it.
+                # The update rule of Keras's SGD.
                 speed.assign(MOMENTUM * speed - self._rate * gradient)
                 weight.assign_add(speed)
 
@@ -92,7 +92,7 @@ def images_of(split: str, count: int) -> Images:
 
 
 def measure(examples: int) -> Iterator[tuple[int, int, float, float]]:
-    """Seed, batch, rate and accuracy of each training, as soon as it is done."""
+    """Yields seed, batch, rate and accuracy of each training run as soon as it is done."""
     training, test = images_of("train", examples), images_of("test", TESTED)
     for seed in SEEDS:
         trainer = Trainer(training, seed)
@@ -102,8 +102,10 @@ def measure(examples: int) -> Iterator[tuple[int, int, float, float]]:
 
 
 def report(examples: int, found: Sequence[tuple[int, int, float, float]]) -> dict[str, Any]:
-    """What the JSON file holds: under "accuracy", for each batch, a list of one accuracy for each
-    seed for each rate."""
+    """Returns the contents of the JSON file.
+
+    Its "accuracy" has, for each batch size and each rate, a list with one accuracy for each seed.
+    """
     accuracy = {
         str(batch): [
             [round(a, 4) for _seed, b, r, a in found if (b, r) == (batch, rate)] for rate in RATES
@@ -138,7 +140,7 @@ def main() -> None:
     content = json.dumps(report(options.num_examples, found), indent=1)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(content + "\n", encoding="utf-8")
-    print(f"{time.process_time():.0f} s of the processor")
+    print(f"{time.process_time():.0f} s of CPU time")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Describes the machine and the software the numbers come from."""
+"""Describes the machine and the software of the measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Machine = dict[str, str | int | float | None]
 
 
 def describe(torch_version: str | None) -> Machine:
-    """What a reader needs to compare the numbers with their own."""
+    """Returns the information that readers need to compare the numbers with their own."""
     return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "cpu": _first_value("/proc/cpuinfo", "model name") or platform.processor(),
@@ -31,7 +31,7 @@ def describe(torch_version: str | None) -> Machine:
 
 
 def sentence(machine: Machine) -> str:
-    """The description in one line."""
+    """Formats the description in one line."""
     torch = f", PyTorch {machine['torch']}" if machine["torch"] else ""
     return (
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB; "
@@ -41,7 +41,7 @@ def sentence(machine: Machine) -> str:
 
 
 def find_torch(python: str) -> str | None:
-    """The version of PyTorch that `python` has, or None."""
+    """Returns the version of PyTorch of the interpreter `python`, or None."""
     try:
         answer = run_helper([python, "-c", "import numpy, torch; print(torch.__version__)"])
     except OSError:
@@ -55,7 +55,7 @@ def _memory_gib() -> float | None:
 
 
 def _first_value(path: str, name: str) -> str | None:
-    """The value after the first `name:` in a file of /proc."""
+    """Returns the value after the first `name:` in a file of /proc."""
     try:
         lines = Path(path).read_text().splitlines()
     except OSError:

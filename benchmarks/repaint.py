@@ -1,9 +1,9 @@
-"""What a repaint of the panel costs the kernel, early in a run of 4 or 64 workers and late in it.
+"""The cost of a panel repaint in the kernel, early and late in a run of 4 or 64 workers.
 
     python -m benchmarks.repaint
 
-A kernel without a page feeds a panel the events of a run, a step of every worker at a time, and
-paints. Measured for each repaint: processor time, calls of functions, bytes sent to the page.
+A kernel without a page passes the events of a run to a panel, one step of every worker at a time,
+and repaints. For each repaint it measures CPU time, function calls, and bytes sent to the page.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from benchmarks.report import page, publish
 from helpers.course.panel.view import REPAINT_INTERVAL
 
 WORKERS = 4, 64
-EARLY, LATE = 300, 3000  # steps; the late one comes after five minutes
+EARLY, LATE = 300, 3000  # steps; the late one is reached after five minutes
 REPAINTS = 100
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one repaint with `workers` at `step` and after: medians."""
+    """The cost of one repaint with `workers` workers, from `step` on, as medians."""
 
     workers: int
     step: int
@@ -43,12 +43,12 @@ class Cost:
 
     @property
     def core(self) -> float:
-        """The share of a core that goes into repainting."""
+        """The fraction of a core that repainting uses."""
         return self.seconds / REPAINT_INTERVAL
 
 
 def measure(workers: int, repaints: int = REPAINTS) -> list[Cost]:
-    """Early and late, in a kernel of its own."""
+    """Measures early and late, in a separate kernel."""
     cell = nbformat.v4.new_code_cell(
         f"from benchmarks import repaint\nrepaint.in_kernel({workers}, {repaints})"
     )
@@ -60,7 +60,7 @@ def measure(workers: int, repaints: int = REPAINTS) -> list[Cost]:
 
 
 def in_kernel(workers: int, repaints: int) -> None:
-    """Prints, as JSON, what `measure` reads."""
+    """Prints, as JSON, the numbers that `measure` reads."""
     from helpers.course.panel.run import Run, planned_tasks
     from helpers.course.panel.view import Panel
     from helpers.results.training_result import TrainingResult
@@ -102,7 +102,7 @@ def in_kernel(workers: int, repaints: int) -> None:
 
 
 def _count_what_is_sent() -> list[int]:
-    """A list that grows by the size of every message to the page."""
+    """Returns a list to which the size of every message to the page is appended."""
     from IPython import get_ipython
 
     session = get_ipython().kernel.session
@@ -118,20 +118,20 @@ def _count_what_is_sent() -> list[int]:
 
 
 def _calls(function: Callable[[], object]) -> int:
-    """How many functions are called while it runs, those written in C included."""
+    """Returns how many functions are called while it runs, including functions written in C."""
     profile = cProfile.Profile()
     profile.runcall(function)
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
 def report_text(costs: list[Cost]) -> str:
-    """The results as Markdown."""
+    """Formats the results as Markdown."""
     rows = [
         f"| {cost.workers} | {cost.step} | {cost.seconds * 1e3:.2f} | {cost.core:.1%} "
         f"| {cost.calls} | {cost.sent / 1000:.1f} |"
         for cost in costs
     ]
-    columns = ["workers", "step", "CPU ms", "of a core, at 4 a second", "calls", "kB sent"]
+    columns = ["workers", "step", "CPU ms", "share of a core, at 4/s", "calls", "kB sent"]
     return page("A repaint of the panel", columns, rows)
 
 

@@ -1,10 +1,10 @@
-"""How soon a lesson trains when its reader presses "Run All": its first cells in a fresh kernel.
+"""The time until lesson 1 trains when its reader presses "Run All" in a new kernel.
 
     python -m benchmarks.run_all [--repeat 5] [--output FOLDER]
 
-Lesson 1 is executed down to the cell that trains for the first time, with no pause between cells.
-Beside it stands a kernel that waits, before that cell, until the workers are ready: what a reader
-finds who reads. Both take turns. Writes `results/run_all.md`.
+The lesson is executed up to the cell that trains for the first time, without pauses between cells.
+For comparison, another kernel waits before that cell until the workers are ready, as for a reader
+who reads the text first. The two ways take turns. Writes `results/run_all.md`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ while is_prewarming():
 
 
 def seconds_to_first_step(*, reads: bool) -> float:
-    """From the call of `train` to the end of the first step, as its result says."""
+    """Returns the time from the call of `train` to the end of the first step, as in its result."""
     path = Project.load(Path()).notebook(LESSON)
     notebook = nbformat.read(path, as_version=4)
     number = next(i for i, cell in enumerate(notebook.cells) if cell["id"] == CELL)
@@ -60,7 +60,7 @@ def main() -> None:
         for way, times in found.items()
     ]
     columns = ("the reader", "first step after, s", "range")
-    publish(page("The first training of lesson 1", columns, rows), args.output, "run_all.md")
+    publish(page("The first training run of lesson 1", columns, rows), args.output, "run_all.md")
 
 
 if __name__ == "__main__":

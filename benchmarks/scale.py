@@ -1,9 +1,9 @@
-"""What supervision costs, and how soon a death is known, with 8, 64 and 512 workers.
+"""The cost of supervision, and the time to detect a death, with 8, 64 and 512 workers.
 
     python -m benchmarks.scale [--workers 8 64 512] [--seconds 20] [--output FOLDER]
 
-A machine of two cores cannot train 512 workers, but it can run 512 processes that say what workers
-say: their events and heartbeats, through pipes of the same kind. The watcher is the real one, fills
+A machine with two cores cannot train 512 workers, but it can run 512 processes that send the same
+messages: events and heartbeats, through the same kind of pipes. The watcher is the real one, fills
 a real `TrainingResult`, and shows a progress bar. Writes `results/scale.md`.
 """
 
@@ -31,20 +31,20 @@ from helpers.results.training_result import TrainingResult
 from helpers.tf_config import build_tf_configs
 from tests.support.fake_worker import FakeWorkerProcess
 
-SETTLED = 3.0  # seconds after the last worker came
+SETTLED = 3.0  # seconds after the last worker has started
 TIMEOUTS = Timeouts(start=120.0, heartbeat=30.0, progress=30.0)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What watching `workers` processes took.
+    """The cost of watching `workers` processes.
 
     Attributes:
-      core: share of a core.
-      events: in a second.
-      megabytes: of the watcher's memory, more than before there was a worker.
-      growth: of it, in a minute of training.
-      noticed: seconds from a worker's death to the watcher's fault.
+      core: fraction of a core.
+      events: per second.
+      megabytes: memory of the watcher, more than before the first worker.
+      growth: of this memory, per minute of training.
+      noticed: seconds from a worker's death until the watcher reports the fault.
     """
 
     workers: int
@@ -56,7 +56,7 @@ class Cost:
 
 
 class _Watch:
-    """Measures while events pass, and kills the last worker when it has seen enough."""
+    """Measures while events pass, and kills the last worker after enough of them."""
 
     def __init__(self, group: WorkerGroup, seconds: float) -> None:
         self._victim = group.processes[-1]
@@ -92,7 +92,7 @@ class _Watch:
 
 
 def measure(workers: int, seconds: float) -> Cost:
-    """Watches that many talkers for a while, and lets one die."""
+    """Watches that many processes for a while, and kills one."""
     talkers = [
         FakeWorkerProcess(config)
         for config in build_tf_configs([f"host-{k}:2222" for k in range(workers)])
@@ -118,7 +118,7 @@ def measure(workers: int, seconds: float) -> Cost:
 
 
 def _noting(events: Iterator[Event], noticed: list[float]) -> Iterator[Event]:
-    """The events, as a supervisor gives them; and when a fault ended them."""
+    """Yields the events like a supervisor, and records when a fault ended them."""
     try:
         for event in events:
             yield event | {"attempt": 0}
@@ -128,14 +128,14 @@ def _noting(events: Iterator[Event], noticed: list[float]) -> Iterator[Event]:
 
 
 def report_text(costs: list[Cost]) -> str:
-    """The results as Markdown."""
+    """Formats the results as Markdown."""
     rows = [
         f"| {cost.workers} | {cost.core:.1%} | {cost.events:.0f} | {cost.megabytes:.1f} "
         f"| {cost.growth:.1f} | {cost.noticed:.2f} |"
         for cost in costs
     ]
-    columns = ["workers", "of a core", "events a second", "MB", "MB more a minute"]
-    return page("What supervision costs", [*columns, "death known after, s"], rows)
+    columns = ["workers", "share of a core", "events/s", "MB", "MB more per minute"]
+    return page("The cost of supervision", [*columns, "death detected after, s"], rows)
 
 
 def main() -> None:
@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
-    measure(2, 1.0)  # imports what the first one pays for
+    measure(2, 1.0)  # does the imports, so that the first measurement does not include them
     text = report_text([measure(workers, args.seconds) for workers in args.workers])
     publish(text, args.output, "scale.md")
 

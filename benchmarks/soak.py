@@ -1,12 +1,12 @@
-"""One process trains, fails, stops and starts clusters of all kinds for an hour: what stays?
+"""Runs clusters of all kinds in one process for an hour, and checks for resource leaks.
 
     python -m benchmarks.soak                  # an hour
     python -m benchmarks.soak --minutes 5
 
-After each round of deeds it counts what this process and all that it started hold: memory,
-descriptors, threads, processes, network namespaces, temporary folders. At the end there may be no
-more of anything than after the first sixth of the time, in which caches fill and modules are
-imported. More makes the exit code 1.
+After each round it counts the resources of this process and all its descendants: memory,
+descriptors, threads, processes, network namespaces and temporary folders. At the end there must not
+be more of anything than after the first sixth of the time, in which caches fill and modules are
+imported. If there is more, the exit code is 1.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from helpers.course.panel import Panel
 from helpers.errors import StoppedError, UserCodeError
 from helpers.protocol.events import Event
 
-SETTLED = 1 / 6  # of the time; after an hour's, the tenth minute
-SAMPLES = 5  # whose median is compared
-# How much more than then may be there at the end; memory in MB.
+SETTLED = 1 / 6  # of the time, which is ten minutes of an hour
+SAMPLES = 5  # the number of samples whose median is compared
+# The allowed growth from then to the end, with memory in MB.
 TOLERANCE = {
     "memory": 10.0,
     "descriptors": 0.0,
@@ -55,7 +55,7 @@ Watch = Callable[[LocalCluster, Event], None]
 
 
 def train(watch: Watch | None = None, *, steps: int = 60, **options: Any) -> None:
-    """Some steps of the lessons' Estimator on two workers, in a cluster with these options."""
+    """Trains the lessons' Estimator for some steps in a cluster of two workers with `options`."""
     with LocalCluster(2, **options) as cluster:
         cluster.train(
             model_fn,
@@ -83,7 +83,7 @@ def train_with_fault(fault: str, **options: Any) -> None:
 
 
 def fit(keras: int) -> None:
-    """Some epochs of Keras's `fit` on two workers."""
+    """Trains some epochs with Keras's `fit` on two workers."""
     with LocalCluster(2) as cluster:
         cluster.run(_fit, keras=keras)
 
@@ -104,7 +104,7 @@ def _fit() -> None:
 
 
 def fail() -> None:
-    """A function that raises in one worker while the others wait."""
+    """Runs a function that raises in one worker while the others wait."""
     with LocalCluster(3) as cluster, contextlib.suppress(UserCodeError):
         cluster.run(_fail)
 
@@ -116,7 +116,7 @@ def _fail(context: Any) -> None:
 
 
 def leave_children() -> None:
-    """A function that leaves processes behind, in sessions of their own."""
+    """Runs a function that leaves processes behind, in their own sessions."""
     with LocalCluster(2) as cluster:
         cluster.run(_leave_children)
 
@@ -129,7 +129,7 @@ def _leave_children() -> None:
 
 
 def stop() -> None:
-    """A training that is stopped from another thread."""
+    """Stops a training run from another thread."""
     with LocalCluster(2) as cluster:
         timer = threading.Timer(3.0, cluster.stop)
         timer.start()
@@ -139,7 +139,7 @@ def stop() -> None:
 
 
 def run_scenario() -> None:
-    """A panel that trains, and is closed."""
+    """Trains in a panel and closes it."""
     panel = Panel()
     panel.run(workers=2, batch_size=1024)
     panel.close()
@@ -150,7 +150,7 @@ ACTIONS: dict[str, Callable[[], None]] = {
     "trains with parameter servers": functools.partial(train, ps=1),
     "trains over a slow network": functools.partial(train, bandwidth=4e8, steps=20),
     "loses a worker": functools.partial(train_with_fault, "kill"),
-    "loses a worker beside parameter servers": functools.partial(train_with_fault, "kill", ps=1),
+    "loses a worker with parameter servers": functools.partial(train_with_fault, "kill", ps=1),
     "has a frozen worker": functools.partial(train_with_fault, "pause"),
     "fits with Keras 2": functools.partial(fit, 2),
     "fits with Keras 3": functools.partial(fit, 3),
@@ -162,7 +162,7 @@ ACTIONS: dict[str, Callable[[], None]] = {
 
 
 def count(began: float, folder: str) -> Sample:
-    """What this process and its descendants hold now."""
+    """Counts the resources that this process and its descendants hold now."""
     gc.collect()
     me = psutil.Process()
     family = [me, *me.children(recursive=True)]
@@ -178,20 +178,20 @@ def count(began: float, folder: str) -> Sample:
 
 
 def _networks(pid: int) -> Iterator[str]:
-    """The network namespaces that a process is in, or keeps alive by a descriptor."""
+    """The network namespaces that a process is in, or keeps alive through a descriptor."""
     for link in (Path(f"/proc/{pid}/ns/net"), *Path(f"/proc/{pid}/fd").glob("*")):
-        with contextlib.suppress(OSError):  # ended, or closed
+        with contextlib.suppress(OSError):  # process ended, or descriptor closed
             target = os.readlink(link)
             if target.startswith("net:"):
                 yield target
 
 
 def soak(minutes: float, deeds: dict[str, Callable[[], None]] = ACTIONS) -> list[Sample]:
-    """Rounds of all deeds until the time is over; what was held after each."""
+    """Runs rounds of all actions until the time is over. Returns the resources held after each."""
     began = time.monotonic()
     samples: list[Sample] = []
     with tempfile.TemporaryDirectory() as folder:
-        tempfile.tempdir = folder  # so that all that is left behind is counted
+        tempfile.tempdir = folder  # so that every temporary folder is counted
         try:
             while time.monotonic() < began + 60 * minutes:
                 for name, deed in deeds.items():
@@ -206,7 +206,7 @@ def soak(minutes: float, deeds: dict[str, Callable[[], None]] = ACTIONS) -> list
 
 
 def settled_and_end(samples: Sequence[Sample]) -> tuple[Sample, Sample]:
-    """Medians of the first samples after things have settled, and of the last ones."""
+    """Returns the medians of the first samples after the warm-up and of the last ones."""
     first = next(
         (i for i, one in enumerate(samples) if one["minute"] >= SETTLED * samples[-1]["minute"]), 0
     )
@@ -219,13 +219,13 @@ def settled_and_end(samples: Sequence[Sample]) -> tuple[Sample, Sample]:
 
 
 def grown(samples: Sequence[Sample]) -> list[str]:
-    """The names of what is more at the end, by more than its tolerance."""
+    """Returns the names of the resources that have grown by more than their tolerance."""
     then, end = settled_and_end(samples)
     return [name for name, more in TOLERANCE.items() if end[name] > then[name] + more]
 
 
 def report(samples: Sequence[Sample]) -> str:
-    """A page with both medians, and what of it has grown."""
+    """Formats a page with both medians and the resources that have grown."""
     then, end = settled_and_end(samples)
     more = grown(samples)
     rows = [
@@ -233,18 +233,19 @@ def report(samples: Sequence[Sample]) -> str:
         for name in TOLERANCE
     ]
     text = page(
-        "A soak",
-        ["", f"minute {then['minute']:.0f}", f"minute {end['minute']:.0f}", "no more"],
+        "Soak test",
+        ["", f"minute {then['minute']:.0f}", f"minute {end['minute']:.0f}", "no growth"],
         rows,
     )
     told = (
-        f"{len(samples)} rounds of {len(ACTIONS)} deeds: {', '.join(ACTIONS)}. Memory in MB, of the"
+        f"{len(samples)} rounds of {len(ACTIONS)} actions: {', '.join(ACTIONS)}. Memory is in MB, "
+        "for the process that starts the clusters. All other rows include its descendants."
     )
-    return f"{text}\n{told} process that starts the clusters; all else of its descendants too.\n"
+    return f"{text}\n{told}\n"
 
 
 def draw(samples: Sequence[Sample], path: Path) -> None:
-    """The curves, one below the other."""
+    """Draws the curves, one below the other."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 9), layout="constrained")
@@ -256,7 +257,7 @@ def draw(samples: Sequence[Sample], path: Path) -> None:
 
 
 def main() -> int:
-    """Soaks, writes soak.md, soak.csv and soak.svg; 0 if nothing has grown."""
+    """Runs the soak test and writes soak.md, soak.csv and soak.svg. Returns 0 if nothing grew."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--output", type=Path, default=RESULTS)
@@ -269,7 +270,7 @@ def main() -> int:
         table.writerows({key: round(value, 1) for key, value in one.items()} for one in samples)
     draw(samples, args.output / "soak.svg")
     for name in grown(samples):
-        print(f"At the end there are more {name} than when things had settled.", file=sys.stderr)
+        print(f"There are more {name} at the end than after the warm-up.", file=sys.stderr)
     return 1 if grown(samples) else 0
 
 

@@ -1,10 +1,10 @@
-"""How soon a group trains, and what it takes: workers that are forked, beside workers started anew.
+"""The time until a group trains, and its memory: forked workers compared with new processes.
 
     python -m benchmarks.start [--repeat 5] [--workers 2 4] [--output FOLDER]
 
-Both ways take turns in one run. A worker is killed on the way, for the time of a restart; the next
-step ends the training. The first fork server is started before: a program pays for its import once.
-Writes `results/start.md`.
+Both ways take turns in one run. A worker is killed in each run to measure the time of a restart,
+and the next step ends the run. The first fork server is started before the measurement, because a
+program imports TensorFlow only once. Writes `results/start.md`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from helpers.errors import StoppedError
 from helpers.protocol.events import Event
 
 STEPS, MIN_STEPS = 150, 3  # before a worker is killed
-MANY_STEPS = 100_000  # more than are done until the kill, however late a busy machine does it
+MANY_STEPS = 100_000  # more than before the kill, however late a busy machine injects it
 
 
 class Measured(NamedTuple):
-    """What one run showed; seconds, and bytes of all its processes together."""
+    """The result of one run: seconds, and bytes of all its processes together."""
 
     first_step: float
     next_step: float
@@ -43,7 +43,7 @@ class Measured(NamedTuple):
 
 
 def measure(workers: int, steps: int) -> Measured:
-    """Trains, kills a worker after so many steps, and waits for the next one."""
+    """Trains, kills a worker after that many steps, and waits for the next one."""
     with LocalCluster(workers, collective="RING") as cluster:
         watch = _Watch(cluster, steps)
         with contextlib.suppress(StoppedError):
@@ -63,7 +63,7 @@ def measure(workers: int, steps: int) -> Measured:
 
 
 class _Watch:
-    """Does the harm, notes what came of it, and ends the training."""
+    """Injects the fault, records the times, and ends the training run."""
 
     def __init__(self, cluster: LocalCluster, kill_at: int) -> None:
         self._cluster, self._kill_at = cluster, kill_at
@@ -88,7 +88,7 @@ class _Watch:
     def _processes(self) -> set[psutil.Process]:
         """The workers, and the process that they were forked from.
 
-        Of their memory, a page of several counts for each in part (proc(5), Pss).
+        A memory page that several of them share counts for each in part (proc(5), Pss).
         """
         workers = {psutil.Process(process.pid) for process in self._cluster.processes}
         parents = {worker.parent() for worker in workers}
@@ -97,7 +97,7 @@ class _Watch:
 
 
 def compare(workers: int, rounds: int, steps: int) -> str:
-    """A row for each way, and the ratios, as Markdown."""
+    """Formats a row for each way, and the ratios, as Markdown."""
     runs: dict[bool, list[Measured]] = {True: [], False: []}
     for _round in range(rounds):
         for forked, found in runs.items():

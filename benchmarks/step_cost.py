@@ -1,12 +1,12 @@
-"""What a training step costs in each layer, from the bare graph to two workers that exchange.
+"""The cost of a training step in each layer, from the bare graph to two communicating workers.
 
     python -m benchmarks.step_cost [--batch-size 64] [--repeat 3] [--output FOLDER]
 
 Two processes train at the same time, with one pinned core and one thread each, on the same cached
-input. Each layer adds something to the one before; only the last one has a peer. Wall clock and
-processor time of a step are taken over STEPS steps, the best of several rounds; what the operations
-of the last layer take comes from TensorFlow's own trace. Writes `step_cost_64.md`, the batch in its
-name.
+input. Each layer adds something to the previous one, and only the last one has a peer. Wall-clock
+and CPU time are measured over STEPS steps, in the best of several rounds. The times of the
+operations in the last layer are from TensorFlow's trace. Writes `step_cost_64.md`, with the batch
+size in its name.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from helpers.worker.devices import make_strategy
 STEPS, WARM_UP = 500, 300
 PARAMS = {"learning_rate": 0.025, "momentum": 0.9, "seed": 1}
 Cost = tuple[float, float]
-"""Milliseconds of a step: by the clock on the wall, and of the processor."""
+"""Milliseconds of a step: wall-clock time and CPU time."""
 
 
 class CostHook(tf.estimator.SessionRunHook):
-    """Notes both clocks after WARM_UP steps, and STEPS later."""
+    """Reads both clocks after WARM_UP steps, and STEPS steps later."""
 
     def __init__(self) -> None:
         self._step = 0
@@ -48,7 +48,7 @@ class CostHook(tf.estimator.SessionRunHook):
 
     @property
     def cost(self) -> Cost:
-        """What a step took, between the two marks."""
+        """Returns the time of a step between the two marks."""
         (wall, cpu), (wall_end, cpu_end) = self._marks
         return 1000 * (wall_end - wall) / STEPS, 1000 * (cpu_end - cpu) / STEPS
 
@@ -76,10 +76,10 @@ class TraceHook(tf.estimator.SessionRunHook):
 
 
 def session_spans(step_stats: Any) -> list[list[Any]]:
-    """The operations in a `tf.compat.v1.RunMetadata`'s `step_stats`, as `step_trace` has them.
+    """The operations in a `tf.compat.v1.RunMetadata`'s `step_stats`, in the format of `step_trace`.
 
-    Transfers (RecvBuf) and the source of the graph are left out: they are parts of an all-reduce,
-    or no operation.
+    Transfers (RecvBuf) and the source of the graph are left out, because they are parts of an
+    all-reduce, or not operations.
     """
     from helpers.course.step_trace import category  # Keras 2 has been chosen above
 
@@ -112,12 +112,12 @@ def trace_step(params: dict[str, Any], step: int) -> list[list[Any]]:
 
 
 def endless(mode: str, params: Any, input_context: Any = None) -> Any:
-    """One batch after the other, decoded once."""
+    """Yields one batch after another, decoded once."""
     return input_fn(mode, params, input_context).take(20).cache().repeat()
 
 
 def bare(params: dict[str, Any]) -> Cost:
-    """The graph in a session, and nothing around it."""
+    """Runs the graph in a session, with nothing around it."""
     os.environ.pop("TF_CONFIG")
     hook = CostHook()
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -132,7 +132,7 @@ def bare(params: dict[str, Any]) -> Cost:
 
 
 def estimator(params: dict[str, Any], *, strategy: bool, peer: bool) -> Cost:
-    """An Estimator: by itself, under the strategy, and with a peer."""
+    """Runs an Estimator: by itself, under the strategy, and with a peer."""
     if not peer:
         os.environ.pop("TF_CONFIG")
     distribution = make_strategy("MultiWorkerMirroredStrategy", "RING") if strategy else None
@@ -155,7 +155,7 @@ LAYERS: dict[str, Callable[..., Cost]] = {
 
 
 def measure(batch_size: int, rounds: int) -> dict[str, Cost]:
-    """The cheapest round of each layer, round by round through all layers."""
+    """Returns the cheapest round of each layer. Each round measures all layers in turn."""
     params = {**PARAMS, "batch_size": batch_size}
     found = defaultdict(list)
     for _ in range(rounds):
@@ -163,12 +163,12 @@ def measure(batch_size: int, rounds: int) -> dict[str, Cost]:
             with LocalCluster(workers=2, max_restarts=0) as cluster:
                 first, _second = cluster.run(partial(layer, params), keras=2)
             found[name].append(tuple(first))
-            print(f"{name}: {first[0]:.2f} ms, {first[1]:.2f} ms of the processor", flush=True)
+            print(f"{name}: {first[0]:.2f} ms, {first[1]:.2f} ms of CPU time", flush=True)
     return {name: min(costs) for name, costs in found.items()}
 
 
 def trace(batch_size: int) -> dict[str, float]:
-    """Milliseconds of one step of two workers by kind of operation, of the first worker."""
+    """Milliseconds of one step of two workers by kind of operation, for the first worker."""
     from helpers.course.step_trace import exclusive_times  # Keras 2 has been chosen above
 
     params = {**PARAMS, "batch_size": batch_size}
@@ -178,10 +178,10 @@ def trace(batch_size: int) -> dict[str, float]:
 
 
 def report(batch_size: int, costs: dict[str, Cost], traced: dict[str, float]) -> str:
-    """The tables, in Markdown."""
+    """Formats the tables as Markdown."""
     lines = [
         f"# A step of {batch_size} examples, layer by layer\n",
-        "| | ms a step | ms of the processor | more than the layer before |",
+        "| | ms per step | CPU ms | added to the previous layer |",
         "|---|---|---|---|",
     ]
     before = None

@@ -1,10 +1,10 @@
-"""One TensorFlow beside another: the same Estimator on two workers, in turns.
+"""Compares two TensorFlow versions: the same Estimator on two workers, in turns.
 
     python -m benchmarks.tensorflow_releases --python .venv-tf215/bin/python \
         --python .venv/bin/python [--repeat 5] [--output FOLDER]
 
-Each interpreter brings its TensorFlow and what this package needs. The workers are ready when the
-clock starts. Writes `results/tensorflow_releases.md`.
+Each interpreter has its own TensorFlow and the packages that this one needs. The workers are ready
+when the clock starts. Writes `results/tensorflow_releases.md`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VERSIONS = (
 
 
 class Measured(NamedTuple):
-    """What one run showed: examples per second, seconds, seconds, and MB of the largest worker."""
+    """The result of one run: examples/s, seconds to two events, and MB of the largest worker."""
 
     throughput: float
     first_step: float
@@ -49,7 +49,7 @@ def measure(python: str, batch: int) -> Measured:
 
 
 def compare(pythons: list[str], names: list[str], batch: int, rounds: int) -> list[str]:
-    """A line of medians for each interpreter, and one of the second's ratios to the first."""
+    """Formats a line of medians for each interpreter, and the ratios of the second to the first."""
     runs: list[list[Measured]] = [[] for _python in pythons]
     for _round in range(rounds):
         for python, found in zip(pythons, runs, strict=True):
@@ -67,19 +67,17 @@ def compare(pythons: list[str], names: list[str], batch: int, rounds: int) -> li
 def main() -> None:
     """Measures, prints, and writes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--python", action="append", required=True, help="two of them")
+    parser.add_argument("--python", action="append", required=True, help="to be passed twice")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     if len(args.python) != 2:
-        parser.error(f"--python names an interpreter, twice; it stands here {len(args.python)}×.")
+        parser.error(f"--python must be passed twice, not {len(args.python)} times.")
     names = [run_helper([python, "-c", VERSIONS]).stdout.strip() for python in args.python]
     rows = [row for batch in BATCHES for row in compare(args.python, names, batch, args.repeat)]
-    columns = ["batch of each", f"two workers, {EPOCHS} epochs", "examples/s"]
+    columns = ["batch per worker", f"two workers, {EPOCHS} epochs", "examples/s"]
     columns += ["to the first step, s", "to the result, s", "MB of a worker"]
-    publish(
-        page("One TensorFlow beside another", columns, rows), args.output, "tensorflow_releases.md"
-    )
+    publish(page("Two TensorFlow versions", columns, rows), args.output, "tensorflow_releases.md")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""What Estimator can do, each as a program that prints numbers; see `compatibility.py`."""
+"""The capabilities of Estimator, each as a program that prints numbers. See `compatibility.py`."""

@@ -1,8 +1,9 @@
-"""Exercises one capability of Estimator and writes the numbers it gave.
+"""Exercises one capability of Estimator and writes the numbers that it computed.
 
     python -m benchmarks.capabilities NAME FOLDER
 
-FOLDER is for checkpoints, and the numbers go there, to one file for each task of `TF_CONFIG`.
+FOLDER is for checkpoints. The numbers are written there too, to one file for each task of
+`TF_CONFIG`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ STEPS = 20
 
 
 def one_worker(folder: str) -> list[float]:
-    """The loss of every step of `Estimator.train`, then an evaluation."""
+    """Returns the loss of every step of `Estimator.train` and an evaluation."""
     losses = Losses()
     estimator = tf.estimator.Estimator(model_fn, folder)
     estimator.train(input_fn, hooks=[losses], max_steps=STEPS)
@@ -40,14 +41,14 @@ def one_worker(folder: str) -> list[float]:
 
 
 def two_workers(folder: str) -> list[float]:
-    """The loss of every step of `train_and_evaluate` under MultiWorkerMirroredStrategy."""
+    """Returns the loss of every step of `train_and_evaluate` under MultiWorkerMirroredStrategy."""
     losses = Losses()
     _train_and_evaluate(folder, [losses])
     return losses.values
 
 
 def chief_and_evaluator(folder: str) -> list[float]:
-    """A chief, a worker and an evaluator: the losses of training, or of the last evaluation."""
+    """Runs a chief, a worker and an evaluator. Returns the losses of training or evaluation."""
     tf.compat.v1.disable_eager_execution()  # in eager mode TensorFlow cannot copy the strategy
     losses = Losses()
     results = _Results()
@@ -56,14 +57,14 @@ def chief_and_evaluator(folder: str) -> list[float]:
 
 
 def predict(folder: str) -> list[float]:
-    """The predictions for the first batches."""
+    """Returns the predictions for the first batches."""
     estimator = tf.estimator.Estimator(model_fn, folder)
     estimator.train(input_fn, max_steps=STEPS)
     return [float(found["y"][0]) for found in estimator.predict(input_fn)]
 
 
 def canned_estimators(folder: str) -> Iterator[float]:
-    """A baseline, a linear and a deep model, the last warm-started with fixed weights."""
+    """Trains a baseline, a linear and a deep model, the last one from fixed initial weights."""
     columns = [tf.feature_column.numeric_column("x", shape=8)]
     warm = tf.estimator.WarmStartSettings(_dnn_checkpoint(f"{folder}/start"), ".*[kb].*")
     sgd = tf.keras.optimizers.legacy.SGD(0.05)
@@ -80,7 +81,7 @@ def canned_estimators(folder: str) -> Iterator[float]:
 
 
 def model_to_estimator(folder: str) -> list[float]:
-    """A compiled Keras model as an Estimator."""
+    """Converts a compiled Keras model to an Estimator."""
     model = network()
     model.compile(tf.keras.optimizers.legacy.SGD(0.05, momentum=0.9), "mse")
     estimator = tf.keras.estimator.model_to_estimator(model, model_dir=folder)
@@ -89,7 +90,7 @@ def model_to_estimator(folder: str) -> list[float]:
 
 
 def export_and_reload(folder: str) -> list[float]:
-    """The outputs of a SavedModel, loaded again by TensorFlow alone."""
+    """Returns the outputs of a SavedModel that TensorFlow alone has loaded again."""
     estimator = tf.estimator.Estimator(model_fn, folder)
     estimator.train(input_fn, max_steps=STEPS)
     path = estimator.export_saved_model(f"{folder}/export", serving_input_fn)
@@ -98,7 +99,7 @@ def export_and_reload(folder: str) -> list[float]:
 
 
 def resume(folder: str) -> list[float]:
-    """Training that stops after half of the steps and goes on from its checkpoint."""
+    """Stops training after half of the steps and resumes from the checkpoint."""
     losses = Losses()
     for steps in (STEPS // 2, STEPS):
         estimator = tf.estimator.Estimator(model_fn, folder)
@@ -122,7 +123,7 @@ CAPABILITIES: dict[str, Callable[[str], Any]] = {
 
 
 class _Results(tf.estimator.Exporter):
-    """Keeps what the evaluator found last."""
+    """Keeps the last result of the evaluator."""
 
     name = "results"
     last: list[float]
@@ -160,7 +161,7 @@ def _named_input_fn() -> tf.data.Dataset:
 
 
 def _dnn_checkpoint(folder: str) -> str:
-    """A checkpoint with the fixed weights, under the names that DNNRegressor gives."""
+    """Writes a checkpoint with the fixed weights, under the variable names of DNNRegressor."""
     os.makedirs(folder)
     layers = {"hiddenlayer_0": WEIGHTS[0], "logits": WEIGHTS[1]}
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -184,4 +185,4 @@ def main() -> None:
 if __name__ == "__main__":
     main()
     sys.stdout.flush()
-    os._exit(0)  # TensorFlow's threads may wait for peers that have already gone
+    os._exit(0)  # TensorFlow's threads may wait for peers that have already exited

@@ -1,6 +1,6 @@
-"""A small regression whose numbers no TensorFlow version has a say in: NumPy makes them all.
+"""A small regression that does not depend on TensorFlow's version: NumPy generates its numbers.
 
-256 examples of 8 features; a network of 8 × 16 × 1; SGD with momentum.
+256 examples of 8 features, a network of 8 × 16 × 1, and SGD with momentum.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import numpy as np
 from helpers.estimator import tf
 
 BATCH = 32
-_random = np.random.RandomState(7)  # its sequence is promised not to change with NumPy's versions
+_random = np.random.RandomState(7)  # NumPy guarantees the same sequence in all its versions
 FEATURES = _random.normal(size=(256, 8)).astype(np.float32)
 LABELS = np.sin(FEATURES.sum(axis=1, keepdims=True))
 WEIGHTS = [_random.normal(scale=0.3, size=size).astype(np.float32) for size in ((8, 16), (16, 1))]
 
 
 def input_fn(mode: str = "train", input_context: Any = None) -> tf.data.Dataset:
-    """One epoch in fixed order; of the training data, this worker's shard."""
+    """One epoch in fixed order. For training, only this worker's shard."""
     dataset = tf.data.Dataset.from_tensor_slices((FEATURES, LABELS))
     if mode == "train" and input_context:
         dataset = dataset.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
@@ -41,7 +41,7 @@ def network() -> tf.keras.Sequential:
 
 
 def model_fn(features: tf.Tensor, labels: tf.Tensor | None, mode: str) -> Any:
-    """As `tf.estimator.Estimator` takes it; the loss is a mean over the global batch."""
+    """A `model_fn` for `tf.estimator.Estimator`. The loss is a mean over the global batch."""
     model = network()
     outputs = model(features, training=mode == tf.estimator.ModeKeys.TRAIN)
     if mode == tf.estimator.ModeKeys.PREDICT:
@@ -59,7 +59,7 @@ def model_fn(features: tf.Tensor, labels: tf.Tensor | None, mode: str) -> Any:
 
 
 class Losses(tf.estimator.SessionRunHook):
-    """Collects the loss of every step, which Estimator adds up over the replicas."""
+    """Collects the loss of every step, which Estimator sums over the replicas."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -70,15 +70,15 @@ class Losses(tf.estimator.SessionRunHook):
         self._loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the loss."""
+        """Requests the loss."""
         return tf.estimator.SessionRunArgs(self._loss)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Takes it in."""
+        """Stores the loss."""
         self.values.append(float(run_values.results))
 
 
 def serving_input_fn() -> Any:
-    """What an exported model is fed with."""
+    """Declares the inputs of an exported model."""
     features = tf.compat.v1.placeholder(tf.float32, [None, 8], name="features")
     return tf.estimator.export.TensorServingInputReceiver(features, {"features": features})

@@ -1,5 +1,5 @@
-"""The programs that are timed against each other; `report` says what they share.
+"""The programs whose times are compared. `report` has their shared code.
 
-Each runs as `python -m benchmarks.contenders.NAME`, one process for each rank,
-and leaves a report. `measure.py` makes the numbers of all of them from those reports alone.
+Each runs as `python -m benchmarks.contenders.NAME`, one process for each rank, and writes a report.
+`measure.py` computes the numbers of all contenders from these reports alone.
 """

@@ -1,8 +1,7 @@
-"""The ceiling: the bare training step, synthetic data, no communication, no input.
+"""The ceiling: the bare training step on synthetic data, without communication and input pipeline.
 
-Each process has the cores and threads that a worker of `LocalCluster` gets (on two cores: one
-core, one thread). All run at the same time, since they share caches and memory; their speeds
-add up.
+Each process has as many cores and threads as a worker of `LocalCluster` (on two cores: one core,
+one thread). All run at the same time, because they share caches and memory. Their speeds are added.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from helpers.estimator import tf
 from helpers.system.machine import share_cores
 from helpers.worker.devices import use_cores
 
-STEPS_PER_CALL = 10  # inside one TensorFlow function, so that Python costs nothing
+STEPS_PER_CALL = 10  # inside one TensorFlow function, so that Python adds no cost
 
 
 def main() -> None:
-    """Runs the step for as many times as a training would, and reports."""
+    """Runs as many steps as a training run would, and reports."""
     args = Arguments.parse()
     use_cores(share_cores(args.workers)[args.rank])
     network = make_network()

@@ -1,5 +1,7 @@
-"""Keras `fit` under MultiWorkerMirroredStrategy as it is usually written: our network and our
-learning rate, the data set of TFDS mapped, cached, shuffled and batched, TensorFlow's own threads.
+"""Keras `fit` under MultiWorkerMirroredStrategy as it is usually written.
+
+It uses our network and our learning rate, the TFDS dataset mapped, cached, shuffled and batched,
+and TensorFlow's own threads.
 """
 
 from __future__ import annotations
@@ -15,20 +17,20 @@ from helpers.estimator import tf
 
 
 class Schedule(tf.keras.optimizers.schedules.LearningRateSchedule):
-    """The schedule of `helpers.course.model`, as Keras takes it."""
+    """The schedule of `helpers.course.model` as a Keras schedule."""
 
     def __init__(self, args: Arguments) -> None:
         self._args = args
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        """The learning rate of a step."""
+        """Returns the learning rate of a step."""
         return learning_rate(step, self._args.global_batch, self._args.learning_rate)
 
 
 class ClockCallback(tf.keras.callbacks.Callback):
-    """Ticks once a step."""
+    """Ticks once per step."""
 
-    _supports_tf_logs = True  # else Keras would turn the loss into NumPy after every step
+    _supports_tf_logs = True  # otherwise Keras would convert the loss to NumPy after every step
 
     def __init__(self, clock: StepClock) -> None:
         super().__init__()
@@ -53,7 +55,7 @@ def train(args: Arguments, clock: StepClock) -> list[Any]:
 
 
 def compiled_network(args: Arguments) -> tf.keras.Model:
-    """The network, ready for `fit`."""
+    """Returns the network, ready for `fit`."""
     network = make_network()
     network.compile(
         loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -63,18 +65,18 @@ def compiled_network(args: Arguments) -> tf.keras.Model:
 
 
 def length(args: Arguments) -> dict[str, int]:
-    """How long to train, as `fit` takes it."""
+    """Returns the length of the run as arguments of `fit`."""
     if args.limit:
         return {"steps_per_epoch": args.limit, "epochs": 1}
     return {"steps_per_epoch": args.steps_per_epoch, "epochs": args.epochs}
 
 
 def evaluate(weights: list[Any]) -> float:
-    """Test accuracy of a copy outside the strategy, so that no peer has to take part."""
+    """Returns the test accuracy of a copy outside the strategy, so that no peer has to join."""
     network = make_network()
     network.build((None, 28, 28, 1))
     network.set_weights(weights)
-    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)  # Keras 3 asks for one
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)  # required by Keras 3
     network.compile(loss=loss, metrics=["sparse_categorical_accuracy"])
     return float(network.evaluate(input_fn("eval"), verbose=0, return_dict=True)[_ACCURACY])
 
@@ -83,7 +85,7 @@ _ACCURACY = "sparse_categorical_accuracy"
 
 
 def main() -> None:
-    """Trains; rank 0 then evaluates and reports."""
+    """Trains. Rank 0 then evaluates and reports."""
     args = Arguments.parse()
     clock = StepClock()
     weights = train(args, clock)

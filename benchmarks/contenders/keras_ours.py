@@ -15,7 +15,7 @@ from helpers.worker.context import WorkerContext
 
 
 def train(args: Arguments, context: WorkerContext) -> float | None:
-    """Trains in every worker, with the Keras it has; the chief returns the accuracy."""
+    """Trains in every worker, with its Keras version. The chief returns the accuracy."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     params = {"batch_size": args.batch_size}
     dataset = strategy.distribute_datasets_from_function(
@@ -30,7 +30,7 @@ def train(args: Arguments, context: WorkerContext) -> float | None:
 
 
 def main() -> None:
-    """Trains, and reports what the events told."""
+    """Trains, and reports the data from the events."""
     args = Arguments.parse()
     with LocalCluster(workers=args.workers, max_restarts=0) as cluster:
         watch = Watch(cluster)

@@ -1,6 +1,6 @@
-"""A Keras program as people write it, for TensorFlow's Keras 2 or 3: MNIST from arrays, `fit`.
+"""A typical Keras program for TensorFlow's Keras 2 or 3: MNIST from arrays, and `fit`.
 
-Run as a process, it prints what it measured as JSON in its last line. It imports nothing of the
+Run as a process, it prints its measurements as JSON in its last line. It imports nothing from the
 benchmarks, so that `--fix` can be `helpers.keras_3` of another checkout, by PYTHONPATH.
 """
 
@@ -17,13 +17,13 @@ import numpy as np
 import tensorflow as tf
 
 BATCH, FROM_STEP = 64, 100
-"""Examples per replica and step; the first step of the throughput."""
+"""Examples per replica and step, and the first step of the throughput measurement."""
 
 
 class Clock(tf.keras.callbacks.Callback):
-    """Notes when the first step, step `FROM_STEP` and the last one had been done."""
+    """Records when the first step, step `FROM_STEP` and the last step ended."""
 
-    _supports_tf_logs = True  # else Keras 2 would turn the loss into NumPy after every step
+    _supports_tf_logs = True  # otherwise Keras 2 would convert the loss to NumPy after every step
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def make_network() -> Any:
 
 
 def make_strategy(*, is_mirrored: bool) -> tf.distribute.Strategy:
-    """Two logical processors of this process, or the workers of `TF_CONFIG`."""
+    """Returns a strategy for two logical CPUs of this process or for the workers of `TF_CONFIG`."""
     if not is_mirrored:
         return tf.distribute.MultiWorkerMirroredStrategy()
     cpu = tf.config.list_physical_devices("CPU")[0]
@@ -72,12 +72,13 @@ def train(
     Args:
       mnist: the file that `dump_mnist` wrote.
       epochs: passes over the training data.
-      context: what `LocalCluster.run` passes; not used.
+      context: passed by `LocalCluster.run`, and not used.
       is_mirrored: whether both replicas are in this process.
 
     Returns:
-      Examples per second from step `FROM_STEP`, the times of the first step and of the result in
-      seconds since the epoch, and the accuracy on the test data (0 where another process tells).
+      Four numbers: examples per second from step `FROM_STEP`, the times of the first step and of
+      the result (in seconds since the epoch), and the test accuracy. The accuracy is 0 if another
+      process reports it.
     """
     del context
     strategy = make_strategy(is_mirrored=is_mirrored)
@@ -106,7 +107,7 @@ def train(
 
 
 def evaluate(weights: list[Any], images: Any, labels: Any) -> float:
-    """Test accuracy of a copy outside the strategy, so that no peer has to take part."""
+    """Returns the test accuracy of a copy outside the strategy, so that no peer has to join."""
     network = make_network()
     network.set_weights(weights)
     found = np.concatenate([network(part).numpy().argmax(-1) for part in np.split(images, 10)])
@@ -119,7 +120,7 @@ def main() -> None:
     parser.add_argument("mnist")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--mirrored", action="store_true")
-    parser.add_argument("--fix", default="", help="a module that is imported first")
+    parser.add_argument("--fix", default="", help="a module to import first")
     args = parser.parse_args()
     if args.fix:
         importlib.import_module(args.fix)

@@ -1,6 +1,6 @@
-"""This package, as a reader uses it: `LocalCluster(...).train(model_fn, input_fn)`.
+"""This package as a reader uses it: `LocalCluster(...).train(model_fn, input_fn)`.
 
-With `ready`, as in a notebook that has run its first cells: the workers are ready when it begins.
+With `ready`, as in a notebook that has run its first cells: the workers are ready before the run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Watch:
         self.evaluated: float | None = None
 
     def __call__(self, event: dict[str, Any]) -> None:
-        """Takes in one event."""
+        """Processes one event."""
         kind = event["event"]
         if kind == "step" and event["task"] == CHIEF:
             self.marks.append((event["step"], event["time"]))
@@ -37,7 +37,7 @@ class Watch:
 
     @property
     def peaks(self) -> list[float]:
-        """The largest resident memory of each worker, in MB."""
+        """Returns the largest resident memory of each worker, in MB."""
         return list(self._peaks.values())
 
     def _sample_memory(self) -> None:
@@ -48,7 +48,7 @@ class Watch:
 
 
 def main() -> None:
-    """Trains, and reports what the events told."""
+    """Trains, and reports the data from the events."""
     args = Arguments.parse()
     init()
     with LocalCluster(workers=args.workers, max_restarts=0) as cluster:
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def _wait_until_ready() -> float:
-    """Returns when, in seconds since the epoch."""
+    """Waits for the workers and returns the time in seconds since the epoch."""
     while is_prewarming():
         time.sleep(POLL_INTERVAL)
     return time.time()

@@ -1,12 +1,13 @@
 """The published tutorial "Multi-worker training with Estimator", as its reader would run it.
 
-Its pipeline, its hyper-parameters and its faults are kept on purpose: nothing is pinned, the
-pixels are scaled image by image, the loss is divided by the batch of one worker, SGD without
-momentum takes steps of 1e-4, and one pass over the data is all.
+Its pipeline, its hyperparameters and its faults are kept on purpose. Nothing is pinned, the pixels
+are scaled image by image, and the loss is divided by the batch of one worker. SGD without momentum
+has a learning rate of 1e-4, and there is only one pass over the data.
 https://www.tensorflow.org/tutorials/distribute/multi_worker_with_estimator
 
-Added to it: a hook that notes the time of each step, the accuracy as a metric, and, since its
-`train_and_evaluate` evaluates nothing on two workers, an evaluation by the chief at the end.
+Three things are added: a hook that records the time of each step, the accuracy as a metric, and an
+evaluation by the chief at the end. The last one is needed because `train_and_evaluate` evaluates
+nothing on two workers.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LEARNING_RATE = 1e-4
 
 
 def input_fn(mode: str, input_context: tf.distribute.InputContext | None = None) -> Any:
-    """One pass over this worker's shard; each image is scaled alone, before the cache."""
+    """One pass over this worker's shard. Each image is scaled separately, before the cache."""
     splits = tfds.load("mnist", data_dir=DATA_DIR, download=False, as_supervised=True)
     dataset = splits["train" if mode == tf.estimator.ModeKeys.TRAIN else "test"]
     if input_context is not None:
@@ -38,7 +39,7 @@ def input_fn(mode: str, input_context: tf.distribute.InputContext | None = None)
 
 
 def model_fn(features: tf.Tensor, labels: tf.Tensor, mode: str) -> tf.estimator.EstimatorSpec:
-    """The small convolutional network, in inference mode even when it trains."""
+    """The small convolutional network, in inference mode even during training."""
     layers = tf.keras.layers
     network = tf.keras.Sequential(
         [
@@ -63,7 +64,7 @@ def model_fn(features: tf.Tensor, labels: tf.Tensor, mode: str) -> tf.estimator.
 
 
 class ClockHook(tf.estimator.SessionRunHook):
-    """Ticks once a step."""
+    """Ticks once per step."""
 
     def __init__(self, clock: StepClock) -> None:
         self._clock = clock
@@ -74,7 +75,7 @@ class ClockHook(tf.estimator.SessionRunHook):
 
 
 def main() -> None:
-    """Trains; rank 0 then evaluates alone and reports."""
+    """Trains. Rank 0 then evaluates alone and reports."""
     args = Arguments.parse()
     tf.compat.v1.disable_eager_execution()
     model_dir = str(args.folder / "model")

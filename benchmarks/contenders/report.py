@@ -1,6 +1,6 @@
-"""What every contender shares: its arguments, its clock, and the report it leaves.
+"""The shared code of all contenders: their arguments, their clock, and their report.
 
-Standard library only, since PyTorch may live in an environment of its own.
+It uses only the standard library, because PyTorch may be in a separate environment.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ PEERS_SECONDS = 60.0
 TRAINING_EXAMPLES = 60_000
 
 Mark = tuple[int, float]
-"""A global step, and the time (seconds since the epoch) at which it had been done."""
+"""A global step, and the time (seconds since the epoch) at which it ended."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """How one process of a contender is to run.
+    """The arguments of one process of a contender.
 
     Attributes:
-      folder: where its report and checkpoints go.
-      rank: which process of the contender it is, from 0.
+      folder: for its report and checkpoints.
+      rank: the number of this process in the contender, from 0.
       workers: how many train together.
       batch_size: examples per worker and step.
       epochs: passes over the training data, or
       limit: the global step to stop at, if not None.
       learning_rate: for a global batch of 64.
       momentum: of plain SGD.
-      mnist: the data set as NumPy arrays, for programs without TensorFlow.
+      mnist: the dataset as NumPy arrays, for programs without TensorFlow.
       ready: whether the clock starts when the workers are ready, not at the program's launch.
     """
 
@@ -61,7 +61,7 @@ class Arguments:
 
     @property
     def steps(self) -> int:
-        """Global steps of the whole training."""
+        """Global steps of the whole training run."""
         return self.limit or self.epochs * self.steps_per_epoch
 
     def to_argv(self) -> list[str]:
@@ -89,15 +89,15 @@ class Arguments:
 
 @dataclass
 class Report:
-    """What one process found.
+    """The results of one process.
 
     Attributes:
-      examples_per_step: by how many examples a step of `marks` stands for.
-      marks: some ten a second, and the last step; empty in a process that another speaks for.
+      examples_per_step: the number of examples that one step of `marks` represents.
+      marks: some ten per second, and the last step. Empty if another process reports for this one.
       peaks: the largest resident memory, in MB, of each process that trained.
-      accuracy: on the test split, after the training; None if nothing was evaluated.
-      evaluated: when that was known, in seconds since the epoch.
-      pressed: when Run was pressed, where that was later than the launch of the program.
+      accuracy: on the test split, after training, or None if nothing was evaluated.
+      evaluated: the time when it was known, in seconds since the epoch.
+      pressed: the time when Run was pressed, if later than the launch of the program.
     """
 
     examples_per_step: int = 0
@@ -108,26 +108,26 @@ class Report:
     pressed: float | None = None
 
     def save(self, folder: Path, rank: int) -> None:
-        """Writes the report where `load` finds it."""
+        """Writes the report to the file that `load` reads."""
         (folder / f"report-{rank}.json").write_text(json.dumps(asdict(self)), "utf-8")
 
     @classmethod
     def load(cls, folder: Path, rank: int) -> Report:
-        """The report of one process."""
+        """Reads the report of one process."""
         report = cls(**json.loads((folder / f"report-{rank}.json").read_text("utf-8")))
         report.marks = [(step, seconds) for step, seconds in report.marks]
         return report
 
 
 class StepClock:
-    """Notes when steps end, as often as `LocalCluster` reports them."""
+    """Records when steps end, as often as `LocalCluster` reports them."""
 
     def __init__(self) -> None:
         self._marks: list[Mark] = []
         self._latest: Mark = (0, 0.0)
 
     def tick(self, steps: int = 1) -> None:
-        """Call it after every step, or after every `steps`."""
+        """Call it after every step, or after every `steps` steps."""
         now = time.time()
         self._latest = self._latest[0] + steps, now
         if not self._marks or now - self._marks[-1][1] >= MARK_SECONDS:
@@ -135,7 +135,7 @@ class StepClock:
 
     @property
     def marks(self) -> list[Mark]:
-        """The steps noted, and always the last one."""
+        """The recorded steps, always including the last one."""
         seen = self._marks[-1:] == [self._latest] or not self._latest[0]
         return self._marks if seen else [*self._marks, self._latest]
 
@@ -154,7 +154,7 @@ def peak_memory(pid: int | str = "self") -> float | None:
 
 
 def own_peaks() -> list[float]:
-    """This process's peak, as `Report.peaks` wants it."""
+    """Returns this process's peak, in the form of `Report.peaks`."""
     peak = peak_memory()
     return [] if peak is None else [peak]
 
@@ -163,12 +163,12 @@ def wait_for_peers(args: Arguments) -> None:
     """Returns in all processes of the contender at about the same time.
 
     Raises:
-      TimeoutError: one of them did not come.
+      TimeoutError: one of them did not arrive.
     """
     (args.folder / f"ready-{args.rank}").touch()
     deadline = time.monotonic() + PEERS_SECONDS
     missing = [args.folder / f"ready-{rank}" for rank in range(args.workers)]
     while missing := [path for path in missing if not path.exists()]:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{missing[0].name} did not come within {PEERS_SECONDS:g} s.")
+            raise TimeoutError(f"{missing[0].name} did not arrive within {PEERS_SECONDS:g} s.")
         time.sleep(POLL_INTERVAL)

@@ -1,7 +1,7 @@
 """PyTorch DistributedDataParallel over gloo: our network, batch and learning rate.
 
-The data lie in memory as one tensor, already decoded, which spares PyTorch the input pipeline
-that the TensorFlow programs pay for.
+The data is in memory as one tensor, already decoded. This spares PyTorch the input pipeline that
+the TensorFlow programs have to run.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torch import distributed, nn
 
 from benchmarks.contenders.report import Arguments, Report, StepClock, own_peaks
 
-WARM_UP_STEPS = 100  # as helpers.course.model.learning_rate
+WARM_UP_STEPS = 100  # as in helpers.course.model.learning_rate
 
 
 def make_network() -> nn.Module:
-    """Images [batch, 1, 28, 28] to logits [batch, 10]; 347,146 weights."""
+    """Images [batch, 1, 28, 28] to logits [batch, 10], with 347,146 weights."""
     return nn.Sequential(
         nn.Conv2d(1, 32, 3),
         nn.ReLU(),
@@ -42,7 +42,7 @@ def load(args: Arguments, split: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def batches(args: Arguments) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Shuffled batches of this worker's shard, for ever."""
+    """Yields shuffled batches of this worker's shard, forever."""
     images, labels = (part[args.rank :: args.workers] for part in load(args, "train"))
     random = torch.Generator().manual_seed(args.rank)
     while True:
@@ -82,7 +82,7 @@ def evaluate(args: Arguments, network: nn.Module) -> float:
 
 
 def main() -> None:
-    """Trains; rank 0 then evaluates and reports."""
+    """Trains. Rank 0 then evaluates and reports."""
     args = Arguments.parse()
     torch.set_num_threads(max(1, torch.get_num_threads() // args.workers))
     torch.manual_seed(0)
@@ -96,7 +96,7 @@ def main() -> None:
         report = Report(args.global_batch, clock.marks, own_peaks(), accuracy, time.time())
     report.save(args.folder, args.rank)
     if args.workers > 1:
-        distributed.barrier()  # a peer that left first would abort this process
+        distributed.barrier()  # if a peer left first, this process would abort
         distributed.destroy_process_group()
 
 

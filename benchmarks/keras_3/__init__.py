@@ -1,1 +1,1 @@
-"""What Keras 3 can do on several workers: each row of the table is a run of two, and of one."""
+"""Keras 3 on several workers: each row of the table compares runs of two workers and of one."""

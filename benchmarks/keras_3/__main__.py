@@ -1,11 +1,11 @@
-"""A table of what Keras 3 can do on several workers, with `helpers.keras_3`.
+"""A table of how Keras 3 works on several workers, with `helpers.keras_3`.
 
     python -m benchmarks.keras_3 --python .venv/bin/python [--python …] [--quick …]
 
-Each interpreter brings a TensorFlow and a Keras; this package need not be installed there. With
-`--quick` it runs only cases in which a replaced function decides. Every cell is three runs, by one
-worker, by two and by three, on the same data from the same weights, and has the larger difference
-from one worker. Ends with 1 if a case is not as it must be.
+Each interpreter has its own TensorFlow and Keras, and this package need not be installed there.
+With `--quick` it runs only the cases that depend on a replaced function. Every cell has three runs,
+by one, two and three workers, on the same data and from the same weights. It shows the larger
+difference from one worker. The exit code is 1 if a case does not have the expected result.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from benchmarks.keras_3.runs import DECIDING, verdicts, versions
 from benchmarks.keras_3.verdict import AGREE, Answers, Verdict
 from benchmarks.report import page, publish
 
-GROUPS = (2, 3)  # sizes that are compared with one worker
+GROUPS = (2, 3)  # group sizes that are compared with one worker
 
 
 @dataclass(frozen=True)
 class Column:
-    """One environment: its versions, and what came of the cases there."""
+    """One environment: its versions, and the results of the cases."""
 
     title: str
     answers: Answers
@@ -34,7 +34,7 @@ class Column:
 
 
 def cell(verdict: Verdict | None, claim: str) -> str:
-    """As the table has it."""
+    """Formats a verdict for the table."""
     if verdict is None:
         return "—"
     if not verdict.works:
@@ -45,7 +45,7 @@ def cell(verdict: Verdict | None, claim: str) -> str:
 
 
 def table(columns: Sequence[Column]) -> list[str]:
-    """A row for each case, under the name of its group; a column for each environment."""
+    """A row for each case, under the name of its group, and a column for each environment."""
     groups: dict[str, dict[str, str]] = {}
     for column in columns:
         for name, answer in column.answers.items():
@@ -60,25 +60,25 @@ def table(columns: Sequence[Column]) -> list[str]:
 
 
 def measure(python: str, names: Sequence[str]) -> Column:
-    """Runs the cases in an environment, and says at once what came of them."""
+    """Runs the cases in an environment, and immediately prints a summary."""
     own, tensorflow, keras = versions(python)
     found, judged = verdicts(python, names, GROUPS)
     title = f"TensorFlow {tensorflow}, Keras {keras}, Python {own}"
     bad = {name: verdict for name, verdict in judged.items() if not verdict.holds}
-    print(title, f"{len(judged) - len(bad)} of {len(judged)} as they must be", bad, flush=True)
+    print(title, f"{len(judged) - len(bad)} of {len(judged)} as expected", bad, flush=True)
     return Column(title, found, judged)
 
 
 def main() -> int:
-    """The program."""
+    """Runs the program and returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.keras_3")
-    parser.add_argument("--python", action="append", help="an interpreter; several")
-    parser.add_argument("--quick", action="append", default=[], help="one for a few cases; several")
+    parser.add_argument("--python", action="append", help="an interpreter; repeatable")
+    parser.add_argument("--quick", action="append", default=[], help="the same, for a few cases")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     columns = [measure(python, ()) for python in args.python or [sys.executable]]
     columns += [measure(python, DECIDING) for python in args.quick]
-    titles = ["two and three workers, beside one", *(column.title for column in columns)]
+    titles = ["two and three workers, compared with one", *(column.title for column in columns)]
     text = page("Keras 3 on several workers", titles, table(columns))
     publish(text, args.output, "keras_3.md")
     return int(any(not v.holds for column in columns for v in column.verdicts.values()))

@@ -1,4 +1,4 @@
-"""What Keras 3 is asked for on several workers, each a case of the table."""
+"""Features of Keras 3 on several workers, each a case of the table."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from benchmarks.keras_3.verdict import AGREE
 
 
 def by(name: str, rate: float = 0.05, **options: Any) -> Callable[[], Any]:
-    """Makes an optimizer."""
+    """Returns a function that creates an optimizer."""
     return lambda: getattr(keras.optimizers, name)(rate, **options)
 
 
 def scaled(**options: Any) -> Callable[[], Any]:
-    """Makes SGD with loss scaling."""
+    """Creates SGD with loss scaling."""
     return lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.05), **options)
 
 
@@ -31,12 +31,12 @@ def logistic(**more: Any) -> Callable[[], Options]:
 
 
 def with_area() -> Options:
-    """For two classes, with a metric that has a state: a new one for each model."""
+    """Options for two classes, with a stateful metric: a new one for each model."""
     return logistic(metrics=[keras.metrics.AUC(from_logits=True), "accuracy"])()
 
 
 def regression(**more: Any) -> Callable[[], Options]:
-    """Options of `compile` for numbers."""
+    """Options of `compile` for a regression."""
     return lambda: {"loss": "mse", "metrics": ["mae"]} | more
 
 
@@ -46,12 +46,12 @@ def two_losses() -> Options:
 
 
 def watched(*makers: Callable[[Path], Any]) -> Callable[[Path], Options]:
-    """Options of `fit`: callbacks, of which each is given the worker's folder."""
+    """Options of `fit`: callbacks, which receive the worker's folder."""
     return lambda folder: {"callbacks": [make(folder) for make in makers]}
 
 
 def normalization(**options: Any) -> Callable[[], Any]:
-    """The plain network with a BatchNormalization."""
+    """The plain network with a BatchNormalization layer."""
     return models.with_layer(2, lambda: keras.layers.BatchNormalization(**options))
 
 
@@ -87,7 +87,7 @@ def of_models() -> dict[str, Case]:
 
 
 def of_data() -> dict[str, Case]:
-    """Ways to give data."""
+    """Ways to pass data."""
     group = "Data"
     return {
         "a distributed dataset": Case(group, distributed=True),
@@ -112,7 +112,7 @@ def of_data() -> dict[str, Case]:
 
 
 def of_optimizers() -> dict[str, Case]:
-    """What optimizers can be told."""
+    """Options of optimizers."""
     group = "Optimizers"
     schedule = lambda: keras.optimizers.SGD(  # noqa: E731
         keras.optimizers.schedules.ExponentialDecay(0.05, 4, 0.5)
@@ -215,7 +215,7 @@ def of_callbacks() -> dict[str, Case]:
 
 
 def of_models_files() -> dict[str, Case]:
-    """Saving and loading, and methods besides `fit`."""
+    """Saving and loading, and methods other than `fit`."""
     group = "Saving, and the rest"
     return {
         "`save` and `load_model`": Case(group, after=training_modes.saves),
@@ -230,7 +230,7 @@ def of_models_files() -> dict[str, Case]:
 
 
 def cases() -> dict[str, Case]:
-    """By name. Call it when there is a strategy: Keras may compute something for its parts."""
+    """Returns the cases by name. Call it under a strategy, because Keras may compute constants."""
     return {
         **of_models(),
         **of_data(),

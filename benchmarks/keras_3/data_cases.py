@@ -1,4 +1,4 @@
-"""Cases of the table in which the workers' data, order, state or course may differ."""
+"""Cases of the table in which the workers' data, order, state or control flow may differ."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def dataset() -> Any:
 
 
 def sharded(trial: Trial, examples: int = SHARDED_EXAMPLES) -> Any:
-    """This worker's own part of them."""
+    """This worker's own part of the examples."""
     return dataset().take(examples).shard(trial.workers, trial.index)
 
 
 def trained(trial: Trial, data: Any, **options: Any) -> Trained:
-    """A model that was given `data`."""
+    """Returns a model that was trained on `data`."""
     model = trial.make()
     return model, model.fit(data, **QUIET | options).history
 
 
 def with_sharding_off(trial: Trial) -> Trained:
-    """The program shards by itself, in batches of the global size."""
+    """The program shards the data itself, in batches of the global size."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return trained(trial, sharded(trial).batch(SHARDED_BATCH).with_options(options))
 
 
 def with_a_function(trial: Trial) -> Trained:
-    """Each worker makes its dataset, one of them a batch more than the others."""
+    """Each worker creates its dataset, and one of them has one batch more than the others."""
 
     def make(context: Any) -> Any:
         share = context.get_per_replica_batch_size(SHARDED_BATCH)
@@ -52,14 +52,14 @@ def with_a_function(trial: Trial) -> Trained:
 
 
 def batches() -> Iterator[Any]:
-    """Slices of the arrays, once."""
+    """Yields slices of the arrays, once."""
     inputs, targets = models.pairs()
     for low in range(0, len(inputs), BATCH):
         yield inputs[low : low + BATCH], targets[low : low + BATCH]
 
 
 def with_a_generator(trial: Trial) -> Trained:
-    """It can be read once."""
+    """A generator, which can be read only once."""
     return trained(trial, batches(), epochs=1)
 
 
@@ -72,7 +72,7 @@ def with_a_dataset_read_once(trial: Trial) -> Trained:
 
 
 def with_a_py_dataset(trial: Trial) -> Trained:
-    """Whose arrays must stay as they are."""
+    """A PyDataset, whose arrays must remain unchanged."""
     inputs, targets = models.pairs()
     kept = inputs.copy(), targets.copy()
 
@@ -89,7 +89,7 @@ def with_a_py_dataset(trial: Trial) -> Trained:
 
 
 def without_a_seed(trial: Trial) -> Trained:
-    """Arrays, shuffled; the workers see each example once in an epoch."""
+    """Shuffled arrays. Together, the workers see each example once in an epoch."""
     tf.random.set_seed(None)
     inputs, targets = models.pairs()
     seen = np.zeros(len(inputs))
@@ -116,11 +116,11 @@ class Centre(keras.layers.Layer):
     """Subtracts a moving mean."""
 
     def build(self, shape: Any) -> None:
-        """Adds the state."""
+        """Creates the state."""
         self.mean = self.add_weight(shape=(shape[-1],), initializer="zeros", trainable=False)
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        """[batch, n] to [batch, n]."""
+        """Maps [batch, n] to [batch, n]."""
         if training:
             self.mean.assign(0.9 * self.mean + 0.1 * keras.ops.mean(inputs, axis=0))
         return inputs - self.mean
@@ -138,7 +138,7 @@ def stopped_by_one(trial: Trial) -> Trained:
 
 
 def loaded_by_the_chief(trial: Trial) -> Trained:
-    """Other weights on the first worker only."""
+    """Only the first worker has other weights."""
     model = trial.make()
     if trial.is_chief:
         model.set_weights([weight + 1 for weight in model.get_weights()])
@@ -146,14 +146,14 @@ def loaded_by_the_chief(trial: Trial) -> Trained:
 
 
 def outside_of_the_scope(trial: Trial) -> Trained:
-    """A model that no strategy knows."""
+    """A model outside the scope of any strategy."""
     model = trial.case.model()
     model.compile("sgd", "mse")
     return model, trial.fit(model).history
 
 
 def compiled_outside(trial: Trial) -> Trained:
-    """Its optimizer is outside of the scope."""
+    """The optimizer is created outside the scope."""
     with trial.strategy.scope():
         model = trial.case.model()
     model.compile("sgd", "mse")
@@ -161,7 +161,7 @@ def compiled_outside(trial: Trial) -> Trained:
 
 
 def evaluated_by_the_chief(trial: Trial) -> Trained:
-    """The first worker evaluates, while the others train."""
+    """The first worker evaluates while the others train."""
     model = trial.make()
     if trial.is_chief:
         model.evaluate(trial.data(), verbose=0)
@@ -169,12 +169,12 @@ def evaluated_by_the_chief(trial: Trial) -> Trained:
 
 
 def epochs_by_worker(trial: Trial) -> Trained:
-    """Each worker has its own number."""
+    """Each worker has its own number of epochs."""
     return trained(trial, trial.data(), epochs=1 + trial.index)
 
 
 def data_cases() -> dict[str, Case]:
-    """By name, as `cases.cases` has them."""
+    """Returns the cases by name, like `cases.cases`."""
     group = "Data, order and state that may differ by worker"
     centred: Callable[[], Any] = models.with_layer(2, Centre)
     return {

@@ -1,4 +1,4 @@
-"""Cases by what may make several workers differ from one, on parts that are not alike."""
+"""Cases grouped by why several workers may differ from one, with unequal parts of each batch."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SETTINGS = "Keras's optimizers"
 
 
 def case(group: str, **options: Any) -> Case:
-    """A case on parts that are not alike; those of losses and metrics are evaluated too."""
+    """A case with unequal parts of each batch. Cases of losses and metrics are evaluated too."""
     judged = group in (ONE_NUMBER, UNEQUAL, RESULTS)
     return Case(group, **{"judged": judged} | UNEVEN | options)
 
 
 def compiled(**options: Any) -> Callable[[], Options]:
-    """Options of `compile`; what is a partial is made for each model."""
+    """Options of `compile`. A partial is called for each model."""
 
     def made(value: Any) -> Any:
         if isinstance(value, list):
@@ -41,12 +41,12 @@ def compiled(**options: Any) -> Callable[[], Options]:
 
 
 def stepping(kind: Any) -> Callable[[], Any]:
-    """The plain network, with a `train_step` of its own."""
+    """The plain network with a custom `train_step`."""
     return lambda: kind(models.plain_layers())
 
 
 def of_one_number() -> dict[str, Case]:
-    """Losses that do not say how they depend on the examples."""
+    """Losses that do not reveal how they depend on the examples."""
     one = partial(case, ONE_NUMBER)
     three: Options = {"model": parts.three_classes, "columns": parts.classes_of_three}
     return {
@@ -74,7 +74,7 @@ def of_one_number() -> dict[str, Case]:
 
 
 def of_parts() -> dict[str, Case]:
-    """Masks, weights, and sizes that differ."""
+    """Masks, weights, and different sizes."""
     one = partial(case, UNEQUAL)
     mean_by_weight = partial(keras.losses.MeanSquaredError, reduction="mean_with_sample_weight")
     metrics: Options = {"metrics": ["mae"], "weighted_metrics": ["mse"]}
@@ -138,7 +138,7 @@ def of_parts() -> dict[str, Case]:
 
 
 def of_empty_parts() -> dict[str, Case]:
-    """What is not a number if there is no example."""
+    """Values that are not a number if there is no example."""
     one = partial(case, EMPTY)
     normalized = models.with_layer(2, keras.layers.BatchNormalization)
     synchronized = models.with_layer(2, lambda: keras.layers.BatchNormalization(synchronized=True))
@@ -156,7 +156,7 @@ def of_empty_parts() -> dict[str, Case]:
 
 
 def of_changed_gradients() -> dict[str, Case]:
-    """What a program does to gradients before they are applied."""
+    """Gradients that a program changes before they are applied."""
     one = partial(case, CHANGED)
     return {
         "clipped in `train_step`": one(model=stepping(parts.Clips)),
@@ -197,7 +197,7 @@ def of_executions() -> dict[str, Case]:
 
 
 def of_results() -> dict[str, Case]:
-    """Metrics with a state that is not a sum, and results of single batches."""
+    """Metrics whose state is not a sum, and results of single batches."""
     one = partial(case, RESULTS)
     counts = lambda: {  # noqa: E731
         "loss": keras.losses.BinaryCrossentropy(from_logits=True),
@@ -258,7 +258,7 @@ def of_settings() -> dict[str, Case]:
 
 
 def cases() -> dict[str, Case]:
-    """By name."""
+    """Returns the cases by name."""
     return {
         **of_one_number(),
         **of_parts(),

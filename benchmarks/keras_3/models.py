@@ -1,4 +1,4 @@
-"""Small models and data of Keras 3, from [batch, 10] to [batch, 1] where nothing else is said."""
+"""Small Keras 3 models and data, from [batch, 10] to [batch, 1] unless stated otherwise."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def plain_layers() -> Layers:
 
 
 def sequential() -> Any:
-    """As most programs have it."""
+    """The model of most programs."""
     return keras.Sequential(plain_layers())
 
 
 def unbuilt() -> Any:
-    """Keras learns its shape from the first batch."""
+    """A model whose shape Keras infers from the first batch."""
     return keras.Sequential(plain_layers()[1:])
 
 
 def functional() -> Any:
-    """With two inputs and two outputs."""
+    """A model with two inputs and two outputs."""
     layers = keras.layers
     left, right = layers.Input((10,), name="left"), layers.Input((10,), name="right")
     body = layers.Dense(8, activation="relu")(layers.Concatenate()([left, right]))
@@ -39,22 +39,22 @@ def functional() -> Any:
 
 
 class Subclassed(keras.Model):
-    """With a `call` of its own."""
+    """A model with its own `call`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.inner, self.outer = plain_layers()[1:]
 
     def call(self, inputs: Any) -> Any:
-        """[batch, 10] to [batch, 1]."""
+        """Maps [batch, 10] to [batch, 1]."""
         return self.outer(self.inner(inputs))
 
 
 class OwnStep(keras.Sequential):
-    """With a `train_step` of its own."""
+    """A model with a custom `train_step`."""
 
     def train_step(self, data: Any) -> Any:
-        """One step, in which the loss counts twice."""
+        """Runs one step, in which the loss counts twice."""
         x, y = data
         with tf.GradientTape() as tape:
             predicted = self(x, training=True)
@@ -68,21 +68,21 @@ class OwnStep(keras.Sequential):
 
 
 class AddsLoss(keras.layers.Layer):
-    """Passes its input on, and adds a loss."""
+    """Passes its input through, and adds a loss."""
 
     def call(self, inputs: Any) -> Any:
-        """[batch, n] to [batch, n]."""
+        """Maps [batch, n] to [batch, n]."""
         self.add_loss(1e-2 * keras.ops.mean(keras.ops.square(inputs)))
         return inputs
 
 
 def own_step() -> Any:
-    """A Sequential with another `train_step`."""
+    """A Sequential model with a custom `train_step`."""
     return OwnStep(plain_layers())
 
 
 def with_layer(place: int, make: Callable[[], Any]) -> Callable[[], Any]:
-    """The plain network with one layer more."""
+    """Adds one layer to the plain network."""
 
     def model() -> Any:
         layers = plain_layers()
@@ -93,7 +93,7 @@ def with_layer(place: int, make: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def with_first(**options: Any) -> Callable[[], Any]:
-    """The plain network, its first Dense with other options."""
+    """The plain network with other options for its first Dense layer."""
 
     def model() -> Any:
         layers = plain_layers()
@@ -104,14 +104,14 @@ def with_first(**options: Any) -> Callable[[], Any]:
 
 
 def frozen() -> Any:
-    """Whose first layer does not learn."""
+    """A model whose first layer does not learn."""
     model = sequential()
     model.layers[0].trainable = False
     return model
 
 
 def convolutional() -> Any:
-    """Convolutions over the ten numbers, and a pooling."""
+    """Convolutions over the ten numbers, and pooling."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -134,7 +134,7 @@ def recurrent() -> Any:
 
 
 def attentive() -> Any:
-    """Numbers made tokens, embedded, with attention among them and a LayerNormalization."""
+    """Converts numbers to tokens, with an embedding, attention and a LayerNormalization."""
     layers = keras.layers
     given = layers.Input((10,))
     tokens = layers.Discretization(bin_boundaries=[-1.0, 0.0, 1.0])(given)
@@ -164,20 +164,20 @@ def two_by_two() -> Any:
 
 
 def classes() -> Any:
-    """Inputs and the numbers of two classes."""
+    """Inputs and the indices of two classes."""
     x, y, _weights = numbers()
     return x, (y > 0).astype("int64")
 
 
 def infinite() -> Any:
-    """Inputs and targets; what reads the first example has no finite gradient."""
+    """Inputs and targets. The gradient of the first example is not finite."""
     x, y, _weights = numbers()
     x[0] = np.inf
     return x, y
 
 
 def as_shared(columns: Any, batch: int) -> Any:
-    """A dataset whose batches are dealt out example by example."""
+    """A dataset whose batches are sharded example by example."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return tf.data.Dataset.from_tensor_slices(columns).batch(batch).with_options(options)

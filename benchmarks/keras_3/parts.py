@@ -1,7 +1,7 @@
-"""Programs whose parts of a batch differ: by worker, in number, or in weight.
+"""Programs in which the workers' parts of a batch differ: by worker, in number, or in weight.
 
-49 examples in batches of 16: two workers have 8 and 8, three have 6, 6 and 4, and of the last batch
-of one example all workers but the first have none.
+49 examples in batches of 16: two workers have 8 and 8, three have 6, 6 and 4. The last batch has
+one example, so only the first worker has an example.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def classes_of_three() -> tuple[Any, Any]:
 
 
 def tokens() -> tuple[Any, Any]:
-    """Sequences of 7 tokens, of which 0 is padding, and a class for each token."""
+    """Sequences of 7 tokens, in which 0 is padding, and a class for each token."""
     chance = np.random.default_rng(5)
     words = chance.integers(1, 20, (models.EXAMPLES, 7))
     for row, length in enumerate(chance.integers(1, 8, models.EXAMPLES)):
@@ -37,7 +37,7 @@ def tokens() -> tuple[Any, Any]:
 
 
 def weighted_classes() -> tuple[Any, Any, Any]:
-    """Two classes, and weights of which some are 0."""
+    """Two classes, and weights, some of which are 0."""
     x, y = models.classes()
     weights = np.random.default_rng(6).uniform(-0.5, 2.0, len(x)).clip(0).astype("float32")
     return x, y, weights
@@ -61,7 +61,7 @@ def masked(**options: Any) -> Callable[[], Any]:
 
 
 def three_classes() -> Any:
-    """From [batch, 10] to probabilities of three classes."""
+    """Maps [batch, 10] to probabilities of three classes."""
     layers = plain_layers()[:-1]
     return keras.Sequential([*layers, keras.layers.Dense(3, activation="softmax")])
 
@@ -72,7 +72,7 @@ def mean_of_squares(y_true: Any, y_pred: Any) -> Any:
 
 
 def root_of_mean(y_true: Any, y_pred: Any) -> Any:
-    """One number that is no mean."""
+    """Returns one number that is not a mean."""
     return tf.sqrt(tf.reduce_mean(tf.square(y_true - y_pred)))
 
 
@@ -83,7 +83,7 @@ def of_pairs(y_true: Any, y_pred: Any) -> Any:
 
 
 def of_large_targets(y_true: Any, y_pred: Any) -> Any:
-    """One entry for each example that counts: their number differs by worker."""
+    """Returns one entry for each example that counts. Their number differs between workers."""
     return tf.boolean_mask(tf.square(y_true - y_pred)[:, 0], y_true[:, 0] > 1.0)
 
 
@@ -91,20 +91,20 @@ class OneNumber(keras.losses.Loss):
     """A loss class that returns one number."""
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """The mean of all."""
+        """Returns the mean of all entries."""
         return keras.ops.mean(keras.ops.abs(y_true - y_pred))
 
 
 class OwnLoss(keras.Sequential):
-    """With a mean in `compute_loss`."""
+    """A model with a mean in `compute_loss`."""
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):  # type: ignore[no-untyped-def]
-        """As Keras's guide has it, with the model's own losses."""
+        """Computes the loss as in Keras's guide, with the model's own losses."""
         return tf.reduce_mean(tf.square(y - y_pred)) + 0.1 * keras.ops.sum(self.losses)
 
 
 class Step(keras.Sequential):
-    """With a `train_step` in which subclasses change the loss, the gradients or the results."""
+    """A model with a `train_step` whose loss, gradients or results are changed by subclasses."""
 
     def __init__(self, layers: Any) -> None:
         super().__init__(layers)
@@ -112,24 +112,24 @@ class Step(keras.Sequential):
 
     @property
     def metrics(self) -> Any:
-        """Those of Keras, and the tracker."""
+        """The metrics of Keras, and the tracker."""
         return [*super().metrics, self.tracker]
 
     def loss_of(self, y: Any, y_pred: Any) -> Any:
-        """What is minimized."""
+        """Returns the loss to minimize."""
         return self.compute_loss(y=y, y_pred=y_pred)
 
     def changed(self, gradients: Any) -> Any:
-        """What the optimizer is given."""
+        """Returns the gradients for the optimizer."""
         return gradients
 
     def results(self, loss: Any) -> Any:
-        """What the step returns."""
+        """Returns the results of the step."""
         self.tracker.update_state(loss)
         return {"loss": loss, "tracked": self.tracker.result()}
 
     def train_step(self, data: Any) -> Any:
-        """One step."""
+        """Runs one step."""
         x, y = data
         with tf.GradientTape() as tape:
             loss = self.loss_of(y, self(x, training=True))
@@ -139,78 +139,78 @@ class Step(keras.Sequential):
 
 
 class KerasLoss(Step):
-    """Keras's loss, called in the step, as in Keras's guide."""
+    """Calls Keras's loss in the step, as in Keras's guide."""
 
     def loss_of(self, y: Any, y_pred: Any) -> Any:
-        """Of a Loss object."""
+        """Returns the result of a Loss object."""
         return keras.losses.Huber(delta=0.5)(y, y_pred)
 
 
 class OwnMean(Step):
-    """Without a reduction of Keras's."""
+    """Computes its own mean, without a reduction by Keras."""
 
     def loss_of(self, y: Any, y_pred: Any) -> Any:
-        """The mean of what Keras returns for each example, and a term that is a mean already."""
+        """Returns the mean of Keras's loss for each example, plus a term that is already a mean."""
         each = keras.losses.MeanSquaredError(reduction=None)(y, y_pred)
         return tf.reduce_mean(each) + 0.1 * tf.reduce_mean(tf.abs(y_pred))
 
 
 class MixedLoss(Step):
-    """Keras's loss, and a mean of the program's."""
+    """Adds Keras's loss and a mean computed by the program."""
 
     def loss_of(self, y: Any, y_pred: Any) -> Any:
-        """Their sum."""
+        """Returns their sum."""
         return keras.losses.MeanSquaredError()(y, y_pred) + tf.reduce_mean(tf.abs(y_pred))
 
 
 class EachLoss(Step):
-    """The gradient of a loss for each example, which is that of their sum."""
+    """The gradient of a loss for each example, which is the gradient of their sum."""
 
     def loss_of(self, y: Any, y_pred: Any) -> Any:
-        """For each example."""
+        """Returns a loss for each example."""
         return 0.02 * keras.losses.mean_squared_error(y, y_pred)
 
     def results(self, loss: Any) -> Any:
-        """Their mean."""
+        """Returns the mean loss."""
         self.tracker.update_state(loss)
         return {"tracked": self.tracker.result()}
 
 
 class Clips(Step):
-    """By the norm of all gradients."""
+    """Clips by the norm of all gradients."""
 
     def changed(self, gradients: Any) -> Any:
-        """At most of norm 0.5."""
+        """Clips to norm 0.5."""
         return tf.clip_by_global_norm(gradients, 0.5)[0]
 
 
 class AddsNoise(Step):
-    """The same on all workers."""
+    """Adds the same noise on all workers."""
 
     def changed(self, gradients: Any) -> Any:
-        """With noise in proportion to the gradient."""
+        """Adds noise in proportion to the gradient."""
         noise = [tf.random.stateless_normal(g.shape, (1, 2)) for g in gradients]
         return [g + 0.1 * tf.norm(g) * n for g, n in zip(gradients, noise, strict=True)]
 
 
 class Normalizes(Step):
-    """Each gradient, and returns the norm."""
+    """Normalizes each gradient, and returns the norm."""
 
     def changed(self, gradients: Any) -> Any:
-        """Of norm 1."""
+        """Scales each gradient to norm 1."""
         self.norm = tf.linalg.global_norm(gradients)
         return [g / (tf.norm(g) + 1e-6) for g in gradients]
 
     def results(self, loss: Any) -> Any:
-        """The norm too."""
+        """Also returns the norm."""
         return super().results(loss) | {"norm": self.norm}
 
 
 class ClipsEach(Step):
-    """Each example's gradient, by a Jacobian: a warning says that it is summed late."""
+    """Clips each example's gradient, by a Jacobian. A warning reports that it is summed late."""
 
     def train_step(self, data: Any) -> Any:
-        """The mean of clipped gradients of one example each."""
+        """Applies the mean of the clipped gradients of single examples."""
         x, y = data
         with tf.GradientTape() as tape:
             each = keras.losses.mean_squared_error(y, self(x, training=True))
@@ -226,7 +226,7 @@ class ClipsEach(Step):
 
 
 class Twice(Step):
-    """Two tapes, one of them persistent, as an adversarial program has them."""
+    """Uses two tapes, one of them persistent, like an adversarial program."""
 
     def train_step(self, data: Any) -> Any:
         """Trains on the data, and on the data moved along the gradient."""
@@ -249,7 +249,7 @@ class SignedSGD(keras.optimizers.SGD):
     """Overrides `apply`."""
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
-        """The signs of the gradients, times their mean size."""
+        """Applies the signs of the gradients, times their mean size."""
         grads = [tf.sign(g) * tf.reduce_mean(tf.abs(g)) for g in grads]
         return super().apply(grads, trainable_variables)
 
@@ -258,25 +258,25 @@ class ClippingAdam(keras.optimizers.Adam):
     """Overrides `apply_gradients`."""
 
     def apply_gradients(self, grads_and_vars: Any) -> Any:
-        """At most 0.01 in size."""
+        """Clips the gradients to 0.01."""
         pairs = [(tf.clip_by_value(g, -0.01, 0.01), v) for g, v in grads_and_vars]
         return super().apply_gradients(pairs)
 
 
 class Total(keras.metrics.Metric):
-    """Returns its variable, as the example in Keras's documentation does."""
+    """Returns its variable, like the example in Keras's documentation."""
 
     def __init__(self, name: str = "total", **options: Any) -> None:
         super().__init__(name=name, **options)
         self.total = self.add_variable(shape=(), initializer="zeros", name="total")
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Adds what is large."""
+        """Counts the large predictions."""
         large = tf.cast(tf.abs(y_pred) > 0.3, self.dtype)
         self.total.assign(self.total + tf.reduce_sum(large))
 
     def result(self) -> Any:
-        """Not a tensor."""
+        """Returns a variable, not a tensor."""
         return self.total
 
 
@@ -284,55 +284,55 @@ class Largest(Total):
     """Keeps a maximum, which starts below 0."""
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Over all that was seen."""
+        """Updates the maximum over all examples so far."""
         largest = keras.ops.max(keras.ops.abs(y_true - y_pred), initial=-1.0)
         self.total.assign(tf.maximum(self.total, largest))
 
     def reset_state(self) -> None:
-        """Below any value."""
+        """Resets below any value."""
         self.total.assign(-1.0)
 
 
 class MeanOfBatches(keras.metrics.Mean):
-    """A subclass of Keras's metric that gives it one number for each batch."""
+    """A subclass of Keras's metric that passes it one number for each batch."""
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """A ratio of sums."""
+        """Adds a ratio of sums."""
         ratio = tf.reduce_sum(tf.abs(y_true - y_pred)) / tf.reduce_sum(tf.abs(y_true))
         super().update_state(ratio)
 
 
 class ReturnsVariable(Step):
-    """Its step returns a metric's variable, and a count."""
+    """Returns a metric's variable and a count from its step."""
 
     def results(self, loss: Any) -> Any:
-        """Beside the loss."""
+        """Returns them with the loss."""
         self.tracker.update_state(loss)
         return {"loss": loss, "steps": self.optimizer.iterations, "total": self.tracker.count}
 
 
 class Doubles(keras.layers.Layer):
-    """Adds a loss that is a mean over the batch, with a weight."""
+    """Multiplies by a weight, and adds a loss that is a mean over the batch."""
 
     def build(self, _shape: Any) -> None:
-        """A factor."""
+        """Creates the factor."""
         self.factor = self.add_weight(shape=(), initializer="ones")
 
     def call(self, inputs: Any) -> Any:
-        """Times the factor."""
+        """Multiplies by the factor."""
         outputs = self.factor * inputs
         self.add_loss(0.1 * tf.reduce_mean(tf.square(outputs)))
         return outputs
 
 
 def part(trial: Trial, batch: Any) -> Any:
-    """This worker's share of each array, as `fit` divides a batch: the first have more."""
+    """Returns this worker's share of each array, as in `fit`: the first workers have more."""
     share = -(-len(batch[0]) // trial.workers)
     return [array[trial.index * share : (trial.index + 1) * share] for array in batch]
 
 
 def batch_by_batch(trial: Trial) -> tuple[Any, Any]:
-    """`train_on_batch` and `test_on_batch`; the results of each batch are the history."""
+    """Calls `train_on_batch` and `test_on_batch`. The results of each batch are the history."""
     model, found = trial.make(), []
     columns = [column[: trial.case.examples] for column in trial.case.columns()]
     for start in range(0, trial.case.examples, trial.case.batch):
@@ -343,7 +343,7 @@ def batch_by_batch(trial: Trial) -> tuple[Any, Any]:
 
 
 def own_loop(trial: Trial) -> tuple[Any, Any]:
-    """A training loop of the program's, with an optimizer of the program's."""
+    """Runs a custom training loop with an optimizer of the program."""
     model, strategy = trial.make(), trial.strategy
 
     @tf.function  # type: ignore[untyped-decorator]

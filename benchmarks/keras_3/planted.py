@@ -2,9 +2,9 @@
 
     python -m benchmarks.keras_3.planted [NAME …]
 
-Workers run without `helpers.keras_3`, which repairs some of these faults; what makes Keras 3 train
-on several workers at all is in `let_keras_train`. Prints a table; the exit code is 1 if more
-than one in ten is wrong.
+Workers run without `helpers.keras_3`, because it repairs some of these faults. `let_keras_train`
+has the minimum that Keras 3 needs to train on several workers. Prints a table. The exit code is 1
+if more than one in ten is wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BATCH, EXAMPLES = 12, 48  # both divide by 2 and 3
 
 
 def let_keras_train() -> None:
-    """Replaces the two functions without which Keras 3 ends before the first step."""
+    """Replaces the two functions with which Keras 3 would fail before the first step."""
     import tensorflow as tf
     from keras.src import tree
     from keras.src.backend.tensorflow import trainer as trainers
@@ -48,7 +48,7 @@ def let_keras_train() -> None:
 
 
 def strategy() -> Any:
-    """The strategy of all programs."""
+    """Creates the strategy of all programs."""
     import tensorflow as tf
 
     let_keras_train()
@@ -64,7 +64,7 @@ def pairs(examples: int = EXAMPLES) -> tuple[Any, Any]:
 
 
 def dense(*layers: Any) -> Any:
-    """A small network, with these layers in front."""
+    """A small network that starts with these layers."""
     import keras
 
     rest = [keras.layers.Dense(6, activation="tanh"), keras.layers.Dense(1)]
@@ -72,13 +72,13 @@ def dense(*layers: Any) -> Any:
 
 
 def fit(model: Any, examples: int = EXAMPLES, **options: Any) -> None:
-    """Two epochs in a fixed order."""
+    """Trains two epochs in a fixed order."""
     settings = {"batch_size": BATCH, "epochs": 2, "shuffle": False, "verbose": 0, **options}
     model.fit(*pairs(examples), **settings)
 
 
 def sound() -> None:
-    """No fault."""
+    """Has no fault."""
     import keras
 
     with strategy().scope():
@@ -89,7 +89,7 @@ def sound() -> None:
 
 
 def own_mean() -> None:
-    """A loss that returns one number, which nothing divides by the number of workers."""
+    """A loss that returns one number, which is not divided by the number of workers."""
     import keras
 
     with strategy().scope():
@@ -100,7 +100,7 @@ def own_mean() -> None:
 
 
 def weighted_mean() -> None:
-    """A mean with sample weights, of each worker's own weights."""
+    """A mean with sample weights, where each worker uses only its own weights."""
     import keras
     import numpy as np
 
@@ -112,7 +112,7 @@ def weighted_mean() -> None:
 
 
 def last_example() -> None:
-    """A last batch of one example, of which all workers but one have nothing."""
+    """A last batch of one example, so that all workers but one have none."""
     import keras
 
     with strategy().scope():
@@ -150,7 +150,7 @@ def own_clipping() -> None:
 
 
 def lost_results() -> None:
-    """Several steps an execution, of which the data ends within one: its results are lost."""
+    """Several steps per execution. The data ends within an execution, so its results are lost."""
     import keras
     from keras.src.backend.tensorflow import trainer as trainers
 
@@ -185,7 +185,7 @@ def lost_results() -> None:
 
 
 def mean_of_scores() -> None:
-    """A metric that is no mean, in `train_on_batch`: R² of each worker's own part, averaged."""
+    """A metric that is not a mean, in `train_on_batch`: R² of each worker's own part, averaged."""
     import keras
 
     with strategy().scope():
@@ -198,7 +198,7 @@ def mean_of_scores() -> None:
 
 
 def whole(x: Any, y: Any) -> tuple[Any, Any]:
-    """This worker's part of a batch."""
+    """Returns this worker's part of a batch."""
     import json
 
     config = json.loads(os.environ["TF_CONFIG"])
@@ -207,7 +207,7 @@ def whole(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def own_batches() -> None:
-    """A dataset of batches of the same size on each worker, so that more examples are a step."""
+    """A dataset with equal batch sizes on all workers, so that a step has more examples."""
     import keras
     import tensorflow as tf
 
@@ -221,7 +221,7 @@ def own_batches() -> None:
 
 
 def unseeded_shuffle() -> None:
-    """`fit(x, y)` as most programs call it: each worker shuffles for itself, then shards."""
+    """`fit(x, y)` as in most programs: each worker shuffles for itself, then shards."""
     import keras
 
     with strategy().scope():
@@ -231,7 +231,7 @@ def unseeded_shuffle() -> None:
 
 
 def layer_with_state() -> None:
-    """A layer that keeps a mean of what it has seen, in each worker for itself."""
+    """A layer that keeps a mean of its inputs, separately in each worker."""
     import keras
 
     class Centre(keras.layers.Layer):
@@ -250,7 +250,7 @@ def layer_with_state() -> None:
 
 
 def chief_loads(context: WorkerContext) -> None:
-    """Weights that the chief alone loads."""
+    """Weights that only the chief loads."""
     import keras
     import numpy as np
 
@@ -289,7 +289,7 @@ def outside() -> None:
 
 @dataclass(frozen=True)
 class Planted:
-    """A program, and what is to be named; None for a program without a fault."""
+    """A program, and the kind of its fault, which is None for a program without a fault."""
 
     program: Callable[..., None]
     cause: Cause | None
@@ -313,7 +313,7 @@ PROGRAMS = (
 
 
 def run(planted: Planted, workers: Iterable[int] = (1, 2)) -> tuple[Comparison, bool]:
-    """Compares a program on these group sizes; whether the right kind is named for each."""
+    """Compares a program on these group sizes. Returns whether each has the right kind of fault."""
     before = os.environ.get(FIX)
     os.environ[FIX] = "0"
     try:
@@ -326,10 +326,10 @@ def run(planted: Planted, workers: Iterable[int] = (1, 2)) -> tuple[Comparison, 
 
 
 def main(names: list[str]) -> int:
-    """The program."""
+    """Runs the program and returns its exit code."""
     chosen = [one for one in PROGRAMS if not names or one.program.__name__ in names]
     wrong = 0
-    print("| program | fault | named | evidence | right |\n|---|---|---|---|---|")
+    print("| program | fault | diagnosis | evidence | right |\n|---|---|---|---|---|")
     for planted in chosen:
         result, right = run(planted, (1, 2, 3))
         wrong += not right

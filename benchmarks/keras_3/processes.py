@@ -1,4 +1,4 @@
-"""Workers as anybody would start them: a process each, with its `TF_CONFIG`."""
+"""Starts workers as a user would: each is a process with its own `TF_CONFIG`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def run(
     folder: Path,
     python: str | Path = sys.executable,
 ) -> list[tuple[int, str]]:
-    """Runs a module in one worker for each list of arguments; ends all when one fails.
+    """Runs a module in one worker for each list of arguments, and ends all when one fails.
 
-    Returns: of each worker, the exit code and what it printed.
+    Returns: the exit code and the output of each worker.
     """
     base = without_proxies(os.environ)
     for name in ("TF_USE_LEGACY_KERAS", "KERAS_BACKEND"):

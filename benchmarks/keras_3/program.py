@@ -2,8 +2,8 @@
 
     python -m benchmarks.keras_3.program ANSWERS [CASE …]
 
-Writes to the file ANSWERS, as JSON, what came of each case, or of those named. Every case starts
-from the same weights and data.
+Writes the results of all cases, or of the named ones, to the file ANSWERS as JSON. Every case
+starts from the same weights and data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from helpers.tf_config import TFConfig
 
 
 def answer(case: Case, trial: Trial) -> dict[str, Any]:
-    """As `verdict.Answers` has it."""
+    """Runs one case and returns its entry of `verdict.Answers`."""
     about = {"group": case.group, "claim": case.claim, "tolerance": case.tolerance}
     about |= {"refused": case.refused, "not_numbers": case.not_numbers}
     try:
@@ -33,7 +33,7 @@ def answer(case: Case, trial: Trial) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Does every case in turn."""
+    """Runs all cases in turn."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     config = TFConfig.from_env()
     index, workers = config.task.index, len(config.tasks)

@@ -1,6 +1,7 @@
-"""A program of the shape that examples for Ray Train's `TensorflowTrainer` have: a function that
-each worker is given its configuration, which reads `TF_CONFIG`, and reports after each epoch.
-Nothing of this package, unless its one line is added.
+"""A program like the examples for Ray Train's `TensorflowTrainer`.
+
+Each worker calls a function with its configuration, which reads `TF_CONFIG` and reports after each
+epoch. It uses nothing from this package, unless its one line is added.
 
 python -m benchmarks.keras_3.ray_program [--mended]
 """
@@ -22,20 +23,20 @@ REPORTS: list[float] = []
 
 
 def report(metrics: dict[str, float]) -> None:
-    """In place of `ray.train.report`."""
+    """Replaces `ray.train.report`."""
     REPORTS.append(metrics["loss"])
 
 
 class ReportCallback(tf.keras.callbacks.Callback):
-    """Reports after each epoch, as the callback does that Ray brings for Keras."""
+    """Reports after each epoch, like Ray's callback for Keras."""
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Once an epoch."""
+        """Called by Keras after each epoch."""
         report({"loss": logs["loss"]})
 
 
 def train_func(config: dict[str, Any]) -> None:
-    """What runs in each worker."""
+    """Runs in each worker."""
     workers = len(json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"])
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():

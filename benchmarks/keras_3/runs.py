@@ -46,10 +46,10 @@ VERSIONS = "import importlib.metadata as m, sys; print(sys.version.split()[0], *
 
 
 def answers(workers: int, folder: Path, python: str | Path, names: Sequence[str]) -> list[Answers]:
-    """What each worker found.
+    """Returns the answers of each worker.
 
     Raises:
-      RuntimeError: one failed; with the end of what it printed.
+      RuntimeError: one failed. The message ends with its output.
     """
     folder.mkdir()
     files = [folder / f"answers-{index}" for index in range(workers)]
@@ -65,7 +65,7 @@ def verdicts(
     names: Sequence[str] = (),
     workers: Sequence[int] = (WORKERS,),
 ) -> tuple[Answers, dict[str, Verdict]]:
-    """What the first worker of several found, and the worst verdict on each case."""
+    """Returns the answers of the first of several workers, and the worst verdict on each case."""
     with tempfile.TemporaryDirectory(prefix="keras-3-") as folder:
         [alone] = answers(1, Path(folder) / "alone", python, names)
         found = [answers(count, Path(folder) / str(count), python, names) for count in workers]
@@ -76,7 +76,7 @@ def verdicts(
 
 
 def versions(python: str | Path) -> tuple[str, str, str]:
-    """Of Python, TensorFlow and Keras."""
+    """Returns the versions of Python, TensorFlow and Keras."""
     for tensorflow in ("tensorflow", "tensorflow-cpu"):
         code = VERSIONS.format((tensorflow, "keras"))
         done = subprocess.run(

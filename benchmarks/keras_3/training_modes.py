@@ -1,4 +1,4 @@
-"""Ways to train other than by one `fit`, and what is asked of a trained model."""
+"""Ways to train other than a single `fit`, and checks of a trained model."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Trained = tuple[Any, Any]
 
 
 class Interruption(Exception):
-    """What ends a `fit`, as a fault would."""
+    """Ends a `fit`, like a fault."""
 
 
 class Interrupt(keras.callbacks.Callback):
     """Raises after the first epoch."""
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Lets the first pass."""
+        """Lets the first epoch pass."""
         if epoch == 1:
             raise Interruption
 
 
 def interrupted(trial: Trial) -> Trained:
-    """Ends after an epoch; another model goes on from the backup, each worker from its own."""
+    """Ends after an epoch. Then another model resumes from the backup, each worker from its own."""
     folder = str(trial.folder / "backup")
     model = trial.make()
     try:
@@ -42,7 +42,7 @@ def interrupted(trial: Trial) -> Trained:
 
 
 def twice(trial: Trial) -> Trained:
-    """Trains two models from the same seed, which must come out alike."""
+    """Trains two models from the same seed, which must be equal."""
     model = trial.make()
     history = trial.fit(model).history
     keras.utils.set_random_seed(1)
@@ -53,14 +53,14 @@ def twice(trial: Trial) -> Trained:
 
 
 def fitted_twice(trial: Trial) -> Trained:
-    """Goes on with the same model."""
+    """Continues with the same model."""
     model = trial.make()
     trial.fit(model, epochs=1)
     return model, trial.fit(model, initial_epoch=1).history
 
 
 def loaded_in_scope(trial: Trial) -> Trained:
-    """Trains an epoch, saves, loads in the scope, and goes on with what was loaded."""
+    """Trains an epoch, saves, loads in the scope, and continues with the loaded model."""
     model = trial.make()
     trial.fit(model, epochs=1)
     path = trial.folder / "model.keras"
@@ -71,7 +71,7 @@ def loaded_in_scope(trial: Trial) -> Trained:
 
 
 def batch_by_batch(trial: Trial) -> Trained:
-    """Each worker gives its share of each batch to `train_on_batch`."""
+    """Each worker passes its share of each batch to `train_on_batch`."""
     model = trial.make()
     inputs, targets = trial.case.columns()
     share = BATCH // trial.workers
@@ -83,7 +83,7 @@ def batch_by_batch(trial: Trial) -> Trained:
 
 
 def loop_of_ones_own(trial: Trial) -> Trained:
-    """`strategy.run` over a distributed dataset, `apply_gradients`, `compute_average_loss`."""
+    """Uses `strategy.run` on a distributed dataset, `apply_gradients`, `compute_average_loss`."""
     model, strategy = trial.make(), trial.strategy
 
     def step(inputs: Any, targets: Any) -> Any:
@@ -108,32 +108,32 @@ def loop_of_ones_own(trial: Trial) -> Trained:
 
 
 def is_in_its_file(model: Any, trial: Trial) -> None:
-    """ModelCheckpoint's file holds the last weights."""
+    """Checks that ModelCheckpoint's file holds the last weights."""
     saved = keras.models.load_model(trial.folder / "model.keras")
     assert_same(saved.get_weights(), model.get_weights())
 
 
 def wrote_events(_model: Any, trial: Trial) -> None:
-    """TensorBoard finds what it shows."""
+    """Checks that there are event files for TensorBoard."""
     assert list(trial.folder.rglob("events.out.tfevents.*"))
 
 
 def saves(model: Any, trial: Trial) -> None:
-    """Every worker saves to a file of its own."""
+    """Every worker saves to its own file."""
     path = trial.folder / "saved.keras"
     model.save(path)
     assert_same(keras.models.load_model(path).get_weights(), model.get_weights())
 
 
 def saves_on_the_chief(model: Any, trial: Trial) -> None:
-    """The others go on; all meet again in `evaluate`."""
+    """Only the chief saves while the others continue, and all meet again in `evaluate`."""
     if trial.is_chief:
         saves(model, trial)
     model.evaluate(trial.data(), verbose=0)
 
 
 def saves_weights(model: Any, trial: Trial) -> None:
-    """A model of one's own process, outside the strategy, takes them."""
+    """A model outside the strategy, in the same process, can load the weights."""
     path = str(trial.folder / "saved.weights.h5")
     model.save_weights(path)
     other = trial.case.model()
@@ -142,7 +142,7 @@ def saves_weights(model: Any, trial: Trial) -> None:
 
 
 def exports(model: Any, trial: Trial) -> None:
-    """What is served answers as `predict` does."""
+    """Checks that the exported model returns the same as `predict`."""
     path = str(trial.folder / "exported")
     model.export(path, verbose=False)
     served = tf.saved_model.load(path)
@@ -152,7 +152,7 @@ def exports(model: Any, trial: Trial) -> None:
 
 
 def assert_same(some: Any, others: Any) -> None:
-    """Lists of arrays are equal."""
+    """Asserts that lists of arrays are equal."""
     assert len(some) == len(others)
     for one, other in zip(some, others, strict=True):
         assert np.array_equal(one, other), np.abs(one - other).max()

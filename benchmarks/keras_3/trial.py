@@ -1,4 +1,4 @@
-"""One model trained under a strategy, and what came of it."""
+"""Trains one model under a strategy and collects the results."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Options = dict[str, Any]
 
 
 def train_once(trial: Trial) -> tuple[Any, Any]:
-    """The plain way: one model, one `fit`."""
+    """Trains one model with a single `fit`."""
     model = trial.make()
     return model, trial.fit(model).history
 
 
 class Logs(keras.callbacks.Callback):
-    """Keeps what a progress bar would show after each batch."""
+    """Keeps the values that a progress bar would show after each batch."""
 
     def __init__(self, kept: list[Any]) -> None:
         super().__init__()
@@ -36,30 +36,30 @@ class Logs(keras.callbacks.Callback):
 
 
 def nothing(_model: Any, _trial: Trial) -> None:
-    """Asks nothing more of the trained model."""
+    """Checks nothing more."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is trained, on what, and how.
+    """A model, its data, and how it is trained.
 
     Attributes:
-      group: the part of the table it belongs to.
-      model: makes it, in the strategy's scope.
-      optimizer, compile: for `compile`, made in the scope too.
-      fit: options of `fit`; it is given the worker's own folder.
-      columns: the data, 512 examples, of which `examples` are taken.
-      batch, epochs: examples in a global batch, and how often all are seen.
-      policy: the type policy.
-      arrays: whether `fit` is given NumPy arrays; else a dataset.
+      group: its part of the table.
+      model: creates the model, in the strategy's scope.
+      optimizer, compile: for `compile`, created in the scope too.
+      fit: a function of the worker's own folder that returns options of `fit`.
+      columns: the data, 512 examples, of which `examples` are used.
+      batch, epochs: examples in a global batch, and passes over all examples.
+      policy: the dtype policy.
+      arrays: whether `fit` receives NumPy arrays instead of a dataset.
       distributed: whether the dataset is distributed by the program.
-      train: gives the trained model and its history.
-      after: what is asked of the trained model; raises AssertionError if the answer is wrong.
-      claim: what must hold between two workers and one.
-      tolerance: up to which numbers are equal.
+      train: returns the trained model and its history.
+      after: a check of the trained model, which raises AssertionError if it fails.
+      claim: the property that must hold between two workers and one.
+      tolerance: the largest difference of equal numbers.
       not_numbers: whether one worker computes NaN too.
       judged: whether the trained model is also evaluated, and predicts.
-      refused: a part of the sentence that two workers must get instead.
+      refused: a part of the error message that two workers must raise instead.
     """
 
     group: str
@@ -88,9 +88,9 @@ class Trial:
     """A case on one worker.
 
     Attributes:
-      index, workers: which of how many.
+      index, workers: the index of this worker, and the number of workers.
       folder: this worker's own.
-      logs: those of each batch of `fit`, once it has trained.
+      logs: the logs of each batch of `fit`, after training.
     """
 
     case: Case
@@ -106,14 +106,14 @@ class Trial:
         return self.index == 0
 
     def make(self) -> Any:
-        """The model, compiled in the strategy's scope."""
+        """Creates the model, compiled in the strategy's scope."""
         with self.strategy.scope():
             model = self.case.model()
             model.compile(optimizer=self.case.optimizer(), **self.case.compile())
         return model
 
     def data(self) -> Any:
-        """Batches, of which each worker takes its share."""
+        """Batches that are sharded among the workers."""
         cut = keras.tree.map_structure(lambda a: a[: self.case.examples], self.case.columns())
         return models.as_shared(cut, self.case.batch)
 
@@ -122,7 +122,7 @@ class Trial:
         return self.data().map(lambda x, *rest: x)
 
     def fit(self, model: Any, **options: Any) -> Any:
-        """`fit` as the case has it, and these options."""
+        """Calls `fit` with the options of the case, and with these options."""
         options = {**self.case.fit(self.folder), **options}
         if self.case.arrays:
             columns = [column[: self.case.examples] for column in self.case.columns()]
@@ -138,7 +138,7 @@ class Trial:
         return model.fit(**given, **{"epochs": self.case.epochs, "verbose": 0} | options)
 
     def run(self) -> Options:
-        """History, weights, evaluation, predictions, and what the case asks for afterwards."""
+        """Returns history, weights, evaluation and predictions, after the checks of the case."""
         keras.backend.clear_session()
         keras.utils.set_random_seed(1)
         keras.config.set_dtype_policy(self.case.policy)
@@ -152,5 +152,5 @@ class Trial:
 
 
 def plain(value: Any) -> Any:
-    """As JSON takes it."""
+    """Converts values to types that JSON supports."""
     return keras.tree.map_structure(lambda leaf: np.asarray(leaf, "float64").tolist(), value)

@@ -1,4 +1,4 @@
-"""A program as owners of Keras code have it: nothing of this package, unless its one line is added.
+"""A typical Keras program of a user: it uses nothing from this package, unless its line is added.
 
 python -m benchmarks.keras_3.user_program [--mended]
 """
@@ -20,7 +20,7 @@ PER_WORKER = 32
 
 
 def make_data(global_batch: int) -> Any:
-    """Batches without end."""
+    """Yields batches endlessly."""
     chance = np.random.default_rng(0)
     pixels = chance.uniform(size=(1024, 28, 28)).astype("float32")
     digits = (pixels.mean((1, 2)) > 0.5).astype("int64")
@@ -29,7 +29,7 @@ def make_data(global_batch: int) -> Any:
 
 
 def make_model() -> Any:
-    """Compiled, in the scope it is called in."""
+    """Returns a model compiled in the current scope."""
     layers = tf.keras.layers
     model = tf.keras.Sequential(
         [

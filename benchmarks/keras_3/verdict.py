@@ -1,4 +1,4 @@
-"""Whether two workers computed what one does."""
+"""Whether two workers computed the same as one."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from functools import partial
 from typing import Any
 
 AS_ONE = "as one worker"
-AGREE = "workers agree"  # where one worker draws or counts otherwise: as dropout does
+AGREE = "workers agree"  # if one worker draws or counts differently, as with dropout
 
 Answers = Mapping[str, Mapping[str, Any]]
-"""Of each case: claim, tolerance, refused, not_numbers, and either "given" or "error"."""
+"""For each case: claim, tolerance, refused, not_numbers, and either "given" or "error"."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of one case.
+    """The verdict on one case.
 
     Attributes:
-      holds: whether it is as it must be; a refusal that is expected holds too.
-      works: whether two workers can do it.
-      difference: the largest of a number, in parts of it where it is above 1.
-      reason: why not.
+      holds: whether the result is as expected, which may be an error.
+      works: whether the case works on two workers.
+      difference: the largest difference between numbers, relative for numbers above 1.
+      reason: why it does not hold.
     """
 
     holds: bool
@@ -38,7 +38,7 @@ def badness(verdict: Verdict) -> tuple[bool, bool, float]:
 
 
 def judge(alone: Answers, together: Sequence[Answers]) -> dict[str, Verdict]:
-    """A verdict on each case that the first of several workers has done."""
+    """Returns a verdict on each case that the first of several workers has run."""
     return {
         name: _judge(alone[name], [answers[name] for answers in together]) for name in together[0]
     }
@@ -79,7 +79,7 @@ def _apart(one: float, other: float, also_nan: bool) -> float:
 
 
 def _leaves(value: Any) -> Iterator[float]:
-    """The numbers of a nest of lists and dicts, in order."""
+    """Yields the numbers of nested lists and dicts, in order."""
     if isinstance(value, Mapping):
         for name in sorted(value):
             yield from _leaves(value[name])

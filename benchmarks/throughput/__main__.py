@@ -1,8 +1,8 @@
-"""Examples per second and time to 97 %, of this package and of what it is compared with.
+"""Examples per second and time to 97 %, of this package and of the other contenders.
 
     python -m benchmarks.throughput [--quick] [--repeat N] [--only TEXT] [--torch-python PYTHON]
 
-README.md, a folder up, says what is measured and how to read it.
+README.md, one folder up, describes the measurements and how to read them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ FROM_STEP = 100
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the benchmark; returns 1 if a contender failed."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `finally` is reached
+    """Runs the benchmark. Returns 1 if a contender failed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `finally` is executed
     args = _parse(argv)
     args.output.mkdir(parents=True, exist_ok=True)
     torch_version = None if args.quick else find_torch(args.torch_python)
@@ -58,10 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def measure_all(
     contenders: Sequence[Contender], plan: Plan, repeats: int, output: Path
 ) -> tuple[list[Row], int]:
-    """Measures every contender once a round, so that a slow minute of the machine hits all alike.
+    """Measures every contender once per round, so that a slow minute affects all contenders alike.
 
-    Returns the rows, which are in the CSV file `output` as soon as they are known, and how
-    many measurements failed.
+    Returns the rows and the number of failed measurements. The rows are written to the CSV file
+    `output` as soon as they are known.
     """
     rows: list[Row] = []
     failures = 0
@@ -88,13 +88,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--torch-python", default=sys.executable, help="the interpreter that has PyTorch"
     )
-    parser.add_argument("--epochs", type=_count, help="of each training; 3 by default")
-    parser.add_argument("--steps", type=_count, help="stop every training at this step")
+    parser.add_argument("--epochs", type=_count, help="of each training run; default: 3")
+    parser.add_argument("--steps", type=_count, help="stop every training run at this step")
     parser.add_argument(
         "--from-step", type=_count, default=FROM_STEP, help="measure from this step on"
     )
     parser.add_argument(
-        "--only", action="append", metavar="TEXT", help="contenders whose line has it; several"
+        "--only", action="append", metavar="TEXT", help="contenders with this text; repeatable"
     )
     parser.add_argument("--output", type=Path, default=RESULTS)
     return parser.parse_args(argv)

@@ -1,4 +1,4 @@
-"""Runs contenders and turns what they report into rows."""
+"""Runs contenders and converts their reports to rows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from benchmarks.throughput.measure import Row, first_epoch_throughput, throughpu
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to train, and where to begin to measure.
+    """The length of the training runs, and the start of the measurement.
 
     Attributes:
-      epochs: of a training.
+      epochs: of a training run.
       limit: the global step at which to stop instead, if not None.
-      from_step: where the measurement of throughput begins.
+      from_step: the first step of the throughput measurement.
       torch_python: the interpreter that has PyTorch.
     """
 
@@ -33,7 +33,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Trial:
-    """One training of one contender.
+    """One training run of one contender.
 
     Attributes:
       launched: when its clock started, in seconds since the epoch.
@@ -45,12 +45,12 @@ class Trial:
 
     @property
     def reached_goal(self) -> bool:
-        """Whether it was evaluated, and good enough."""
+        """Whether it was evaluated and reached the goal."""
         return (self.reports[0].accuracy or 0.0) >= GOAL_ACCURACY
 
     @property
     def seconds(self) -> float:
-        """From the start of its clock to the result of its evaluation."""
+        """Seconds from the start of its clock to the result of its evaluation."""
         return (self.reports[0].evaluated or 0.0) - self.launched
 
     @property
@@ -60,7 +60,7 @@ class Trial:
 
 
 class Course:
-    """Measures contenders; remembers how many epochs each needs to the goal.
+    """Measures contenders, and remembers how many epochs each needs to reach the goal.
 
     Args:
       plan: how to measure.
@@ -74,10 +74,10 @@ class Course:
         self._epochs_needed: dict[Contender, int] = {}
 
     def measure(self, contender: Contender, repeat: int) -> Row:
-        """One training for the throughput, then those for the time to the goal.
+        """Runs once to measure throughput, then to measure the time to the goal.
 
         Raises:
-          BenchmarkError: a training failed, or was too short to measure.
+          BenchmarkError: a run failed, or was too short to measure.
         """
         trial = self._train(contender, contender.fixed_epochs or self._plan.epochs)
         reports, first = trial.reports, self._plan.from_step
@@ -105,10 +105,10 @@ class Course:
         )
 
     def _goal(self, contender: Contender, trial: Trial) -> tuple[float, int] | tuple[None, None]:
-        """Seconds and epochs of the shortest training that reaches the goal, `trial` the longest.
+        """Returns seconds and epochs of the shortest run that reaches the goal.
 
-        Each length is a training of its own, with its own start and one evaluation at its end:
-        evaluating on the way would slow the training that is timed.
+        `trial` is the longest run. Each length is a separate run, with its own start and one
+        evaluation at its end, because evaluations in between would slow down the measured run.
         """
         if trial.reached_goal and not self._plan.limit:
             for epochs in range(self._epochs_needed.get(contender, 1), trial.args.epochs):
@@ -137,7 +137,7 @@ class Course:
             return Trial(args, reports[0].pressed or launched, reports)
 
     def _arrays(self) -> Path:
-        """MNIST for programs without TensorFlow, written once."""
+        """Returns MNIST for programs without TensorFlow, written once."""
         if self._mnist is None:
             path = self._folder / "mnist.npz"
             answer = run_helper(

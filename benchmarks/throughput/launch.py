@@ -1,4 +1,4 @@
-"""Starts the processes of one contender, waits for them, and ends whatever is left."""
+"""Starts the processes of one contender, waits for them, and ends the remaining ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Process = subprocess.Popen[bytes]
 
 
 class BenchmarkError(Exception):
-    """A contender that did not finish; the message ends with its last lines."""
+    """A contender failed. The message ends with its last lines."""
 
 
 def arguments(
@@ -40,7 +40,7 @@ def arguments(
     mnist: Path | None = None,
     ready: bool = False,
 ) -> Arguments:
-    """What the processes of a contender are told, as `Arguments`, with the lessons' optimizer."""
+    """Returns the `Arguments` of a contender's processes, with the lessons' optimizer."""
     return Arguments(
         folder=folder,
         rank=0,
@@ -60,8 +60,8 @@ def run(python: str, contender: Contender, args: Arguments) -> list[Report]:
 
     Args:
       python: the interpreter.
-      contender: what to run.
-      args: what all processes are told; the rank is set here.
+      contender: the program to run.
+      args: the arguments of all processes, except the rank, which is set here.
 
     Raises:
       BenchmarkError: one failed, or they took longer than `TIMEOUT_SECONDS`.
@@ -92,7 +92,7 @@ def _start(command: Sequence[str], environment: dict[str, str], log: Path) -> Pr
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that what it starts can be killed with it
+            start_new_session=True,  # so that its child processes can be killed with it
         )
 
 
@@ -113,7 +113,7 @@ def _wait(contender: Contender, processes: Sequence[Process], folder: Path) -> N
     while True:
         codes = [process.poll() for process in processes]
         for rank, code in enumerate(codes):
-            if code:  # its peers would wait for it
+            if code:  # otherwise its peers would wait for it
                 raise _failure(contender, f"process {rank} ended with code {code}", folder, rank)
         if None not in codes:
             return
@@ -134,11 +134,11 @@ def _log(folder: Path, rank: int) -> Path:
 
 
 def _environments(processes: int) -> list[dict[str, str]]:
-    """One for each process: where its peers are, as TensorFlow and as PyTorch are told."""
+    """One environment for each process, with the addresses of its peers."""
     base = without_proxies(os.environ)
     base.pop("TF_CONFIG", None)
     base.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-    enable_onednn(base)  # in all contenders: what is compared is not the processor
+    enable_onednn(base)  # for all contenders, because the CPU is not compared
     if processes == 1:
         return [base]
     ports = free_ports(processes)

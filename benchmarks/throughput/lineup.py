@@ -1,4 +1,4 @@
-"""Who is measured, and which comparisons matter."""
+"""The contenders that are measured, and the comparisons that matter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OURS, READY, PUBLISHED, KERAS, KERAS_OURS, DDP, CEILING = (
     "ceiling",
 )
 Key = tuple[str, int, int]
-"""Name, workers, batch size: what makes two runs comparable."""
+"""Name, workers and batch size, which make two runs comparable."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class Contender:
     """One line of the comparison.
 
     Attributes:
-      name: what it is.
+      name: the name in tables.
       module: the program in `contenders`.
       workers: how many train together.
       batch_size: examples per worker and step.
       processes: how many the benchmark itself starts.
-      fixed_epochs: how long it trains, where it knows no other way.
+      fixed_epochs: the length of its training run, if it cannot be set.
       needs_torch: whether it runs in the interpreter that has PyTorch.
       ready: whether its clock starts when its workers are ready.
     """
@@ -46,18 +46,18 @@ class Contender:
 
 
 def label(key: Key) -> str:
-    """A contender as it stands in messages."""
+    """Returns the name of a contender in messages."""
     name, workers, batch_size = key
     return f"{name}, {workers} worker{'s' if workers > 1 else ''}, batch {batch_size}"
 
 
 def ours(workers: int, batch_size: int) -> Contender:
-    """This package; `LocalCluster` starts its workers itself."""
+    """This package. `LocalCluster` starts its workers itself."""
     return Contender(OURS, "ours", workers, batch_size, processes=1)
 
 
 def ready(workers: int) -> Contender:
-    """This package in a notebook that has run its first cells: from the press of Run on."""
+    """This package in a notebook that has run its first cells, measured from the press of Run."""
     return Contender(READY, "ours", workers, 64, processes=1, ready=True)
 
 
@@ -82,12 +82,12 @@ def ddp(workers: int) -> Contender:
 
 
 def ceiling(batch_size: int) -> Contender:
-    """Two processes that never talk to each other; six epochs take it some seconds."""
+    """Two processes that never communicate. Six epochs take some seconds."""
     return Contender(CEILING, "ceiling", 2, batch_size, processes=2, fixed_epochs=6)
 
 
 SHORT = (published(2), ours(2, 64), ceiling(64), ceiling(256))
-FULL = (  # what is compared stands side by side: the machine changes from minute to minute
+FULL = (  # compared contenders run one after the other, because the machine's speed changes
     ours(1, 64),
     ready(1),
     published(1),
@@ -116,6 +116,6 @@ COMPARISONS: tuple[tuple[Key, Key, float | None], ...] = (
     ((OURS, 2, 64), (CEILING, 2, 64), 0.65),
     ((OURS, 2, 256), (CEILING, 2, 256), 0.85),
 )
-"""This one, by that one, and the least that the project asks for."""
+"""Two contenders, and the lowest ratio that the project requires."""
 GOAL_ACCURACY = 0.97
 GOAL_MEMORY = 700  # MB of one worker

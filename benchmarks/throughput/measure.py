@@ -17,18 +17,18 @@ class Row:
     """One measurement of one contender, a line of the CSV.
 
     Attributes:
-      contender, workers, batch_size: which one.
-      repeat: which round, from 1.
-      epochs, steps: how long it trained.
-      examples_per_second: of all workers together, from the step asked for to the last.
-      first_epoch_examples_per_second: the same, up to the end of the first epoch; None where
-        that leaves less than a tenth of the epoch.
+      contender, workers, batch_size: identify the contender.
+      repeat: the number of the round, from 1.
+      epochs, steps: the length of the training run.
+      examples_per_second: of all workers together, from the requested step to the last.
+      first_epoch_examples_per_second: the same, up to the end of the first epoch, or None if that
+        is less than a tenth of the epoch.
       seconds_to_first_step: from the launch of the processes or, for `lineup.READY`, from the
-        press of Run; so are the other two.
-      seconds_to_result: to the evaluation at the end of `epochs`; None for the ceiling.
-      accuracy: on the test split at the end; None for the ceiling.
+        press of Run, like the other two.
+      seconds_to_result: to the evaluation at the end of `epochs`, or None for the ceiling.
+      accuracy: on the test split at the end, or None for the ceiling.
       seconds_to_goal: to the evaluation of the shortest run that reached
-        `lineup.GOAL_ACCURACY`; None where none did.
+        `lineup.GOAL_ACCURACY`, or None if none did.
       epochs_to_goal: how many epochs that run had.
       peak_memory: of the largest worker, in MB (10⁶ bytes).
     """
@@ -50,23 +50,23 @@ class Row:
 
     @property
     def key(self) -> Key:
-        """Which contender it belongs to."""
+        """The key of its contender."""
         return self.contender, self.workers, self.batch_size
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Several measurements of one thing: the middle one, and how far they lie apart."""
+    """Several measurements of the same quantity: their median and range."""
 
     values: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """The middle value."""
+        """The median of the values."""
         return median(self.values)
 
     def show(self, form: str) -> str:
-        """The median, and the range where there are several values."""
+        """Formats the median, and the range if there are several values."""
         text = format(self.median, form)
         if len(self.values) > 1:
             text += f" ({min(self.values):{form}}–{max(self.values):{form}})"
@@ -76,7 +76,7 @@ class Spread:
 def throughput(reports: Sequence[Report], first: int, last: int | None = None) -> float | None:
     """Examples per second from global step `first` to `last`, or to the end.
 
-    Summed over the reports that have marks; None where one has no two marks in between.
+    It is summed over the reports that have marks. None if one has fewer than two marks in between.
     """
     speeds = []
     for report in reports:
@@ -91,21 +91,21 @@ def throughput(reports: Sequence[Report], first: int, last: int | None = None) -
 def first_epoch_throughput(
     reports: Sequence[Report], first: int, steps_per_epoch: int
 ) -> float | None:
-    """The same within the first epoch, if a tenth of it or more comes after step `first`."""
+    """The same within the first epoch, if at least a tenth of it remains after step `first`."""
     if steps_per_epoch - first < steps_per_epoch / 10:
         return None
     return throughput(reports, first, steps_per_epoch)
 
 
 def spread(rows: Sequence[Row], attribute: str) -> Spread | None:
-    """The values of one attribute, where there are any."""
+    """Returns the values of one attribute, if there are any."""
     values = [getattr(row, attribute) for row in rows]
     known = tuple(value for value in values if value is not None)
     return Spread(known) if known else None
 
 
 def by_contender(rows: Sequence[Row]) -> dict[Key, list[Row]]:
-    """The rows of each contender, in the order of their first run."""
+    """Groups the rows by contender, in the order of their first run."""
     groups: dict[Key, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.key, []).append(row)
@@ -113,7 +113,7 @@ def by_contender(rows: Sequence[Row]) -> dict[Key, list[Row]]:
 
 
 def ratio(rows: Sequence[Row], mine: Key, other: Key, attribute: str) -> Spread | None:
-    """How many times `mine` is `other`, repeat by repeat: a slow minute hits both."""
+    """The ratio of `mine` to `other`, round by round, because a slow minute affects both."""
     found = {(row.key, row.repeat): getattr(row, attribute) for row in rows}
     quotients = []
     for repeat in sorted({row.repeat for row in rows}):
@@ -124,7 +124,7 @@ def ratio(rows: Sequence[Row], mine: Key, other: Key, attribute: str) -> Spread 
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """Writes a line for each row, under a line of names."""
+    """Writes a line for each row, below a header."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(field.name for field in fields(Row))

@@ -12,7 +12,7 @@ from benchmarks.throughput.measure import Row, by_contender, spread
 
 
 def draw(rows: Sequence[Row], caption: str, path: Path) -> None:
-    """One bar for each contender: the median, with the range of the repeats as a line."""
+    """Draws one bar for each contender: the median, with the range of the repeats as a line."""
     groups = by_contender(rows)
     names = list(dict.fromkeys(name for name, _, _ in groups))
     figure = Figure(figsize=(9, 1.2 + 0.34 * len(groups)), layout="constrained")

@@ -1,4 +1,4 @@
-"""The results as text."""
+"""Formats the results as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNKNOWN = "–"
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A line for each contender; median and range where there are several repeats."""
+    """Formats a line for each contender, with median and range if there are several repeats."""
     head = (*HEAD, f"to {GOAL_ACCURACY:.0%}", "to the result", "peak memory")
     cells = [head, *(_line(group) for group in by_contender(rows).values())]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -23,7 +23,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def ratios(rows: Sequence[Row]) -> str:
-    """The comparisons that matter, with what is asked for."""
+    """Formats the comparisons that matter, with the required ratios."""
     lines = []
     for mine, other, wanted in COMPARISONS:
         found = ratio(rows, mine, other, "examples_per_second")
@@ -34,11 +34,11 @@ def ratios(rows: Sequence[Row]) -> str:
         if first:
             text += f"; in the first epoch {first.show('.2f')}"
         if wanted:
-            text += f"; asked for: {wanted:g}"
+            text += f"; required: {wanted:g}"
         lines.append(text)
     if memory := spread([row for row in rows if row.contender == OURS], "peak_memory"):
         largest = max(memory.values)
-        lines.append(f"{OURS}, largest worker: {largest:.0f} MB; asked for: under {GOAL_MEMORY}")
+        lines.append(f"{OURS}, largest worker: {largest:.0f} MB; required: under {GOAL_MEMORY}")
     return "\n".join(lines)
 
 
