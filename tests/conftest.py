@@ -1,4 +1,4 @@
-"""What all tests need: lanes to select them by, their Keras, proof that nothing is left running."""
+"""Shared by all tests: lanes to select them, their Keras, and a check for remaining processes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tests.support.processes import worker_pids
 from tests.support.units import Guard, has_units, is_unit
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# A slow minute of the machine is no fault of an example.
+# A slow minute of the machine must not fail an example.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
 select_keras_2()  # before a test module imports tensorflow
-# pytest writes the name of each test there, and a fork server serves one environment: so that all
-# tests share one, which has imported TensorFlow once.
+# pytest writes the name of each test to this variable, and a fork server serves only one
+# environment. With this line, all tests share one server, which has imported TensorFlow once.
 environment.PER_TASK_ENV += ("PYTEST_CURRENT_TEST",)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Which tests are selected."""
+    """Options that select tests."""
     group = parser.getgroup("lanes")
     names = [lanes.MAIN, lanes.ALL, *lanes.MARKED, *lanes.NO_LANES]
     group.addoption(
@@ -44,8 +44,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declares the markers and selects the lanes.
 
-    A shell's background jobs inherit an ignored SIGINT, and so would what the tests start. It is
-    undone here and not on import: workers import this module too, in other threads.
+    A shell's background jobs inherit an ignored SIGINT, and so would the processes that tests
+    start. This is undone here and not on import, because workers import this module in other
+    threads too.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for line in lanes.markers():
@@ -58,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Of the units, only their modules are imported."""
+    """For the units, only their modules are imported."""
     if config.getoption("--lane") != ["unit"] or not collection_path.name.startswith("test_"):
         return None
     return None if collection_path.suffix == ".py" and has_units(collection_path) else True
@@ -66,7 +67,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the units; no test is in two lanes."""
+    """Marks the units, and checks that no test is in two lanes."""
     for item in items:
         lane = lanes.lane_of(marker.name for marker in item.iter_markers())
         name = getattr(item, "originalname", item.name)
@@ -83,7 +84,7 @@ def no_worker_outlives_its_test() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def guard() -> Guard:
-    """Watches units, in `make quick`."""
+    """Monitors units, in `make quick`."""
     return Guard()
 
 

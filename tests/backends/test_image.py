@@ -1,4 +1,4 @@
-"""The image of the Dockerfile, and containers of it as workers: `make test-docker`, as root."""
+"""The image of the Dockerfile, and its containers as workers: `make test-docker`, as root."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.support.two_hosts import why_not as why_no_hosts
 
 pytestmark = pytest.mark.docker
 GB = 10**9
-USER = 1000  # that of the Dockerfile
+USER = 1000  # of the Dockerfile
 CONTAINER_TIMEOUT = 240.0
 
-# Written in the image itself, as docs/CLUSTERS.md has it: the functions travel in the payload.
+# Written in the image itself, as in docs/CLUSTERS.md: the payload contains the functions.
 WRITE_PAYLOAD = """
 from helpers import estimator_job, input_fn, model_fn
 
@@ -42,14 +42,14 @@ job.save("/shared/payload.pkl")
 def image() -> Iterator[Image]:
     if reason := why_not():
         pytest.skip(reason)
-    # Not tmp_path, of which the last three stay: an image is large.
+    # Not tmp_path, because pytest keeps the last three and an image is large.
     with tempfile.TemporaryDirectory(prefix="image-") as folder, Image(Path(folder)) as built:
         yield built
 
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """A folder that belongs to the image's user, as the volume of a cluster would."""
+    """A folder that belongs to the image's user, like the volume of a cluster."""
     for folder in (tmp_path, *tmp_path.parents[:2]):
         folder.chmod(0o755)
     volume = tmp_path / "shared"
@@ -92,7 +92,7 @@ def test_two_containers_train_as_two_workers(image: Image, shared: Path) -> None
 
 
 def seconds_until_ready(command: list[str]) -> float:
-    """From the start of a worker to its word that it is ready to train."""
+    """Seconds from the start of a worker until it reports that it is ready to train."""
     began = time.monotonic()
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -109,7 +109,7 @@ def seconds_until_ready(command: list[str]) -> float:
 
 
 def test_a_worker_in_a_container_starts_as_one_outside_does(image: Image, shared: Path) -> None:
-    """In turns; how much later is printed (`pytest -rP`), since it is the machine's."""
+    """In turns. The additional time depends on the machine and is printed (`pytest -rP`)."""
     container, outside = image.container(), shared.parent / "outside"
     outside.mkdir()
     code = WRITE_PAYLOAD.replace("steps=200", "steps=1")
@@ -197,7 +197,7 @@ def test_where_isolation_is_refused_the_cluster_says_that_its_ports_are_open(
 def test_where_no_container_can_be_given_limits_a_sentence_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a container of version 2 with control groups of its own: no such file is in them."""
+    """As in a container of version 2 with its own control groups, in which no such file exists."""
     monkeypatch.setattr(shutil, "which", lambda program: program)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(images, "CGROUP", tmp_path)

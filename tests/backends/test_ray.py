@@ -1,4 +1,4 @@
-"""Training on a real Ray: of this machine alone, and of two hosts of which one is lost."""
+"""Training on a real Ray: on this machine alone, and on two hosts, one of which is lost."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ from tests.support.processes import FORK_SERVER, WORKER, command_of, is_running,
 from tests.support.two_hosts import TwoHosts, why_not
 
 SAVE = 200
-START = 300.0  # seconds, on a machine with other work
+START = 300.0  # seconds, on a busy machine
 PORT = 6379
-# Ray hears of a lost worker, or first from its peer, which has lost the connection.
+# Ray reports a lost worker, or its peer reports the lost connection first.
 LOSS = r"worker [01] (was lost|raised \w+) at step \d+: "
 KILLED = r"worker 1 ended with signal 9 \(SIGKILL\) at step \d+"
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    """One Ray for the tests of one machine: it takes seconds to start."""
-    importlib.import_module("ray")  # as a notebook may, long before it asks for a Ray
+    """One Ray for the tests on one machine, because it needs seconds to start."""
+    importlib.import_module("ray")  # as a notebook may, long before it needs Ray
     with RayCluster(workers=2, start_timeout=START) as cluster:
         yield cluster
         started = descendants()
@@ -79,7 +79,7 @@ def alone(cluster: RayCluster) -> Iterator[RayCluster]:
 
 
 def start(cluster: RayCluster) -> None:
-    """Starts the Ray of a cluster, if that has not been done."""
+    """Starts the Ray of a cluster, unless it has been started."""
     import ray
 
     if not ray.is_initialized():
@@ -87,26 +87,26 @@ def start(cluster: RayCluster) -> None:
 
 
 def do_nothing() -> None:
-    """Returns at once."""
+    """Returns immediately."""
 
 
 def programs(pid: int | None = None) -> list[int]:
-    """The processes below this one, or another, that are workers, or that these are forked from."""
+    """The workers and their fork servers among the descendants of this process, or of another."""
     found = psutil.Process(pid).children(recursive=True)
     return [one.pid for one in found if {FORK_SERVER, WORKER} & {*command_of(one)}]
 
 
 def descendants() -> dict[int, str]:
-    """The names of all processes below this one."""
+    """The names of all descendants of this process."""
     names = {}
     for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+        with suppress(psutil.NoSuchProcess):  # it has ended in the meantime
             names[process.pid] = process.name()
     return names
 
 
 class Diary:
-    """Notes the events of a run, and does a deed once, at a step of the first attempt."""
+    """Records the events of a run, and calls a function once, at a step of the first attempt."""
 
     def __init__(self, deed: Callable[[], Any] = lambda: None, at: int = 500) -> None:
         self.events: list[Event] = []
@@ -135,7 +135,7 @@ def train(
 
 
 def assert_lost_only_what_was_not_saved(result: TrainingResult, steps: int) -> None:
-    """Attempt 1 began at the last checkpoint of attempt 0, and went on to the last step."""
+    """Attempt 1 began at the last checkpoint of attempt 0, and continued to the last step."""
     reached = max(p.step for points in result.history.values() for p in points if p.attempt == 0)
     resumed = result.resumed_at[1]
     assert resumed in result.checkpoints
@@ -191,7 +191,7 @@ LIES = (
 
 
 def lying_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> Any:
-    """Sends lines that are no events, and one that names another sender, before it trains."""
+    """Sends lines that are not events, and one that names another sender, before it trains."""
     [worker] = [found for found in gc.get_objects() if isinstance(found, Worker)]
     worker.report("step", step="many", loss=None)
     worker.report("invented", secret=1)
@@ -219,7 +219,7 @@ def test_what_a_worker_sends_that_is_no_event_is_dropped(cluster: RayCluster) ->
 
 
 def telling_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> Any:
-    """Fails with a sentence on how TensorFlow was prepared in this process."""
+    """Raises an error that describes how TensorFlow was prepared in this process."""
     from helpers.worker import tensorflow_patches
 
     iterators = importlib.import_module("tensorflow.python.data.ops.multi_device_iterator_ops")
@@ -293,7 +293,7 @@ def test_a_lost_host_is_done_without_and_only_what_was_not_saved_is_trained_agai
             stdout=subprocess.PIPE,
             text=True,
         )
-        placed: dict[int, list[int]] = {0: [], 1: []}  # on which hosts, in each attempt
+        placed: dict[int, list[int]] = {0: [], 1: []}  # the hosts of each attempt
         result = TrainingResult(2, "AUTO", str(tmp_path), time.time())
         for event in events_of(driver):
             result.add(event)
@@ -312,7 +312,7 @@ def test_a_lost_host_is_done_without_and_only_what_was_not_saved_is_trained_agai
 
 
 def events_of(driver: subprocess.Popen[str]) -> Iterator[Event]:
-    """What `drive` prints; Ray prints too."""
+    """Yields the events that `drive` prints, because Ray prints too."""
     assert driver.stdout
     for line in driver.stdout:
         if line.startswith("{"):
@@ -320,7 +320,7 @@ def events_of(driver: subprocess.Popen[str]) -> Iterator[Event]:
 
 
 def place_and_keras(context: WorkerContext) -> list[Any]:
-    """Who a worker is, and where its Keras comes from."""
+    """The index of a worker, and the package of its Keras."""
     return [context.config.task.index, tf.keras.Model.__module__.partition(".")[0]]
 
 
@@ -403,7 +403,7 @@ def test_nothing_on_ray_outlives_a_notebook_that_is_killed(tmp_path: Path) -> No
 
 
 def notebook(folder: str) -> None:
-    """Runs, on its second Ray, a function that starts children and goes on."""
+    """Runs, on its second Ray, a function that starts children and continues to run."""
     with RayCluster(workers=1) as first:
         first._connect()
     with RayCluster(workers=1, start_timeout=START) as cluster:
@@ -473,7 +473,7 @@ def flood() -> list[Any]:
     print("the first line")
     for _time in range(300):
         print("x" * 100_000, flush=True)
-        time.sleep(0.005)  # a disk takes no more
+        time.sleep(0.005)  # a disk does not accept more
     print("the last line", flush=True)
     return [list(range(1_000_000)), "x" * 50_000_000]
 
@@ -497,7 +497,7 @@ def test_a_flood_of_prints_on_ray_is_cut_and_a_large_result_arrives_whole(
 
 
 def be_careless(context: WorkerContext, folder: str) -> list[Any]:
-    """Changes what it can, leaves behind what it can, and returns twice."""
+    """Changes and leaves behind as much as possible, and returns twice."""
     register(Path(folder) / "atexit")
     told = [place_and_keras(context), *map(use_multiprocessing, ("fork", "spawn"))]
     told.append(change_surroundings())
@@ -557,7 +557,7 @@ def test_more_workers_than_the_memory_holds_start_no_ray(monkeypatch: pytest.Mon
 
 
 def drive(address: str, storage: str, steps: str) -> None:
-    """What the notebook on host 0 does; prints each event, one JSON a line."""
+    """The notebook on host 0. It prints each event, one JSON object per line."""
     wait_for_two_hosts(address)
     place: dict[str, Any] = {"address": address, "storage_path": storage}
     with RayCluster(workers=2, start_timeout=START, **place) as cluster:
@@ -574,14 +574,14 @@ def wait_for_two_hosts(address: str) -> None:
 
 @contextmanager
 def two_raylets() -> Iterator[tuple[TwoHosts, str, dict[str, str]]]:
-    """Two hosts with a raylet each: gives them, Ray's address and the environment of programs."""
+    """Two hosts with a raylet each. Yields them, Ray's address and the environment of programs."""
     if reason := why_not():
         pytest.skip(reason)
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     others = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     settings = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
     environment = {**others, **token, **settings}
-    # Not tmp_path: the path of a socket must be short.
+    # Not tmp_path, because the path of a socket must be short.
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder, TwoHosts() as hosts:
         address = f"{hosts.address(0)}:{PORT}"
         head = ["--head", "--port", str(PORT), "--include-dashboard", "false"]
@@ -597,6 +597,6 @@ def two_raylets() -> Iterator[tuple[TwoHosts, str, dict[str, str]]]:
 
 
 def has_started(raylet: subprocess.Popen[str]) -> bool:
-    """Whether it comes up: Ray gives up a node that takes more than 30 s to register."""
+    """Whether it starts. Ray abandons a node that needs more than 30 s to register."""
     assert raylet.stdout is not None
     return any("Ray runtime started" in line for line in raylet.stdout)

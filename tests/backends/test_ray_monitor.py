@@ -1,4 +1,4 @@
-"""When the monitor of a run on Ray aborts an attempt: decided without a Ray that runs."""
+"""When the monitor of a run on Ray aborts an attempt, tested without a running Ray."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.ray
 
 
 class FakeQueue:
-    """Stands for the actor, and remembers why an attempt was aborted."""
+    """Replaces the actor, and remembers why an attempt was aborted."""
 
     def __init__(self) -> None:
         self.aborted: list[tuple[int, FailureCause]] = []

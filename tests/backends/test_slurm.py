@@ -1,4 +1,4 @@
-"""Training under a real Slurm of two nodes: `make test-slurm`, as root."""
+"""Training under a real Slurm with two nodes: `make test-slurm`, as root."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JOB_TIMEOUT = 240.0
 def slurm() -> Iterator[Slurm]:
     if reason := why_not():
         pytest.skip(reason)
-    # Not tmp_path: the path of a socket must be short.
+    # Not tmp_path, because the path of a socket must be short.
     folder = tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp")
     with folder as path, Slurm(Path(path)) as running:
         yield running
@@ -43,7 +43,7 @@ def documented_script(payload: Path) -> str:
 
 
 def write_job(folder: Path, steps: int) -> Path:
-    """A training to `steps`, as a batch script; all nodes see the folder."""
+    """Writes a training run to `steps` as a batch script, in a folder that all nodes share."""
     job = estimator_job(
         tiny_model_fn,
         tiny_input_fn,
@@ -60,7 +60,7 @@ def write_job(folder: Path, steps: int) -> Path:
 
 
 def submit(slurm: Slurm, script: Path, *options: str) -> str:
-    """Submits a script; returns the number of its job."""
+    """Submits a script and returns its job ID."""
     environ = f"PATH={Path(sys.executable).parent}:{os.environ['PATH']},PYTHONPATH={ROOT}"
     told = slurm.ask(
         *["sbatch", "--parsable", f"--export=ALL,{environ}", f"--output={script.parent}/log"],
@@ -75,7 +75,7 @@ def state(slurm: Slurm, job: str) -> str:
 
 
 def wait_for(slurm: Slurm, job: str, script: Path) -> str:
-    """What a job printed, once it has come to a good end."""
+    """Waits for a job to succeed and returns its output."""
     ended = wait_until(lambda: state(slurm, job) not in ("PENDING", "RUNNING"), JOB_TIMEOUT)
     log = (script.parent / "log").read_text()
     assert ended and state(slurm, job) == "COMPLETED", log[-3000:]
@@ -83,7 +83,7 @@ def wait_for(slurm: Slurm, job: str, script: Path) -> str:
 
 
 def last_step(folder: Path) -> int:
-    """That of the newest checkpoint."""
+    """Returns the step of the newest checkpoint."""
     steps = [int(path.stem.partition("-")[2]) for path in folder.glob("model/model.ckpt-*.index")]
     return max(steps, default=0)
 
@@ -165,6 +165,6 @@ def test_an_arbitrary_distribution_is_refused_by_every_task(slurm: Slurm, tmp_pa
 
 
 def tell(*options: str) -> list[str]:
-    """Has each task print what it makes of its variables."""
+    """A command with which each task prints its interpretation of the variables."""
     environ = ["env", f"PYTHONPATH={ROOT}"]
     return [*environ, "srun", "--overcommit", *options, sys.executable, "-c", TELL]

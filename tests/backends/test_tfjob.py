@@ -1,4 +1,4 @@
-"""TFJobs: against the operator's own schema, and against the rules of its webhook."""
+"""TFJobs, checked against the operator's own schema and the rules of its webhook."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def make(name: str) -> TFJob:
 
 @pytest.fixture(scope="module")
 def schema() -> Any:
-    """The schema of the custom resource, in which no unknown key is allowed."""
+    """The schema of the custom resource, which allows no unknown key."""
     definition = next(yaml.safe_load_all(gzip.decompress(CRD.read_bytes())))
     [version] = definition["spec"]["versions"]
     assert version["name"] == "v1"
@@ -74,7 +74,7 @@ def forbid_unknown_keys(node: Any) -> Any:
     if isinstance(node.get("properties"), dict) and node.get("type") == "object":
         node.setdefault("additionalProperties", False)
     if node.get("x-kubernetes-int-or-string"):
-        node.pop("pattern", None)  # which is for the string alone
+        node.pop("pattern", None)  # applies to the string alone
     return node
 
 

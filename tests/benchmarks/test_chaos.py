@@ -1,4 +1,4 @@
-"""The chaos run: the same weights, bit by bit, through faults at random."""
+"""The chaos run: the same weights, bit for bit, after random faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of TensorFlow versions, and one cell of it on the TensorFlow that is here."""
+"""The table of TensorFlow versions, and one cell of it for the installed TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The soak: what a process that starts clusters for a long time still holds at the end."""
+"""The soak test: resources that a process still holds after starting clusters for a long time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_a_deed_leaves_behind_is_counted() -> None:
     [pytest.param(5, id="5 minutes", marks=SOAK), pytest.param(60, id="an hour", marks=LONG)],
 )
 def test_nothing_stays(minutes: float, tmp_path: Path) -> None:
-    """In a process of its own: the tests' has imported TensorFlow, and holds what others left."""
+    """In a separate process, because the tests' process has imported TensorFlow and holds more."""
     command = [sys.executable, "-m", "benchmarks.soak", f"--minutes={minutes}"]
     done = subprocess.run(
         [*command, f"--output={tmp_path}"],

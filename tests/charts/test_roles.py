@@ -16,5 +16,5 @@ def test_the_picture_shows_every_task_its_connections_and_the_folder(ps: int, ar
     for task in configs[0].tasks:
         assert f"{task}\n{configs[0].address_of(task)}" in texts
     assert {"model_dir", "evaluator 0"} <= set(texts)
-    assert texts.count("") == arrows  # matplotlib's arrows are annotations without a text
+    assert texts.count("") == arrows  # matplotlib's arrows are annotations without text
     assert all(str(config.task) in picture.label for config in configs)

@@ -1,4 +1,4 @@
-"""A cluster's own network, made slow."""
+"""A cluster with its own network, made slow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BYTES = 2_000_000
 
 
 def seconds_to_send() -> float:
-    """In a worker: how long BYTES take from one socket to another."""
+    """In a worker: the time to send BYTES from one socket to another."""
     import socket
     import threading
     import time

@@ -56,12 +56,12 @@ def test_two_workers_reach_98_percent_on_mnist(tmp_path: Path) -> None:
     assert result.global_batch == 128
     assert set(result.history) == {"worker 0", "worker 1"}
     assert result.checkpoints[-1] == result.steps
-    assert max(memory.values()) < 800 * 2**20  # 620 MiB alone; more was seen on a loaded machine
+    assert max(memory.values()) < 800 * 2**20  # 620 MiB alone, more on a loaded machine
     assert_predicts(tmp_path)
 
 
 def peak_memory(pid: int) -> int:
-    """The most bytes a process has held; psutil has the present ones only."""
+    """The peak memory of a process in bytes, because psutil only reports the current value."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
@@ -71,7 +71,7 @@ def peak_memory(pid: int) -> int:
 
 
 def assert_predicts(model_dir: Path) -> None:
-    """PREDICT works on the checkpoint, in a process of its own without a strategy."""
+    """PREDICT works on the checkpoint, in a separate process without a strategy."""
     estimator = tf.estimator.Estimator(model_fn, str(model_dir), params={})
     predictions = list(estimator.predict(input_fn))
     assert len(predictions) == 10_000
@@ -83,7 +83,7 @@ def assert_predicts(model_dir: Path) -> None:
 
 def test_a_function_from_a_notebook_cell_trains_on_three_workers() -> None:
     with LocalCluster(workers=3) as cluster:
-        offset = 0.5  # a global of the reader's cell: it travels with the function
+        offset = 0.5  # a global of the reader's cell, which is sent with the function
 
         def cell_input_fn(mode: str, params: Any, input_context: Any = None) -> Any:
             dataset = tiny_input_fn(mode, params, input_context)
@@ -171,7 +171,7 @@ def test_two_clusters_train_at_once() -> None:
 
 
 def test_a_result_says_when_the_first_step_came() -> None:
-    """How soon that is, benchmarks measure."""
+    """The benchmarks measure how early it is."""
     with LocalCluster(workers=2) as cluster:
         result = cluster.train(model_fn, input_fn, steps=5, evaluate=None, progress=False)
     assert result.seconds_to_first_step is not None
@@ -287,7 +287,7 @@ def test_a_cluster_and_its_result_read_as_sentences() -> None:
 
 
 def fit_what_cannot_be_learned(context: WorkerContext) -> None:
-    """Every example has the loss 9, on every worker."""
+    """A model that cannot learn: every example has the loss 9, on every worker."""
     from helpers.keras_callbacks import StepReportCallback
 
     with tf.distribute.MultiWorkerMirroredStrategy().scope():

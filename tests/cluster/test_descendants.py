@@ -1,4 +1,4 @@
-"""A worker takes with it whatever a reader's function has started, however that hides."""
+"""A worker ends all processes that a reader's function has started, however they detach."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ENDS = ("returns", "raises", "exits", "is killed", "runs on")
 
 
 def start_children(folder: str, end: str) -> None:
-    """Starts a child of each kind, waits until they run, and then does as `end` says."""
+    """Starts a child of each kind, waits until they run, and then acts according to `end`."""
     files = [Path(folder) / f"{name} {os.getpid()}" for name in CHILDREN]
     for file, (name, before) in zip(files, CHILDREN.items(), strict=True):
         command = [sys.executable, *before, "-c", DEAF, str(file)]

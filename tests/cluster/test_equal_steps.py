@@ -1,4 +1,4 @@
-"""What the events of workers that cannot end together say."""
+"""Messages about workers that cannot end together, based on their events."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_call_that_waits_is_named_when_a_peer_has_returned() -> None:
     assert equal.note(FIRST, waits) is None
     equal.note(SECOND, event(EventType.RESULT, value=1))
     assert "worker 1 has finished" in (equal.note(FIRST, waits) or "")
-    assert equal.explain(FIRST) is None  # it has not ended yet: it may have been killed
+    assert equal.explain(FIRST) is None  # it has not ended yet, so it may have been killed
     equal.end(SECOND)
     assert "worker 1 has finished" in (equal.explain(FIRST) or "")
 

@@ -1,4 +1,4 @@
-"""Lines out of an event pipe: whole, in time that grows with their length, and none without end."""
+"""Lines from an event pipe: complete, in linear time, and limited in length."""
 
 from __future__ import annotations
 

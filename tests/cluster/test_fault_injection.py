@@ -1,4 +1,4 @@
-"""Harm by code: each fault is done, noticed, survived and told."""
+"""Injected faults: each fault is injected, detected, survived and reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEADLINE = 3.0
 
 @dataclass
 class Watched:
-    """A training, and what it told: `at_step` is called once, at AT_STEP, `also` at every event."""
+    """A training run and its events. `at_step` is called once at AT_STEP, `also` at every event."""
 
     cluster: LocalCluster
     at_step: Callable[[], Any] = lambda: None
@@ -68,7 +68,7 @@ class Watched:
         self.also(event)
 
     def told(self, *kinds: str) -> list[tuple[str, str]]:
-        """Of these kinds of events, the task and the fault, or the kind, in their order."""
+        """The task and the fault, or the kind, of events of these kinds, in order."""
         return [
             (event["task"], str(event.get("fault", event["event"])))
             for event in self.events
@@ -76,7 +76,7 @@ class Watched:
         ]
 
     def time_of(self, kind: str, task: str, fault: str | None = None, attempt: int = 0) -> float:
-        """When the first such event was."""
+        """The time of the first such event."""
         return next(
             float(event["time"])
             for event in self.events
@@ -198,7 +198,7 @@ def test_one_that_is_cut_off_keeps_its_connections_and_is_noticed_by_the_others(
     assert [address for address, _place in places.values()] == ["10.0.0.1:2222", "10.0.0.2:2222"]
     assert len({place for _address, place in places.values()}) == 2
     assert os.readlink("/proc/self/ns/net") not in {place for _address, place in places.values()}
-    [reason] = result.restarts  # the successor of worker 1 is cut off no more
+    [reason] = result.restarts  # the replacement of worker 1 is connected
     assert "made no progress for 3 s" in reason and "though all processes are alive" in reason
     assert result.steps == STEPS
     cut_off, noticed, _went_on = result.fault_log
@@ -250,7 +250,7 @@ def test_a_full_disk_ends_the_run_with_a_sentence() -> None:
             run.train()
     message = str(caught.value)
     assert message.startswith(f"A checkpoint could not be written: {run.result.model_dir}")
-    assert "model.ckpt" in message  # and not what is written at the end, as if all steps were done
+    assert "model.ckpt" in message  # and no file that is written at the end
     assert f"training resumes at step {run.result.checkpoints[-1]}," in message
     assert run.told("group_restart") == []
     assert whats(run.result.fault_log) == ["its disk is full: no write to a file succeeds"]
@@ -298,7 +298,7 @@ def test_a_worker_beside_parameter_servers_comes_back_and_a_server_restarts_all(
 
 
 def wait_to_be_harmed(context: WorkerContext) -> str:
-    """In a worker, or an evaluator: does nothing for a second, or for good until it is killed."""
+    """In a worker or an evaluator: sleeps for a second, unless it is killed."""
     context.report("step", step=AT_STEP, loss=0.0, examples_per_second=None)
     time.sleep(1)
     return str(context.config.task)
@@ -360,16 +360,16 @@ def test_what_cannot_be_done_is_refused_in_a_sentence_that_names_what_there_is()
 
 
 def held() -> tuple[int, list[str]]:
-    """Threads of this process, and what its descriptors are of, without their numbers."""
+    """The number of threads of this process, and the kinds of its open descriptors."""
     descriptors = []
     for link in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # that of the folder itself
+        with suppress(FileNotFoundError):  # the descriptor of the folder itself
             descriptors.append(os.readlink(link).split(":")[0])
     return threading.active_count(), sorted(descriptors)
 
 
 def stop_harmed_runs() -> None:
-    """A program: stops runs to which much is done, and compares what is left with before."""
+    """A program that stops runs with many faults, and compares its resources with before."""
 
     def harm_much() -> None:
         cluster.inject_fault("throttle", "worker 0", factor=4)
@@ -379,7 +379,7 @@ def stop_harmed_runs() -> None:
         cluster.stop()
 
     with LocalCluster(workers=2, network="per_task") as cluster:
-        Watched(cluster).train(steps=50)  # what is loaded once, and stays
+        Watched(cluster).train(steps=50)  # loads everything that stays loaded
         before = held()
         with pytest.raises(StoppedError):
             Watched(cluster, harm_much).train()
@@ -394,7 +394,7 @@ def stop_harmed_runs() -> None:
 @pytest.mark.faults
 @needs_hosts
 def test_no_deed_outlives_its_run() -> None:
-    # In a process of its own: what other tests have imported opens descriptors in its own time.
+    # In a separate process, because modules imported by other tests open descriptors at any time.
     code = f"from {__name__} import stop_harmed_runs; stop_harmed_runs()"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -406,7 +406,7 @@ def test_what_is_done_while_no_process_speaks_is_told_at_once() -> None:
         threading.Thread(target=thaw_all).start()
 
     def thaw_all() -> None:
-        in_time.append(told.wait(15))  # all are silent until they are thawed, but for 20 s
+        in_time.append(told.wait(15))  # all are silent until they are resumed, within 20 s
         for task in ("worker 0", "worker 1"):
             cluster.clear_fault("pause", task)
 
@@ -434,7 +434,7 @@ BYTES = 1_000_000
 
 
 def send_to_the_chief(context: WorkerContext) -> float:
-    """In two workers: how long it takes worker 0 to get BYTES from worker 1."""
+    """In two workers: the time until worker 0 has received BYTES from worker 1."""
     host, _colon, port = context.config.address_of(context.config.chief).rpartition(":")
     if context.config.task != context.config.chief:
         assert wait_until(lambda: sends(host, int(port)), 20)
@@ -449,7 +449,7 @@ def send_to_the_chief(context: WorkerContext) -> float:
 
 
 def sends(host: str, port: int) -> bool:
-    """Sends BYTES, if there is somebody who takes them."""
+    """Sends BYTES, if a receiver is listening."""
     try:
         client = socket.create_connection((host, port), 10)
     except ConnectionRefusedError:
@@ -485,7 +485,7 @@ def a_story() -> Iterator[Event]:
     yield step(101, 9.25)
     yield injected("partition", "worker 0", 10, seconds=1.5)
     yield supervisor_event(EventType.FAULT_CLEARED, "worker 0", fault="partition") | {"time": 11.5}
-    yield step(130, 11.5)  # it was made before
+    yield step(130, 11.5)  # it was complete before
     yield step(131, 12)
     yield supervisor_event(EventType.RESPAWNED, "worker 2", reason="worker 2 is gone") | {
         "time": 13

@@ -1,4 +1,4 @@
-"""Faults of the workers, each made on purpose with real processes."""
+"""Faults of the workers, each injected into real processes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_slow_start_under_load_is_no_fault(
 
 @contextmanager
 def load(count: int) -> Iterator[None]:
-    """That many processes that compute without an end."""
+    """Starts that many processes that compute endlessly."""
     with ExitStack() as stack:
         for _ in range(count):
             busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
@@ -138,7 +138,7 @@ def test_a_port_taken_at_a_start_or_a_restart_is_answered_with_other_ports(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as squatter:
         taken = squatter.getsockname()[1]
-        answers = iter([True, False, True])  # at the start, and after the fault of the second
+        answers = iter([True, False, True])  # at the start, and after the fault of the second group
 
         def some_taken(count: int) -> list[int]:
             ports = free_ports(count)

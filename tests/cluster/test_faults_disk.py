@@ -1,4 +1,4 @@
-"""Faults of the disk: checkpoints that cannot be written, or not be read again."""
+"""Disk faults: checkpoints that cannot be written, or not be read again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROGRAM = "tests.support.notebook_process"
 
 @functools.cache
 def can_mount() -> bool:
-    """Whether a user here may mount a small disk in a namespace of his own."""
+    """Whether a user may mount a small disk here in a separate namespace."""
     command = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -33,7 +33,7 @@ def can_mount() -> bool:
 
 
 def train_on_a_small_disk(api: TrainingApi, workers: int, disk: Path, *options: str) -> list[Any]:
-    """The events of a training whose checkpoints go to a disk of 32 MB."""
+    """The events of a training run whose checkpoints are written to a disk of 32 MB."""
     if not can_mount():
         pytest.skip("this machine forbids mounting a small disk (unshare -rm mount)")
     folder = str(disk / "model")
@@ -69,7 +69,7 @@ def test_a_disk_that_fills_up_ends_the_run_with_the_reason(
     assert_ended_with_one_sentence(events, api, "No space left on device")
 
 
-# Estimator keeps a file open, so nobody can make its disk read-only.
+# Estimator keeps a file open, so its disk cannot be made read-only.
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_disk_that_becomes_read_only_ends_the_run_with_the_reason(
     workers: int, tmp_path: Path

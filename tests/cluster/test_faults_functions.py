@@ -1,4 +1,4 @@
-"""Faults in the reader's own functions: shown once, and never answered with a restart."""
+"""Faults in the reader's own functions: shown once, and never followed by a restart."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_an_exception_in_a_function_is_shown_once_and_restarts_nothing(
 
 
 class Mute(Exception):
-    """Cannot say what it is."""
+    """An exception without a message."""
 
     def __str__(self) -> str:
         raise RuntimeError("no")
@@ -161,7 +161,7 @@ def test_of_a_flood_of_prints_the_log_keeps_beginning_and_end() -> None:
         print("the first line")
         for _time in range(400):
             print("x" * 100_000, flush=True)
-            time.sleep(0.005)  # a disk takes no more
+            time.sleep(0.005)  # a disk does not accept more
         print("the last line", flush=True)
 
     with LocalCluster(1) as cluster:
@@ -175,7 +175,7 @@ def test_of_a_flood_of_prints_the_log_keeps_beginning_and_end() -> None:
 
 def test_a_function_runs_again_in_all_workers_when_one_is_out_of_memory(tmp_path: Path) -> None:
     def die() -> None:
-        os.kill(os.getpid(), signal.SIGKILL)  # what the kernel does to one that takes too much
+        os.kill(os.getpid(), signal.SIGKILL)  # like the kernel if a process uses too much memory
 
     assert "worker 1 ended with signal 9 (SIGKILL)" in reason_of_restart(tmp_path, die)
 
@@ -191,7 +191,7 @@ def test_a_restart_after_an_error_of_pages_has_its_first_line_as_reason(tmp_path
 
 
 def reason_of_restart(folder: Path, harm: Callable[[], None]) -> str:
-    """Runs a function that does harm to worker 1, the first time it is called there."""
+    """Runs a function that injects a fault into worker 1 at its first call there."""
 
     def harmed_once(context: WorkerContext) -> int:
         flag = folder / "harmed"

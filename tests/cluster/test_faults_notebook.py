@@ -1,4 +1,4 @@
-"""Faults of the notebook's process: interrupted, killed, asleep, or fed with broken lines."""
+"""Faults of the notebook's process: interrupted, killed, suspended, or reading broken lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ENDLESS = ("--steps", "1000000")
 
 
 class Notebook:
-    """A process of its own that trains, and what it has said so far."""
+    """A separate process that trains, and its output so far."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -44,7 +44,7 @@ class Notebook:
         self.last: dict[str, Any] = {}
 
     def read_until(self, *kinds: str) -> dict[str, Any]:
-        """The next event of one of these kinds."""
+        """Returns the next event of one of these kinds."""
         assert self.process.stdout
         for line in self.process.stdout:
             self.last = json.loads(line)
@@ -186,7 +186,7 @@ def test_too_many_faults_end_the_run_with_the_last_lines_of_the_log() -> None:
             train(cluster, 10**6, FaultAtStep(cluster, 100, kill("worker 1")))
         assert "worker 1 ended with signal 9" in str(caught.value)
         assert "Its last lines" in str(caught.value)
-        assert "eval_strategy" in str(caught.value)  # something that TensorFlow logged
+        assert "eval_strategy" in str(caught.value)  # part of TensorFlow's log
 
 
 def test_a_broken_event_line_does_not_stop_the_watching() -> None:

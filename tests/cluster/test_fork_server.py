@@ -1,4 +1,4 @@
-"""Workers are forked from a process that has TensorFlow, or started anew where that is not safe."""
+"""Workers are forked from a process that has TensorFlow, or import it if a fork is not safe."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STANDARD, INSTALLED = sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"
 
 
 def about_myself(context: WorkerContext) -> dict[str, Any]:
-    """What a worker sees of its own process."""
+    """Information about a worker's process, from inside."""
     loaded = "tensorflow" in sys.modules
     import random
     import tempfile
@@ -128,13 +128,13 @@ def test_a_run_is_stopped_at_once_while_the_server_still_imports() -> None:
         threading.Timer(0.3, cluster.stop).start()
         with pytest.raises(StoppedError):
             train_tiny(cluster, steps=10**6, on_event=lambda event: kinds.add(event["event"]))
-    assert kinds == {"launched"}  # no worker came before the end
+    assert kinds == {"launched"}  # no worker started before the end
     assert not worker_pids()
-    assert run() and not worker_pids()  # and what was asked of it in vain comes to nothing
+    assert run() and not worker_pids()  # and the workers that were requested in vain are discarded
 
 
 def test_nothing_is_left_of_a_run_that_is_stopped_while_its_workers_are_forked() -> None:
-    run()  # the server has imported: it forks at once
+    run()  # the server has imported TensorFlow, so it forks immediately
     for _time in range(20):
         stop_at_the_first_event()
         assert not worker_pids()
@@ -158,7 +158,7 @@ def test_what_was_ended_before_the_server_came_to_it_is_not_forked(
 def test_nobody_waits_for_a_ticket_whose_other_end_is_in_a_fork(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept: list[int] = []  # as a fork keeps what is open, if another thread makes it meanwhile
+    kept: list[int] = []  # like a fork by another thread, which keeps descriptors open
     monkeypatch.setattr(os, "close", kept.append)
     token = new_claim_token()
     monkeypatch.undo()
@@ -195,7 +195,7 @@ def test_a_system_without_pidfd_starts_workers_anew(monkeypatch: pytest.MonkeyPa
 
 
 def asked_for(log: Path) -> tuple[ForkedProcess, Callable[[], None]]:
-    """A process that a server in this process was asked for, and the server's work till its end."""
+    """A process requested from a server in this process, and a function that serves it."""
     requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     (stdin, lifeline), (news, status), token = os.pipe(), os.pipe(), new_claim_token()
     with requests, log.open("wb") as output:

@@ -1,4 +1,4 @@
-"""A group of processes that say what workers say, watched as workers are."""
+"""A group of processes that send the events of workers, monitored like workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMEOUTS = Timeouts(start=120.0, heartbeat=30.0, progress=30.0)
 
 
 class Counted:
-    """Timeouts that count how often they are looked at."""
+    """Timeouts that count how often they are read."""
 
     start = TIMEOUTS.start
     progress = TIMEOUTS.progress

@@ -25,7 +25,7 @@ MB = 2**20
 
 @dataclass(frozen=True)
 class Footprint:
-    """What this process holds; `memory` in bytes."""
+    """The resources of this process, with `memory` in bytes."""
 
     workers: int
     threads: int
@@ -35,7 +35,7 @@ class Footprint:
 
     @classmethod
     def now(cls) -> Footprint:
-        gc.collect()  # what an earlier test has left is not to go in between
+        gc.collect()  # so that garbage from earlier tests does not count
         process = psutil.Process()
         return cls(
             workers=len(worker_pids()),
@@ -48,12 +48,12 @@ class Footprint:
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of its own for temporary files: other programs use the common one."""
+    """A separate folder for temporary files, because other programs use the common one."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def run_once(restarts: int) -> None:
-    """A run that is killed at a step `restarts` times."""
+    """A run with a worker that is killed at a step `restarts` times."""
     with LocalCluster(workers=2, max_restarts=restarts) as cluster:
         result = train_tiny(cluster, 100 + 50 * restarts, Killer(cluster, restarts))
     assert len(result.restarts) == restarts
@@ -79,7 +79,7 @@ class Killer:
 )
 @pytest.mark.usefixtures("temporary")
 def test_runs_and_restarts_leave_nothing_in_the_notebooks_process(runs: int, restarts: int) -> None:
-    run_once(restarts=1)  # what is loaded once, and stays
+    run_once(restarts=1)  # loads everything that stays loaded
     before = Footprint.now()
     for _ in range(runs - 1):
         run_once(restarts=0)
@@ -94,7 +94,7 @@ def test_runs_and_restarts_leave_nothing_in_the_notebooks_process(runs: int, res
 
 @contextmanager
 def cpu_share() -> Iterator[Callable[[], float]]:
-    """Gives a function: the share of a core this process has used since the block began."""
+    """Yields a function that returns the share of a core used since the block began."""
     cpu, wall = time.process_time(), time.monotonic()
     yield lambda: (time.process_time() - cpu) / (time.monotonic() - wall)
 

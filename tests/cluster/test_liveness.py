@@ -1,4 +1,4 @@
-"""When a silent group counts as failed, and which task is named: decided without processes."""
+"""When a silent group counts as failed, and which task is named, tested without processes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Group:
         self.tasks = tasks
 
     def send(self, kind: EventType, *tasks: str, at: float, step: int = 0) -> None:
-        """An event of each of these tasks, or of all."""
+        """Sends an event of each of these tasks, or of all."""
         self.clock.now = at
         for task in tasks or self.tasks:
             self.tracker.observe(task, supervisor_event(kind, task, step=step))
 
     def check(self, at: float) -> str | None:
-        """The reason of the failure at that time."""
+        """Returns the reason of the failure at that time."""
         self.clock.now = at
         cause = self.tracker.check()
         assert cause is None or cause.reason.startswith(cause.task)
@@ -44,7 +44,7 @@ class Group:
 
 @pytest.fixture
 def training() -> Group:
-    """All tasks made step 7 at second 10."""
+    """All tasks ran step 7 at second 10."""
     group = Group()
     group.send(EventType.READY, at=9)
     group.send(EventType.STEP, at=10, step=7)
@@ -171,7 +171,7 @@ def test_a_task_respawned_before_it_was_ready_is_not_held_to_the_start_timeout()
 
 
 def test_a_task_that_computes_is_not_late_until_ten_start_timeouts() -> None:
-    """Building a large graph takes minutes in which a task can report nothing else."""
+    """Building a large graph takes minutes, during which a task can report nothing else."""
     group = Group()
     for second in range(0, 605, 5):
         group.clock.now = second

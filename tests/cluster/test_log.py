@@ -1,4 +1,4 @@
-"""The log of the package: quiet until a program asks for it."""
+"""The log of the package, which is quiet unless a program enables it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FakeLauncher:
 
 
 def run_and_kill(launcher: Any, times: int, max_restarts: int = 1) -> None:
-    """Supervises fake workers, and kills worker 1 after a step, this many times."""
+    """Supervises fake workers, and kills worker 1 after a step, that many times."""
     supervisor = Supervisor(
         launcher, lambda _config: False, TIMEOUTS, max_restarts, FaultInjector([])
     )

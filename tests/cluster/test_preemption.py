@@ -1,4 +1,4 @@
-"""A machine that is taken away with notice: TensorFlow saves, and the group is started again."""
+"""A preempted machine: TensorFlow saves, and the group is restarted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from helpers.protocol.failures import error_fields
 
 
 def train_until_told(folder: str, context: Any) -> list[int]:
-    """Adds 1 in each step, in both workers; what an attempt began with, and what it came to."""
+    """Adds 1 in each step, in both workers. Returns the first and the last value of an attempt."""
     import time
 
     import tensorflow as tf
@@ -32,7 +32,7 @@ def train_until_told(folder: str, context: Any) -> list[int]:
     begun = int(total.numpy())
 
     def add_one() -> None:
-        """With an all-reduce: the handler counts on workers that are at the same step."""
+        """With an all-reduce, because the handler requires all workers to be at the same step."""
         ones = strategy.run(lambda: tf.constant(1.0))
         total.assign_add(strategy.reduce("MEAN", ones, axis=None))
 
@@ -61,7 +61,7 @@ def test_a_worker_that_is_told_to_stop_costs_no_step(told: str, tmp_path: Path) 
         train = functools.partial(train_until_told, str(tmp_path))
         [first, second] = cluster.run(train, on_event=tell)
     assert first == second
-    assert first[0] >= told_at[0]  # nothing was lost: it went on from where it had come to
+    assert first[0] >= told_at[0]  # nothing was lost, because it resumed at the same step
     assert first[1] == 150
     assert len(reasons) == 1
     assert "received a request to stop" in reasons[0]

@@ -1,4 +1,4 @@
-"""Workers are got ready before they are asked for, and nothing is left of that."""
+"""Workers are prepared before they are needed, and unused ones are removed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not can_fork(), reason="forks need Linux 5.3 and
 
 
 def program(code: str) -> Any:
-    """What a new program prints at last, as JSON."""
+    """Returns the last line that a new program prints, as JSON."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         capture_output=True,
@@ -54,7 +54,7 @@ def test_an_import_starts_no_process_and_begin_starts_one_that_goes_with_the_pro
 
 @pytest.mark.parametrize("first", ["helpers.estimator", "keras"])
 def test_a_notebook_gets_its_workers_from_the_process_that_init_started(first: str) -> None:
-    """The workers have the Keras of the notebook, so they need no second fork server."""
+    """The workers have the same Keras as the notebook, so they need no second fork server."""
     began, parent, servers = program(f"""
         import json, os
         import psutil

@@ -54,7 +54,7 @@ def test_every_worker_sees_gpus_of_its_own_and_no_other_task_any(
     with LocalCluster(workers=2) as cluster:
         assert cluster.run(seen) == ["0", "1"]
     with LocalCluster(workers=1, ps=1) as cluster:
-        assert cluster.run(seen) == [""]  # of the coordinator
+        assert cluster.run(seen) == [""]  # in the coordinator
 
 
 def test_a_coordinator_schedules_steps_on_real_workers() -> None:
@@ -115,7 +115,7 @@ def test_a_function_that_never_returns_is_ended_at_its_timeout() -> None:
 
 
 def join_late(context: Any, seconds: float) -> None:
-    """All connect at once, but worker 1, which first takes its time."""
+    """All connect immediately, except worker 1, which waits first."""
     if str(context.config.task) == "worker 1":
         time.sleep(seconds)
     tf.distribute.MultiWorkerMirroredStrategy()

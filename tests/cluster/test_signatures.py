@@ -1,4 +1,4 @@
-"""Functions as people have them: every signature that Estimator itself takes, on two workers."""
+"""Functions with every signature that Estimator itself accepts, on two workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 def spec_of(logits: Any, labels: Any, mode: str, **more: Any) -> Any:
-    """What all the model functions here return: a softmax model under plain gradient descent."""
+    """The result of all model functions here: a softmax model under plain gradient descent."""
     predictions = {"class": tf.argmax(logits, 1), "probabilities": tf.nn.softmax(logits)}
     if mode == tf.estimator.ModeKeys.PREDICT:
         return tf.estimator.EstimatorSpec(mode, predictions=predictions)
@@ -80,7 +80,7 @@ def with_everything_in_its_spec(features: Any, labels: Any, mode: str) -> Any:
 
 
 class Callables:
-    """Functions that are methods, or objects."""
+    """Functions that are methods or callable objects."""
 
     def __call__(self, features: Any, labels: Any, mode: str) -> Any:
         return without_params(features, labels, mode)

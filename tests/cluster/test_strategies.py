@@ -1,4 +1,4 @@
-"""Estimators under the other strategies, and what parameter servers survive."""
+"""Estimators under the other strategies, and faults that parameter servers survive."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_an_estimator_trains_with_parameter_servers_and_an_evaluator_beside() ->
     assert tasks == ["chief 0", "worker 0", "ps 0", "evaluator 0"]
     assert set(result.history) == {"chief 0", "worker 0"}
     assert all(result.history.values()), "one of them made no step"
-    assert result.steps >= STEPS  # who adds the last ones does not wait for the other
+    assert result.steps >= STEPS  # a task that adds the last steps does not wait for the other
     assert result.evaluation["error"] < 0.05
 
 
 @pytest.mark.faults
 def test_an_evaluator_beside_one_that_saves_often_evaluates_what_was_saved_last() -> None:
-    """Should it come too late for one of 600 checkpoints, of which five are kept, it goes on."""
+    """If it is too late for one of 600 checkpoints, of which five are kept, it continues."""
     with LocalCluster(workers=1, ps=1) as cluster:
         result = train(cluster, steps=3000, save_checkpoints_steps=5, evaluate="sidecar")
     assert result.evaluations[-1].step >= 3000
@@ -90,7 +90,7 @@ def test_a_lost_parameter_server_or_chief_restarts_all_from_the_checkpoint(task:
 
 
 def count_slowly(context: WorkerContext) -> tuple[int, int]:
-    """200 steps of 20 ms by a coordinator; how many were scheduled, and how many counted."""
+    """A coordinator schedules 200 steps of 20 ms. Returns how many were scheduled and counted."""
     import tensorflow as tf
 
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
@@ -134,7 +134,7 @@ def test_a_coordinators_lost_worker_is_replaced_and_no_step_is_lost(how: int) ->
     kinds = [event["event"] for event in events]
     assert "group_restart" not in kinds
     assert kinds.count("respawned") == 1
-    assert counted >= scheduled  # a step that was under way may have been counted, and run again
+    assert counted >= scheduled  # a running step may have been counted, and run again
 
 
 def test_a_worker_that_is_lost_again_and_again_ends_the_run() -> None:

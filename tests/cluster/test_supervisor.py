@@ -1,4 +1,4 @@
-"""Decisions of the supervisor without processes: restarts, successors, timeouts, order."""
+"""Decisions of the supervisor without processes: restarts, replacements, timeouts, order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADDRESSES = ["a:1", "b:1", "c:1"]
 
 
 class Launcher:
-    """Starts scripted workers, and remembers those of each attempt."""
+    """Starts scripted workers, and remembers the workers of each attempt."""
 
     def __init__(self, workers: int = 2, ps: int = 0) -> None:
         self.configs = build_tf_configs(ADDRESSES[: workers + 2 * ps], chief=ps > 0, ps=ps)
@@ -55,7 +55,7 @@ class Launcher:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    """The supervisor's clock, by which a second passes at each look."""
+    """The supervisor's clock, which advances by a second at each reading."""
     fake = FakeTime()
 
     def fast_group(*arguments: Any) -> WorkerGroup:
@@ -73,7 +73,7 @@ def supervised(launcher: Any, max_restarts: int = 3) -> Supervisor:
 def events_of(
     launcher: Launcher, react: Callable[[Event], None], max_restarts: int = 3
 ) -> list[Event]:
-    """All events of a run; `react` is called for each of them."""
+    """Returns all events of a run. `react` is called for each of them."""
     supervisor = supervised(launcher, max_restarts)
     seen = []
     try:
@@ -95,7 +95,7 @@ def is_last_launch(event: Event, launcher: Launcher) -> bool:
 
 
 def finish(launcher: Launcher) -> None:
-    """Has every worker make a step and end well."""
+    """Completes a step in every worker, then ends it successfully."""
     for process in launcher.processes:
         process.send(EventType.READY, step=0)
         step(process, 1)
@@ -225,7 +225,7 @@ def test_supervisor_stops_before_it_reads_on() -> None:
 
 
 def heartbeats(launcher: Launcher, *silent: int) -> None:
-    """Has all workers but some give a sign of life."""
+    """Sends a heartbeat from all workers except some."""
     for k, process in enumerate(launcher.processes):
         if k not in silent and process.is_running:
             process.send(EventType.HEARTBEAT)
@@ -234,7 +234,7 @@ def heartbeats(launcher: Launcher, *silent: int) -> None:
 def failure_of(
     launcher: Launcher, clock: FakeTime, react: Callable[[Event], None]
 ) -> tuple[str, float]:
-    """The message of the failure that ends the first attempt, and when it came."""
+    """The message of the failure that ends the first attempt, and its time."""
     supervisor = supervised(launcher, max_restarts=0)
     try:
         with pytest.raises(ClusterError) as caught:
@@ -257,7 +257,7 @@ def test_a_silent_worker_is_lost_after_the_heartbeat_timeout(clock: FakeTime) ->
         if is_last_launch(event, launcher):
             ready(launcher)
         elif event["task"] == "worker 0" and event["event"] != EventType.LAUNCHED:
-            step(launcher.processes[0], 5)  # it goes on
+            step(launcher.processes[0], 5)  # it continues
 
     message, seconds = failure_of(launcher, clock, react)
     assert message.startswith("worker 1 has not responded for 30 s, at step 5")
@@ -349,7 +349,7 @@ def is_server(config: TFConfig) -> bool:
 
 
 def watched(group: WorkerGroup) -> Iterator[Event]:
-    """The events until the group fails."""
+    """Yields the events until the group fails."""
     import os
 
     silent, wake = os.pipe()

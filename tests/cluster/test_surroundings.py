@@ -1,4 +1,4 @@
-"""Programs in surroundings that nobody planned: closed descriptors, files with names of modules."""
+"""Programs in unusual environments: closed descriptors, files with names of modules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MODULES = ("random", "signal", "typing", "json", "numpy", "queue", "profile", "c
 def run_program(
     folder: Path, text: str, *, name: str = "program.py", cwd: Path | None = None, **options: Any
 ) -> str:
-    """What a program prints, standard error too; it lies in `folder`."""
+    """Returns the output of a program in `folder`, including standard error."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(text)
     done = subprocess.run(
@@ -141,7 +141,7 @@ with LocalCluster(2) as cluster:
 def test_files_named_as_modules_beside_a_notebook_do_not_disturb_its_workers(
     tmp_path: Path,
 ) -> None:
-    """As in a kernel, where the standard library comes before the notebook's folder."""
+    """As in a kernel, where the standard library precedes the notebook's folder."""
     notebooks = tmp_path / "notebooks"
     notebooks.mkdir()
     for name in MODULES:
@@ -275,7 +275,7 @@ def test_flags_of_a_module_have_their_values_too(tmp_path: Path) -> None:
     assert "values [7]" in told, told
 
 
-# Folders that are gone, limits, strange names
+# Deleted folders, limits, strange names
 
 
 @pytest.fixture
@@ -344,7 +344,7 @@ def test_a_link_of_another_user_in_model_dir_is_refused_and_its_file_untouched(
     folder.mkdir(parents=True)
     link = folder / "model.ckpt-0.index"
     link.symlink_to(important)
-    checks.check_links(str(tmp_path / "model"))  # one's own
+    checks.check_links(str(tmp_path / "model"))  # the user's own link is allowed
     os.lchown(link, 12345, 12345)
     with LocalCluster(1) as cluster, pytest.raises(ConfigError, match=r"model\.ckpt-0\.index is a"):
         cluster.train(
@@ -359,7 +359,7 @@ def test_a_link_of_another_user_in_model_dir_is_refused_and_its_file_untouched(
 
 
 def write_without_end(megabytes: int, start: bytes) -> str:
-    """Writes to every pipe that is open, of which one is that of the events."""
+    """Writes to every open pipe, one of which carries the events."""
     pipes = [int(fd) for fd in os.listdir("/proc/self/fd") if is_writable_pipe(int(fd))]
     for pipe in pipes:
         os.write(pipe, start)

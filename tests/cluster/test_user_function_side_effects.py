@@ -1,4 +1,4 @@
-"""What a reader's function may do without harm to the group; docs/FAULTS.md says it."""
+"""Side effects of a reader's function that the group survives, as listed in docs/FAULTS.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decision procedure of `helpers.compare`, on records made by hand."""
+"""The decision procedure of `helpers.compare`, tested on handwritten records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def step(rows: range, loss: float, weight: float, part: int) -> dict[str, Any]:
 
 
 def run(workers: int, epochs: int = 2, loss: float = 1.0, start: int = 0) -> Run:
-    """Two steps an epoch of 6 examples, of which each worker has its part."""
+    """Two steps per epoch of 6 examples, which are divided among the workers."""
     weights = {"names": [["w"], []], "norms": [[1.0], []], "numbers": [[1.0], []]}
     part = 6 // workers
     records = []

@@ -1,4 +1,4 @@
-"""Lessons on systems that lack an ability: on several workers, with servers, with faults."""
+"""Lessons on systems that lack a feature: on several workers, with servers, with faults."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_laboratory_says_what_cannot_be_played(monkeypatch: pytest.MonkeyPat
 
 
 def printed(path: Path, code: str) -> str:
-    """Runs a lesson, with one more cell at its end; returns what that prints."""
+    """Runs a lesson with one more cell at its end, and returns the output of that cell."""
     notebook = nbformat.read(path, as_version=4)
     notebook.cells.append(nbformat.v4.new_code_cell(code))
     done = run_cells(notebook, path.parent)

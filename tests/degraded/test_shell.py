@@ -1,4 +1,4 @@
-"""The set-up keeps to what macOS brings: its sh, BSD's tools, make 3.81."""
+"""The set-up only needs the tools of macOS: its sh, the BSD tools, and make 3.81."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_jobs_take_turns_to_print_where_make_can_do_that(features: str, option: 
 
 
 def make(*arguments: str, **environ: str) -> str:
-    """What make prints, were it not that a make runs these tests."""
+    """Returns the output of make, independent of a make that runs these tests."""
     alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     alone.pop("MFLAGS", None)
     return subprocess.check_output(
@@ -41,7 +41,7 @@ def make(*arguments: str, **environ: str) -> str:
 
 
 def test_no_lane_takes_the_environment_of_another() -> None:
-    """CI removes it when a lane has ended."""
+    """CI removes it at the end of a lane."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
     recipes = re.findall(r"^test-[a-z0-9]+:.*\n((?:\t.*\n)+)", makefile, re.M)
     used = [set(re.findall(r"\.venv-[\w$()]+", recipe)) for recipe in recipes]

@@ -1,4 +1,4 @@
-"""What Linux has and other systems have not, switched off: trainings, deaths, the laboratory."""
+"""Linux features that other systems lack, disabled: training runs, deaths, the fault lab."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with LocalCluster(1) as cluster:
 
 
 def train_and_kill(folder: Path, without: tuple[str, ...]) -> None:
-    """A short training, of which one worker is killed, on a system without some abilities."""
+    """Runs briefly and kills one worker, on a system without some features."""
     with notebook(ESTIMATOR, 2, folder, *SHORT) as it:
         it.all_started(2)
         assert_it_does_without(it, set(without))
@@ -47,7 +47,7 @@ def train_and_kill(folder: Path, without: tuple[str, ...]) -> None:
 
 
 def assert_it_does_without(it: Notebook, without: set[str]) -> None:
-    """What the first events, and the processes, tell of what is switched off."""
+    """Checks that the first events and the processes show the disabled features."""
     started_anew = psutil.Process(it.pids[0]).ppid() == it.process.pid
     assert started_anew == bool(FORKS_NEED & without)
     assert (it.last["cores"] == []) == ("affinity" in without)
@@ -86,7 +86,7 @@ def test_what_is_switched_off_is_off_in_the_notebook_and_in_its_workers(
 
 
 def workers_and_guards(it: Notebook) -> list[int]:
-    """The numbers of the workers, and of what they have started."""
+    """The PIDs of the workers and of their children."""
     started = [child.pid for pid in it.pids for child in psutil.Process(pid).children()]
     return it.pids + started
 

@@ -1,4 +1,4 @@
-"""`helpers.estimator`, on whichever TensorFlow is installed, in processes of its own."""
+"""`helpers.estimator` on the installed TensorFlow, in separate processes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def output(code: str, **environ: str) -> str:
 
 
 def installed(**versions: str | None) -> str:
-    """Code that makes other versions look installed; None makes a package look missing."""
+    """Code that makes other versions appear installed. None makes a package appear missing."""
     known = {name.replace("_", "-"): version for name, version in versions.items()}
     return f"""
         from importlib import metadata, util
@@ -60,7 +60,7 @@ def installed(**versions: str | None) -> str:
 
 
 def refusal(code: str, **versions: str | None) -> str:
-    """What helpers.estimator says, after `code`, where those versions are installed."""
+    """The error of helpers.estimator, after `code`, with those versions installed."""
     prepare = textwrap.dedent(installed(**versions)) + textwrap.dedent(code)
     attempt = """
     try:
@@ -292,7 +292,7 @@ def test_a_remote_cluster_is_refused() -> None:
 
 
 def test_run_config_counts_as_tensorflow_2_15_does(tmp_path: Path) -> None:
-    """The numbers written down here are those of the genuine module."""
+    """The numbers in this test are from the original module."""
     code = f"""
         import json, os
         import helpers.estimator
@@ -345,7 +345,7 @@ def test_run_config_counts_as_tensorflow_2_15_does(tmp_path: Path) -> None:
 
 
 def test_a_worker_beside_parameter_servers_connects_to_them_alone() -> None:
-    """What `TFConfig.explain` says of waiting, by TensorFlow's own word."""
+    """Confirms with TensorFlow how `TFConfig.explain` describes waiting."""
     code = """
         import json, os
         import helpers.estimator

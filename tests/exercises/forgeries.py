@@ -1,4 +1,4 @@
-"""What a submission may send in place of what its answer was seen to do."""
+"""Data that a submission may send instead of an observation of its answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHAPELESS: tuple[Any, ...] = ({}, [], None, 1, "", [[]], [{}], [None], {"seen": 
 
 
 def marked(task: str, seen: Any, **case: Any) -> float:
-    """The points that a task gives for an observation, whoever made it."""
+    """The points that a task awards for an observation, whatever its origin."""
     token = answer_runner.set(lambda name, asked: seen)
     try:
         return check(task, **case)
@@ -22,7 +22,7 @@ def marked(task: str, seen: Any, **case: Any) -> float:
 
 
 def forgeries(seen: Any) -> Iterator[Any]:
-    """Of the form of an observation, by somebody who does not know the case."""
+    """Yields values with the form of an observation, made without knowledge of the case."""
     yield from (_with_numbers(seen, number) for number in (0, 1, 7))
     yield from (_cut(seen, length) for length in (0, 1))
 

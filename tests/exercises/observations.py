@@ -1,7 +1,7 @@
-"""What answers were seen to do: observed by executing them, or read from the record.
+"""Observations of answers, from executing them or from the record.
 
-The record is a JSON file for each lesson with a line for each answer. It holds what an observation
-consists of on its way from a submission to its judge (`sandbox_protocol`), and nothing else.
+The record is a JSON file for each lesson with a line for each answer. It holds exactly the parts of
+an observation that a submission sends to its judge (`sandbox_protocol`).
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ ANSWERS += [(task, PART) for task in PARTLY]
 
 
 def code_of(task: str, name: str) -> str:
-    """The code of a wrong answer, or of the one that is right in part."""
+    """The code of a wrong or partly right answer."""
     return PARTLY[task][1] if name == PART else WRONG[task][name]
 
 
 def points_of(task: str, name: str) -> float:
-    """What the answer must earn."""
+    """The points that the answer must earn."""
     return PARTLY[task][0] if name == PART else 0
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What an answer was seen to do.
+    """The observed behavior of an answer.
 
     Attributes:
       code: a digest of the answer's code.
       seen: the observation as JSON.
-      wrong: what the observation itself found wrong: expected, found, hint.
+      wrong: an error found by the observation itself: expected, found, hint.
     """
 
     code: str
@@ -50,7 +50,7 @@ class Observation:
     wrong: list[str] | None = None
 
     def value(self) -> Any:
-        """What a judge receives.
+        """Returns the value that a judge receives.
 
         Raises:
           CheckFailed: the observation itself failed.
@@ -60,7 +60,7 @@ class Observation:
         return from_json(self.seen)
 
     def judged(self, task: str) -> float:
-        """The points; prints what a reader is told."""
+        """Returns the points, and prints the message for the reader."""
         token = answer_runner.set(lambda name, case: self.value())
         try:
             return check(task)
@@ -69,7 +69,7 @@ class Observation:
 
 
 def digest(code: str) -> str:
-    """A short name for a text."""
+    """Returns a short name for a text."""
     return hashlib.sha256(code.encode()).hexdigest()[:12]
 
 
@@ -105,7 +105,7 @@ def _record(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def recorded(task: str, name: str) -> Observation:
-    """What is on record of an answer."""
+    """Returns the record of an answer."""
     fields = _record(_file(task)).get(f"{task}: {name}")
     if not fields or fields["code"] != digest(code_of(task, name)):
         raise AssertionError(f"no record of this code of {task}, {name!r}: make record-answers")
@@ -113,7 +113,7 @@ def recorded(task: str, name: str) -> Observation:
 
 
 def record(task: str, name: str, observation: Observation) -> None:
-    """Writes an observation into the record, and removes those of answers that are gone."""
+    """Writes an observation to the record, and removes the records of deleted answers."""
     path = _file(task)
     found = dict(_record(path))
     fields = {key: value for key, value in asdict(observation).items() if value is not None}

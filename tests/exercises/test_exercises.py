@@ -42,9 +42,9 @@ LANGUAGES = ["en", *PROJECT.languages]
 
 
 def pairs(*later: pytest.MarkDecorator) -> list[Any]:
-    """Every exercise in one language, the first always and the others with a marker.
+    """Every exercise in one language, the first one always and the others with a marker.
 
-    The code is the same in all languages: only the slow tests have them all.
+    The code is the same in all languages, so only the slow tests run all of them.
     """
     return [
         pytest.param(
@@ -75,15 +75,14 @@ def executed(notebook: Any, folder: Path) -> Any:
 
 
 def graded(notebook: Any) -> Any:
-    """The notebook after a teacher has marked it: its answers run in one process, and are judged
-    in another."""
+    """The notebook after grading: its answers run in one process, and are judged in another."""
     config = Config({"SandboxedKernelManager": {"seconds": 900.0}})
     done, _resources = SandboxedExecute(config=config, timeout=600).preprocess(notebook, {})
     return done
 
 
 def marks(notebook: Any) -> dict[str, tuple[float, float]]:
-    """The points earned and to be had, by graded cell."""
+    """The earned and possible points of each graded cell."""
     return {
         cell.metadata.nbgrader.grade_id: determine_grade(cell)
         for cell in notebook.cells
@@ -92,7 +91,7 @@ def marks(notebook: Any) -> dict[str, tuple[float, float]]:
 
 
 def namespace_of(task: str) -> dict[str, Any]:
-    """What the notebook's cells before the answer have made."""
+    """The names that the notebook's cells define before the answer."""
     [domain] = [d for d in DOMAINS if d.partition("_")[2] == TASK_MODULES[task]]
     namespace: dict[str, Any] = {"__name__": "an_exercise"}
     for cell in solution(domain).cells:
@@ -102,7 +101,7 @@ def namespace_of(task: str) -> dict[str, Any]:
 
 
 def without_init(source: str) -> str:
-    """A cell without the line that gets the notebook's own workers ready."""
+    """A cell without the line that prepares the notebook's own workers."""
     return re.sub(r"^init\(.*\)$", "", source, flags=re.MULTILINE)
 
 
@@ -181,7 +180,7 @@ def test_a_wrong_answer_earns_nothing_and_gets_a_hint(
     assert f"{task}: 0 of " in printed
     for word in ("✗", "expected: ", "found: ", "hint: "):
         assert word in printed
-    assert "an answer that runs" not in printed  # it was judged for what it does
+    assert "an answer that runs" not in printed  # it was judged by its behavior
     seen = None if observation.wrong else observation.value()
     forged = [(one, marked(task, one)) for one in forgeries(seen)]
     assert not [one for one, earned in forged if earned]
@@ -299,7 +298,7 @@ JUDGED_BY_NUMBERS = ("cheapest", "evaluated", "max_steps", "slurm_config", "spee
 
 @pytest.mark.parametrize("task", JUDGED_BY_NUMBERS)
 def test_no_function_of_the_package_is_an_answer(task: str) -> None:
-    """A submission may import them all. What is right stands in the hidden tests, not there."""
+    """A submission may import them all. The right answers are only in the hidden tests."""
     modules = [
         importlib.import_module(f"helpers.course.exercises.{name}")
         for name in TASK_MODULES.values()

@@ -1,4 +1,4 @@
-"""The experiments: what follows is right at points that are known, and sliders show it."""
+"""The experiments: their results are right at known points, and sliders show them."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def experiment(request: pytest.FixtureRequest) -> Iterator[Experiment]:
 
 
 def values(slider: Any) -> list[Any]:
-    """All that a slider can be set to."""
+    """All values that a slider can have."""
     if isinstance(slider, widgets.IntSlider):
         return list(range(slider.min, slider.max + 1))
     return [value for _label, value in slider.options]
 
 
 def corners(made: Experiment) -> Iterator[dict[str, Any]]:
-    """The first and the last value of each slider, with those of all others."""
+    """The first and the last value of each slider, in all combinations."""
     ends = [(values(one)[0], values(one)[-1]) for one in made.sliders.values()]
     for chosen in itertools.product(*ends):
         yield dict(zip(made.sliders, chosen, strict=True))
@@ -201,7 +201,7 @@ def test_amounts_have_the_digits_that_count_in_the_language_in_use() -> None:
         set_language("en")
 
 
-# What a step costs
+# The cost of a step
 
 
 NETWORK = {"megabytes": 25, "gigabits": 10, "microseconds": 100, "milliseconds": 100}
@@ -288,7 +288,7 @@ def test_what_cannot_be_simulated_is_refused(wrong: tuple[int, float, float]) ->
 
 @pytest.mark.parametrize(("hours", "minutes"), [(24, 117), (6, 57), (0.25, 9.1)])
 def test_the_best_interval_is_the_one_in_dalys_figures(hours: float, minutes: float) -> None:
-    """Daly (2006), figures 3 to 5: a checkpoint takes 5 minutes."""
+    """Daly (2006), figures 3 to 5, where a checkpoint takes 5 minutes."""
     found = checkpoints.daly(5 * MINUTE, hours * 60 * MINUTE) / MINUTE
     assert found == pytest.approx(minutes, rel=0.01)
 
@@ -304,7 +304,7 @@ def test_the_least_is_lost_where_daly_says(write: float, between: float) -> None
 
 def test_the_limits_of_the_best_interval() -> None:
     assert checkpoints.daly(40, 20) == checkpoints.daly(500, 20) == 20
-    assert checkpoints.young(2, DAY) == pytest.approx(9.8 * MINUTE, rel=0.01)  # as lesson 8 says
+    assert checkpoints.young(2, DAY) == pytest.approx(9.8 * MINUTE, rel=0.01)  # as in lesson 8
     assert checkpoints.daly(1, 1e9) == pytest.approx(checkpoints.young(1, 1e9), rel=1e-3)
 
 
@@ -315,7 +315,7 @@ def test_the_shares_are_those_of_dalys_cost_function() -> None:
     assert 1 - lost.total == pytest.approx(interval / whole)
     assert lost.writing == pytest.approx(write / whole)
     assert min(lost) > 0
-    # Rare failures cost half an interval, and half a checkpoint, of work each.
+    # Each rare failure costs the work of half an interval and half a checkpoint.
     rare = checkpoints.losses(600, 30, 1e7, 120)
     assert rare.rework == pytest.approx((600 + 30) / 2 / 1e7, rel=0.01)
     assert rare.restart == pytest.approx(120 / 1e7, rel=0.01)
@@ -333,7 +333,7 @@ def test_times_that_cannot_be_are_refused(wrong: tuple[float, float, int, float]
         checkpoints.draw(*wrong)
 
 
-# What each worker reads
+# The data that each worker reads
 
 
 CASES = [
@@ -356,7 +356,7 @@ def test_workers_read_what_tf_data_gives_them(
         ]
         if found is None:
             errors = [w for w, one in enumerate(real) if isinstance(one, str)]
-            assert errors == list(range(dataset.files))  # the others read nothing, without a word
+            assert errors == list(range(dataset.files))  # the others read nothing, without an error
             assert all("FILE based sharding" in str(real[w]) for w in errors)
         else:
             assert [(one.examples, one.steps) for one in found] == real, policy
@@ -365,10 +365,10 @@ def test_workers_read_what_tf_data_gives_them(
 def read_by_tf_data(  # noqa: PLR0917
     dataset: Files, place: tuple[int, int], batch: int, policy: str, batched: bool, folder: Path
 ) -> tuple[list[int], list[list[int]]] | str:
-    """What one worker reads and trains on, made as a strategy makes it; or the error."""
+    """The data that one worker reads and trains on, built like a strategy does, or the error."""
     import tensorflow as tf
 
-    # Public is only what needs a cluster.
+    # The public API needs a cluster.
     from tensorflow.python.data.experimental.ops import distribute
 
     paths = []
@@ -421,7 +421,7 @@ def test_nobody_and_everybody_can_be_told_in_the_picture() -> None:
     chosen: dict[str, Any] = {"batched": False, "workers": 2, "files": 1, "per_file": 2, "batch": 1}
     view = autoshard_widget.draw(policy="DATA", **chosen)
     dashed = [part for part in elements(view) if part.get("stroke-dasharray") == "3 2"]
-    assert len(dashed) == 2 + 1  # one of each worker, and one in the key
+    assert len(dashed) == 2 + 1  # one for each worker, and one in the legend
 
 
 @pytest.mark.parametrize(

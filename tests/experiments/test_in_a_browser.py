@@ -1,4 +1,4 @@
-"""The experiments as a browser draws them: in words of any length, and by the keyboard."""
+"""The experiments as a browser draws them: with texts of any length, and with the keyboard."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.panel.test_pictures_in_a_browser import BOXES, overlap
 from tests.support import browser as b
 
 pytestmark = b.MARKS
-DRAWN = sorted({*simulations.__all__} - {"ring_rounds"})  # that one is measured with the figures
-MAX_CORNERS = 12  # corners of each experiment, drawn by lot
+DRAWN = sorted({*simulations.__all__} - {"ring_rounds"})  # measured with the figures
+MAX_CORNERS = 12  # corners of each experiment, drawn at random
 CELLS = "from helpers.course import simulations", "simulations.step_cost()"
 
 
 class Longer(gettext.NullTranslations):
-    """English whose texts are 40 % longer."""
+    """English with texts that are 40 % longer."""
 
     def gettext(self, message: str) -> str:
         return message + " " + "nomenklatur"[: max(1, round(0.4 * len(message)) - 1)]
@@ -57,7 +57,7 @@ def test_no_label_runs_into_another_or_out_of_the_drawing(
 
 
 def check(tab: Any, drawing: Drawing) -> None:
-    """Fails with the texts that touch each other, or leave the drawing."""
+    """Fails if texts overlap or leave the drawing, and names them."""
     tab.set_content(f'<div style="width:{drawing.width:g}px">{drawing.svg()}</div>')
     texts = tab.locator("svg text")
     words, boxes = texts.all_text_contents(), texts.evaluate_all(BOXES)
@@ -71,7 +71,7 @@ def check(tab: Any, drawing: Drawing) -> None:
 
 
 def inside(box: list[float], frame: list[float]) -> bool:
-    """Whether a box (left, right, top, bottom) leaves the frame by no more than a pixel."""
+    """Whether a box (left, right, top, bottom) exceeds the frame by at most a pixel."""
     left, right, top, bottom = (one - other for one, other in zip(box, frame, strict=True))
     return left >= -1 and right <= 1 and top >= -1 and bottom <= 1
 

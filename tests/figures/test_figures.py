@@ -1,4 +1,4 @@
-"""The figures of the ideas: what they say is what the algorithms do, and nothing is cut off."""
+"""The figures of the ideas: they show the behavior of the algorithms, and nothing is cut off."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def parsed(drawing: Drawing) -> ET.Element:
 def shapes(
     element: ET.Element, x: float = 0, y: float = 0
 ) -> Iterator[tuple[ET.Element, float, float]]:
-    """Every element, with how far its groups move it."""
+    """Yields every element with the offset of its groups."""
     if moved := re.fullmatch(r"translate\((\S+) (\S+)\)", element.get("transform", "")):
         x, y = x + float(moved[1]), y + float(moved[2])
     yield element, x, y
@@ -71,7 +71,7 @@ def numbers(element: ET.Element, *names: str) -> list[float]:
 
 
 def along(path: str) -> Iterator[tuple[float, float]]:
-    """The points of an SVG path, the control points of its curves among them."""
+    """The points of an SVG path, including the control points of its curves."""
     x = y = 0.0
     for command, text in re.findall(r"([A-Za-z])([^A-Za-z]*)", path):
         values = [float(value) for value in re.findall(r"-?[\d.]+", text)]
@@ -157,14 +157,14 @@ def test_every_figure_is_on_the_sheets() -> None:
 
 @pytest.mark.parametrize("workers", range(2, 7))
 def test_the_ring_holds_after_each_round_what_the_algorithm_gives(workers: int) -> None:
-    """By a rule of its own: part p starts at worker p, and visits one worker after the other."""
+    """By a separate rule: part p starts at worker p, and visits one worker after the other."""
     whole = set(range(workers))
     for done in range(rounds(workers) + 1):
         state = state_after(workers, done)
         for worker, part in [(w, p) for w in range(workers) for p in range(workers)]:
-            way = (worker - part) % workers  # how far the part has come when it is here
+            way = (worker - part) % workers  # the distance of the part from its start
             added = {(part + k) % workers for k in range(way + 1)} if way <= done else {worker}
-            back = (worker - part + 1) % workers  # the same of the complete sum
+            back = (worker - part + 1) % workers  # the same for the complete sum
             complete = done >= workers - 1 and back <= done - (workers - 1)
             assert sorted(state[worker][part]) == sorted(whole if complete else added)
 
@@ -199,7 +199,7 @@ def test_the_ring_shows_which_sum_travels() -> None:
     assert not [text for text in texts(figures.ring_all_reduce(4, 6)) if re.match(r"\d: ", text)]
 
 
-# Who works on how old values.
+# Workers and the age of the values that they use.
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
@@ -222,7 +222,7 @@ def test_staleness_is_the_number_of_gradients_that_arrived_meanwhile(workers: in
     assert versions == [str(version) for version in range(len(steps) + 1)]
 
 
-# Who reads what, what is lost, what a process is told.
+# Data that is read, work that is lost, and the configuration of a process.
 
 
 @pytest.mark.parametrize("deal", [by_shard, by_range])
@@ -260,7 +260,7 @@ def test_steps_after_the_last_checkpoint_are_made_again(
 ) -> None:
     drawing = figures.restart(**chosen)
     counts = Counter(text for text in texts(drawing) if text.isdigit())
-    twice = {int(step) for step, count in counts.items() if count == 4}  # by both workers
+    twice = {int(step) for step, count in counts.items() if count == 4}  # in both workers
     failed = chosen.get("fails_after", 10)
     assert twice == set(range(saved + 1, failed + 1))
     assert set(counts.values()) <= {2, 4}
@@ -345,7 +345,7 @@ def test_no_letter_is_lost_in_breaking_and_no_line_is_too_long(content: str, roo
     assert all(text_width(line, SMALL) <= room + 1 for line in lines)
 
 
-# Refused with a sentence.
+# Rejected with a message.
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_what_a_figure_cannot_show_is_refused(
 
 
 class Longer(gettext.NullTranslations):
-    """A language whose words are longer by 40 %."""
+    """A language whose words are 40 % longer."""
 
     def gettext(self, message: str) -> str:
         return re.sub(r"\{[^}]*\}|[^\W\d_]+", lambda found: self._longer(found[0]), message)

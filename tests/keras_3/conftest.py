@@ -1,4 +1,4 @@
-"""Cases of `benchmarks.keras_3` on three workers, which start once for all that are selected."""
+"""Cases of `benchmarks.keras_3` on three workers, which start once for all selected cases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.keras_3.selection import selected_names
 
 @pytest.fixture(scope="session")
 def verdict(request: pytest.FixtureRequest) -> Callable[[str], Verdict]:
-    """Of a case, on three workers compared with one."""
+    """The verdict on a case, on three workers compared with one."""
     names = selected_names(request, "verdict")
     found: Mapping[str, Verdict] = verdicts(names=names, workers=(3,))[1]
     return lambda name: found[name]

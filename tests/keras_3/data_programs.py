@@ -1,9 +1,9 @@
-"""Programs whose data, state or order of examples gave several workers other numbers than one.
+"""Programs whose data, state or example order led to different numbers on several workers.
 
     python -m tests.keras_3.data_programs ANSWERS [NAME …]
 
-Writes what each returned, with its warnings, to the file ANSWERS as JSON. None of them names the
-package: `helpers.keras_3` is imported here, unless PLAIN is set.
+Writes the result of each, with its warnings, to the file ANSWERS as JSON. None of them names the
+package. `helpers.keras_3` is imported here, unless PLAIN is set.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if "PLAIN" not in os.environ:
 Answer = dict[str, Any]
 OFF = tf.data.experimental.AutoShardPolicy.OFF
 
-_untuned = tf.data.Options()  # or whoever drops an iterator waits for the thread that tunes it
+_untuned = tf.data.Options()  # otherwise, deleting an iterator waits for the thread that tunes it
 _untuned.autotune.enabled = False
 _iterators: Any = importlib.import_module("tensorflow.python.data.ops.multi_device_iterator_ops")
 _create = _iterators._create_device_dataset
@@ -46,7 +46,7 @@ def numbers(rows: int = 48, columns: int = 3) -> Any:
 
 
 def linear(columns: int = 3, *layers: Any, rate: float = 0.05, **options: Any) -> Any:
-    """A model of one Dense layer, in the scope."""
+    """A model with one Dense layer, in the scope."""
     with strategy.scope():
         model = keras.Sequential(
             [
@@ -69,21 +69,21 @@ def learned(model: Any, history: Any = None) -> Answer:
 
 
 def off(dataset: Any) -> Any:
-    """Without auto-sharding."""
+    """Disables auto-sharding."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = OFF
     return dataset.with_options(options)
 
 
 class Look(keras.layers.Layer):
-    """Notes the first column of what it is given."""
+    """Records the first column of its inputs."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[int] = []
 
     def call(self, inputs: Any) -> Any:
-        """Passes on its inputs."""
+        """Passes its inputs through."""
 
         def note(values: Any) -> Any:
             self.seen.extend(int(value) for value in values[:, 0])
@@ -101,11 +101,11 @@ def seen_times(look: Look, examples: int) -> list[int]:
     return [int(value) for value in times]
 
 
-# 8: lengths that differ
+# 8: different lengths
 
 
 def shards_from_a_function() -> Answer:
-    """49 examples: the first worker has a batch more."""
+    """49 examples, so the first worker has one batch more."""
     x, y = numbers(49)
     whole = tf.data.Dataset.from_tensor_slices((x, y))
     model = linear()
@@ -119,7 +119,7 @@ def shards_from_a_function() -> Answer:
 
 
 def shards_of_ones_own() -> Answer:
-    """Sharded by hand, with auto-sharding off: each worker's batch is still the global one."""
+    """Manual sharding, with auto-sharding off. Each worker's batch is still the global one."""
     x, y = numbers(48)
     data = tf.data.Dataset.from_tensor_slices((x, y)).shard(WORKERS, INDEX).batch(12)
     model = linear()
@@ -162,7 +162,7 @@ def steps_by_ones_own_length() -> Answer:
     return learned(model, history)
 
 
-# 9: data that can be read once
+# 9: data that can be read only once
 
 
 def batches(rows: int = 120, size: int = 12) -> Iterator[Any]:
@@ -179,7 +179,7 @@ def generator() -> Answer:
 
 
 def generator_in_two_epochs() -> Answer:
-    """An epoch takes half of it; validation has one too."""
+    """An epoch uses half of it. Validation has a generator too."""
     model = linear()
     history = model.fit(
         batches(), epochs=2, steps_per_epoch=5, verbose=0, validation_data=batches(24)
@@ -188,7 +188,7 @@ def generator_in_two_epochs() -> Answer:
 
 
 def dataset_of_a_generator() -> Answer:
-    """A dataset whose generator is gone when it was read; the model is built by `fit`."""
+    """A dataset whose generator is exhausted after one pass. The model is built by `fit`."""
     with strategy.scope():
         model = keras.Sequential([keras.layers.Dense(1, kernel_initializer="zeros")])
         model.compile(keras.optimizers.SGD(0.05), "mse", metrics=["mae"])
@@ -202,7 +202,7 @@ def dataset_of_a_generator() -> Answer:
 
 
 def aligned(rows: int, columns: int) -> Any:
-    """An array at an address that divides by 64, as NumPy gives large ones."""
+    """An array at an address that is divisible by 64, like NumPy's large arrays."""
     raw = np.zeros(rows * columns + 16, "float32")
     start = (-raw.ctypes.data % 64) // 4
     return raw[start : start + rows * columns].reshape(rows, columns)
@@ -217,14 +217,14 @@ def own_arrays() -> Any:
 
 
 def kept(model: Any, arrays: Any) -> Answer:
-    """Whether the arrays are as they were."""
+    """Whether the arrays are unchanged."""
     x, y, old_x, old_y = arrays
     changed = int((x != old_x).sum() + (y != old_y).sum())
     return learned(model) | {"changed": changed}
 
 
 def py_dataset_of_slices() -> Answer:
-    """Batches that are slices of one's own arrays."""
+    """Batches that are slices of the program's own arrays."""
     x, y, *_old = arrays = own_arrays()
 
     class Batches(keras.utils.PyDataset):
@@ -239,7 +239,7 @@ def py_dataset_of_slices() -> Answer:
 
 
 def generator_of_slices() -> Answer:
-    """The same from a generator, which starts again and again."""
+    """The same from a generator, which restarts endlessly."""
     x, y, *_old = arrays = own_arrays()
 
     def forever() -> Iterator[Any]:
@@ -253,7 +253,7 @@ def generator_of_slices() -> Answer:
 
 
 def function_of_slices() -> Answer:
-    """A dataset that takes slices by `numpy_function`, in one's own loop over the batches."""
+    """A dataset that slices with `numpy_function`, in a custom loop over the batches."""
     x, y, *_old = arrays = own_arrays()
 
     def take(low: Any) -> Any:
@@ -268,7 +268,7 @@ def function_of_slices() -> Answer:
     return kept(model, arrays)
 
 
-# 11: shuffles without a seed
+# 11: shuffling without a seed
 
 
 def shuffled_arrays() -> Answer:
@@ -285,7 +285,7 @@ def shuffled_arrays() -> Answer:
 
 
 def shuffled_py_dataset() -> Answer:
-    """Batches in a random order, by threads too."""
+    """Batches in random order, also with threads."""
     x = np.arange(120, dtype="float32")[:, None]
 
     class Batches(keras.utils.PyDataset):
@@ -306,7 +306,7 @@ def shuffled_py_dataset() -> Answer:
 
 
 def shuffled_dataset() -> Answer:
-    """A dataset's own shuffle, before and after `repeat`, and in a loop of one's own."""
+    """A dataset's own shuffle, before and after `repeat`, and in a custom loop."""
     x = np.arange(64, dtype="float32")[:, None]
     data = tf.data.Dataset.from_tensor_slices((x, x / 64))
     answer = {}
@@ -326,7 +326,7 @@ def shuffled_dataset() -> Answer:
 
 
 def seeded_arrays() -> Answer:
-    """With a seed, all is as with one worker."""
+    """With a seed, the results equal the results of one worker."""
     keras.utils.set_random_seed(3)
     x, y = numbers(48)
     model = linear()
@@ -345,13 +345,13 @@ class Centre(keras.layers.Layer):
         self._options = options
 
     def build(self, shape: Any) -> None:
-        """Adds the state."""
+        """Creates the state."""
         self.mean = self.add_weight(
             shape=(shape[-1],), initializer="zeros", trainable=False, name="mean", **self._options
         )
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        """Changes it in training."""
+        """Updates it during training."""
         if training:
             self.mean.assign(0.5 * self.mean + 0.5 * keras.ops.mean(inputs, axis=0))
         return inputs - self.mean
@@ -361,13 +361,13 @@ class Counts(keras.layers.Layer):
     """Counts steps."""
 
     def build(self, shape: Any) -> None:
-        """Adds the state."""
+        """Creates the state."""
         self.count = self.add_weight(
             shape=(), initializer="zeros", trainable=False, dtype="int32", name="count"
         )
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        """Changes it in training."""
+        """Updates it during training."""
         if training:
             self.count.assign_add(1)
         return inputs * keras.ops.cast(self.count, "float32") / 10
@@ -382,7 +382,7 @@ def moving_mean() -> Answer:
 
 
 def moving_mean_of_uneven_parts() -> Answer:
-    """The same of batches that no group divides, the last of one example."""
+    """The same with batches that no group size divides. The last one has one example."""
     x = np.arange(45, dtype="float32")[:, None] / 48
     model = linear(1, Centre())
     return learned(model, model.fit(x, x, batch_size=11, epochs=2, shuffle=False, verbose=0))
@@ -396,7 +396,7 @@ def counted_steps() -> Answer:
 
 
 def stated_aggregation() -> Answer:
-    """State whose aggregation the reader has given."""
+    """State whose aggregation is set by the reader."""
     x = np.arange(48, dtype="float32")[:, None] / 48
     model = linear(1, Centre(aggregation="mean"))
     return learned(model, model.fit(x, x, batch_size=12, epochs=2, shuffle=False, verbose=0))
@@ -463,13 +463,13 @@ PROGRAMS: dict[str, Callable[[], Answer]] = {
         own_statistics,
         one_stops_at_an_epochs_end,
         all_stop_in_an_epoch,
-        seeded_arrays,  # last: it leaves a seed
+        seeded_arrays,  # must be last, because it sets a seed
     )
 }
 
 
 def main() -> None:
-    """Does every program in turn."""
+    """Runs every program in turn."""
     path, names = Path(sys.argv[1]), sys.argv[2:] or list(PROGRAMS)
     answers = {}
     for name in names:

@@ -1,9 +1,9 @@
-"""Programs whose workers part ways, each of which must end in a sentence.
+"""Programs whose workers diverge, each of which must end with an error that explains this.
 
     python -m tests.keras_3.parting_programs ANSWERS NAME …
 
-Writes the error of each to the file ANSWERS as JSON, and the seconds that it took. A program whose
-collectives are aborted must be the last. `helpers.keras_3` is imported unless PLAIN is set.
+Writes the error of each to the file ANSWERS as JSON, and the seconds until the error. A program
+whose collectives are aborted must be the last. `helpers.keras_3` is imported unless PLAIN is set.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DATA = {"x": X, "y": Y, "batch_size": 12, "shuffle": False, "verbose": 0}
 
 
 def linear(*layers: Any) -> Any:
-    """A compiled model of one Dense layer, in the scope."""
+    """A compiled model with one Dense layer, in the scope."""
     with strategy.scope():
         model = layered(*layers)
         model.compile("sgd", "mse")
@@ -41,7 +41,7 @@ def linear(*layers: Any) -> Any:
 
 
 def layered(*layers: Any) -> Any:
-    """The same, not compiled and wherever it is called."""
+    """The same, but not compiled, and in the scope of the caller."""
     return keras.Sequential([keras.layers.Input((3,)), *layers, keras.layers.Dense(1)])
 
 
@@ -79,7 +79,7 @@ def learning_rate_of_one() -> None:
 
 
 def state_without_aggregation() -> None:
-    """A variable of a layer, which no aggregation keeps alike."""
+    """A variable of a layer without aggregation, so that its values differ."""
 
     class Largest(keras.layers.Layer):
         def build(self, shape: Any) -> None:
@@ -94,7 +94,7 @@ def state_without_aggregation() -> None:
 
 
 def weights_changed_in_a_long_epoch() -> None:
-    """Found in the midst of an epoch of 1,200 steps."""
+    """Detected in the middle of an epoch of 1,200 steps."""
 
     def change(model: Any) -> None:
         model.layers[-1].bias.assign([9.0])
@@ -114,7 +114,7 @@ def epoch_of_a_backup() -> None:
 
 
 def chief_alone_in_evaluate() -> None:
-    """The first worker evaluates, the others train on."""
+    """The first worker evaluates while the others continue to train."""
     model = linear()
     model.fit(**DATA)
     if INDEX == 0:
@@ -123,7 +123,7 @@ def chief_alone_in_evaluate() -> None:
 
 
 def chief_alone_in_predict() -> None:
-    """The first worker predicts, and the others have ended."""
+    """The first worker predicts after the others have ended."""
     model = linear()
     model.fit(**DATA)
     if INDEX == 0:
@@ -149,7 +149,7 @@ def one_fails_in_an_epoch() -> None:
 
 
 def one_stops_on_endless_data() -> None:
-    """The same where the data never ends, so that the iterator agrees on nothing."""
+    """The same with endless data, for which the iterators need not agree on the end."""
 
     def stop(model: Any) -> None:
         model.stop_training = True
@@ -160,7 +160,7 @@ def one_stops_on_endless_data() -> None:
 
 
 def evaluation_in_a_callback_of_the_chief() -> None:
-    """As programs do that print from the first worker."""
+    """Like programs that print from the first worker."""
 
     class Evaluate(keras.callbacks.Callback):
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -171,11 +171,11 @@ def evaluation_in_a_callback_of_the_chief() -> None:
 
 
 def different_epochs() -> None:
-    """`epochs` by worker."""
+    """Each worker has its own `epochs`."""
     linear().fit(**DATA, epochs=2 + INDEX)
 
 
-# 8, 11: what cannot be agreed
+# 8, 11: values on which the workers cannot agree
 
 
 def endless_on_one() -> None:
@@ -197,14 +197,14 @@ def seeds_by_worker() -> None:
 
 
 def model_outside_of_the_scope() -> None:
-    """Created and compiled outside."""
+    """Created and compiled outside the scope."""
     model = layered()
     model.compile("sgd", "mse")
     model.fit(**DATA)
 
 
 def compiled_outside_of_the_scope() -> None:
-    """Created inside, compiled outside."""
+    """Created inside the scope, compiled outside."""
     with strategy.scope():
         model = layered()
     model.compile("sgd", "mse")
@@ -212,7 +212,7 @@ def compiled_outside_of_the_scope() -> None:
 
 
 def created_outside_compiled_inside() -> None:
-    """The other way."""
+    """Created outside the scope, compiled inside."""
     model = layered()
     with strategy.scope():
         model.compile("sgd", "mse")
@@ -220,7 +220,7 @@ def created_outside_compiled_inside() -> None:
 
 
 def two_strategies() -> None:
-    """The model of one, the optimizer of another."""
+    """The model of one strategy, the optimizer of another."""
     global strategy  # noqa: PLW0603
     with strategy.scope():
         model = layered()
@@ -231,7 +231,7 @@ def two_strategies() -> None:
 
 
 def loaded_outside_of_the_scope() -> None:
-    """`load_model` outside."""
+    """`load_model` outside the scope."""
     model = linear()
     model.fit(**DATA)
     path = f"{sys.argv[1]}.keras"
@@ -240,7 +240,7 @@ def loaded_outside_of_the_scope() -> None:
 
 
 def main() -> None:
-    """Runs the programs that are named."""
+    """Runs the named programs."""
     path, answers = Path(sys.argv[1]), {}
     for name in sys.argv[2:]:
         start, error = time.monotonic(), ""

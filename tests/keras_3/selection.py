@@ -1,4 +1,4 @@
-"""Which cases and programs `make test` runs, and which the lane `make test-keras-3` adds."""
+"""Selects the cases and programs for `make test` and for the lane `make test-keras-3`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def in_lanes(names: Iterable[Any], kept: Iterable[Any]) -> list[Any]:
-    """Parameters of a test; those that are not `kept` have the marker of the lane."""
+    """Parameters of a test. Those that are not `kept` have the marker of the lane."""
     kept = set(kept)
     return [
         name if name in kept else pytest.param(name, marks=pytest.mark.keras_3) for name in names

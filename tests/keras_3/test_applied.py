@@ -1,4 +1,4 @@
-"""Workers apply `helpers.keras_3` by themselves, and explain an error that comes without it."""
+"""Workers apply `helpers.keras_3` automatically, and explain an error that occurs without it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.faults import needs_keras_3
 
 
 def train() -> list[float]:
-    """What an owner of Keras code writes first."""
+    """A typical first program of a Keras user."""
     import keras
     import numpy as np
     import tensorflow as tf
@@ -42,7 +42,7 @@ metadata.version = lambda name: "3.3.3" if name == "keras" else version(name)
 
 
 def program(code: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program of which `tf.keras` is Keras 3."""
+    """Runs a program whose `tf.keras` is Keras 3."""
     base = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
     command = [sys.executable, "-W", "always::UserWarning", "-c", code]
     return subprocess.run(

@@ -52,13 +52,13 @@ ANSWERS = Callable[[int], list[Answers]]
 
 @pytest.fixture(scope="module")
 def answers(request: pytest.FixtureRequest) -> Callable[[int], list[Answers]]:
-    """What each worker of a group of this size returned, of the programs that are selected."""
+    """The results of each worker of a group of this size, for the selected programs."""
 
     @functools.cache
     def found(workers: int) -> list[Answers]:
         given = {} if workers == 1 else {"workers": workers}
         names = selected_names(request, "answers", **given)
-        names.sort(key=lambda name: name == "seeded_arrays")  # last: it leaves a seed
+        names.sort(key=lambda name: name == "seeded_arrays")  # must be last, because it sets a seed
         with tempfile.TemporaryDirectory() as folder:
             files = [Path(folder) / f"answers-{index}" for index in range(workers)]
             arguments = [[str(file), *names] for file in files]
@@ -81,7 +81,7 @@ def leaves(value: Any) -> Iterator[float]:
 
 
 def apart(one: Any, other: Any) -> float:
-    """The largest difference, in parts of numbers above 1."""
+    """The largest difference, relative for numbers above 1."""
     mine, others = list(leaves(one)), list(leaves(other))
     if len(mine) != len(others):
         return math.inf

@@ -1,4 +1,4 @@
-"""Several steps an execution, with one that the data cuts short."""
+"""Several steps per execution, with an execution that the data cuts short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two workers under Keras 3 compute what one does, on the same global batch."""
+"""Two workers under Keras 3 compute the same as one, on the same global batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = needs_keras_3
 
 
 def broken(judged: Mapping[str, Verdict]) -> dict[str, Verdict]:
-    """Those that are not as they must be."""
+    """The cases with an unexpected result."""
     return {name: verdict for name, verdict in judged.items() if not verdict.holds}
 
 
@@ -47,7 +47,7 @@ def test_two_workers_compute_what_one_does_in_all_cases_or_say_why_not() -> None
 def test_a_program_fails_on_two_workers_and_trains_with_one_line_more(
     program: str, tmp_path: Path
 ) -> None:
-    """When the first half fails, Keras has mended it: then say so in docs/KERAS_3.md."""
+    """If the first half fails, Keras has fixed the problem, and docs/KERAS_3.md must say so."""
     module = f"benchmarks.keras_3.{program}"
     (code, printed), _other = run(module, [[], []], tmp_path)
     assert code != 0 and "PerReplica" in printed
@@ -57,7 +57,7 @@ def test_a_program_fails_on_two_workers_and_trains_with_one_line_more(
 
 
 def in_keras_3(code: str) -> str:
-    """What a program prints in which TensorFlow has Keras 3."""
+    """The output of a program whose TensorFlow has Keras 3."""
     environ = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
@@ -84,7 +84,7 @@ print(json.dumps([
 
 def test_what_keras_has_mended_itself_is_left_alone() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "mended.py"  # a file, since the functions' text is looked at
+        script = Path(folder) / "mended.py"  # a file, because the functions' source is inspected
         script.write_text(MENDED)
         printed = in_keras_3(f"import runpy; runpy.run_path({str(script)!r})")
     assert json.loads(printed.splitlines()[-1]) == [True, True]

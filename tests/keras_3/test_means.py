@@ -1,4 +1,4 @@
-"""Losses of the global batch, where the workers' parts are not alike."""
+"""Losses of the global batch, with unequal parts on the workers."""
 
 from __future__ import annotations
 

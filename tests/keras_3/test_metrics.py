@@ -1,4 +1,4 @@
-"""Metrics of the global batch, also of a single one."""
+"""Metrics of the global batch, including a single batch."""
 
 from __future__ import annotations
 

@@ -66,14 +66,14 @@ def make_examples(count: int = 1000) -> Any:
 
 
 def make_dataset(input_context: Any = None) -> Any:
-    """The examples, in order and without end."""
+    """The examples, in order and endless."""
     import tensorflow as tf
 
     return tf.data.Dataset.from_tensor_slices(make_examples()).repeat().batch(BATCH)
 
 
 def compare_with_plain_keras() -> dict[str, dict[str, float]]:
-    """By how much one worker differs from Keras without a strategy."""
+    """The differences between one worker and Keras without a strategy."""
     import numpy as np
     import tensorflow as tf
 
@@ -109,7 +109,7 @@ def compare_with_plain_keras() -> dict[str, dict[str, float]]:
 
 
 def train_in_a_loop(built: bool) -> dict[str, float]:
-    """A custom training loop; the optimizer has no variables before the first step, or has."""
+    """A custom training loop, in which the optimizer may have variables before the first step."""
     import tensorflow as tf
 
     strategy = make_strategy()
@@ -140,7 +140,7 @@ def train_in_a_loop(built: bool) -> dict[str, float]:
 
 
 def use_two_workers() -> dict[str, Any]:
-    """Trains with a metric, a train_step and callbacks of one's own; then evaluates, predicts."""
+    """Trains with a custom metric, train_step and callbacks. Then evaluates and predicts."""
     import numpy as np
     import tensorflow as tf
 
@@ -148,7 +148,7 @@ def use_two_workers() -> dict[str, Any]:
     strategy = make_strategy()
 
     class Count(keras.metrics.Metric):
-        """How many examples it saw; adds as Keras's documentation does."""
+        """Counts examples. It adds like the example in Keras's documentation."""
 
         def __init__(self) -> None:
             super().__init__(name="count")
@@ -197,7 +197,7 @@ def use_two_workers() -> dict[str, Any]:
 
 
 def collect_errors() -> list[str]:
-    """What each thing that cannot be had is answered with."""
+    """Returns the error for each unsupported feature."""
     import tensorflow as tf
 
     keras = tf.keras
@@ -255,7 +255,7 @@ def _error_of(attempt: Any) -> str:
 
 
 def train_on_servers(context: WorkerContext, seed: int, keras: int = 3) -> dict[str, Any]:
-    """400 steps by either Keras."""
+    """Trains 400 steps with either Keras."""
     import tensorflow as tf
 
     if keras == 3:
@@ -304,7 +304,7 @@ def train_and_save(folder: str) -> int:
 
 
 def evaluate_beside(folder: str) -> list[Any]:
-    """Evaluates what `train_and_save` saves."""
+    """Evaluates the checkpoints of `train_and_save`."""
     from helpers.keras_3.sidecar import SidecarEvaluator
 
     data = make_dataset().take(10)
@@ -325,7 +325,7 @@ def test_two_workers_count_each_example_once() -> None:
     with LocalCluster(workers=2, ps=2) as cluster:
         [found] = cluster.run(use_two_workers, keras=3)
     history = found["history"]
-    short = BATCH - 999 % BATCH  # by which the last batch of a pass is shorter
+    short = BATCH - 999 % BATCH  # the last batch of a pass is shorter by this number
     for count in history["count"]:
         assert (100 * BATCH - count) % short == 0 and 0.95 < count / (100 * BATCH) <= 1
     assert history["val_count"] == [999, 999]
@@ -357,7 +357,7 @@ def test_what_cannot_be_had_is_an_error_before_the_first_step() -> None:
 
 
 def start_adam_often() -> list[float]:
-    """The loss of the first epoch, from equal starts, of a model whose rows few batches have."""
+    """The loss of the first epoch, from equal starts, of a model with rarely used rows."""
     import tensorflow as tf
 
     keras = tf.keras
@@ -383,7 +383,7 @@ def start_adam_often() -> list[float]:
 def test_workers_do_not_interrupt_each_others_update_of_a_variable() -> None:
     with LocalCluster(workers=3, ps=2) as cluster:
         [losses] = cluster.run(start_adam_often, keras=3, timeout=200)
-    assert max(losses) < 0.6  # 0.35 to 0.39; up to 444 where updates mix
+    assert max(losses) < 0.6  # 0.35 to 0.39, and up to 444 if updates mix
 
 
 @pytest.mark.parametrize("built", [True, False])
@@ -436,7 +436,7 @@ def test_400_steps_end_within_the_spread_of_keras_2_also_when_a_worker_is_killed
             faulted.append(run(3, seed, kill))
             assert killed_at
     assert [one["iterations"] for one in three] == [STEPS] * 6
-    # The step of a killed worker runs again, even if its update had reached the servers.
+    # The step of a killed worker runs again, even if its update has reached the servers.
     assert all(STEPS <= one["iterations"] <= STEPS + 1 for one in faulted)
     losses = [one["loss"] for one in two]
     spread = max(losses) - min(losses)

@@ -1,4 +1,4 @@
-"""Workers that part ways end in a sentence that names what each is doing."""
+"""Workers that diverge end with an error that names the current action of each."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Answers = Mapping[str, Mapping[str, Any]]
 
 
 def errors(*names: str) -> list[Answers]:
-    """What two workers report."""
+    """The errors that two workers report."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"answers-{index}" for index in range(2)]
         arguments = [[str(file), *names] for file in files]

@@ -1,4 +1,4 @@
-"""`run(…, keras=3)`: each process has a Keras of its own."""
+"""`run(…, keras=3)`: each process has its own Keras."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.support.functions import keras_fit
 
 
 def package() -> str:
-    """Where the Keras of a worker comes from."""
+    """The package of a worker's Keras."""
     import tensorflow as tf
 
     return str(tf.keras.Model.__module__.partition(".")[0])
 
 
 def asks_for_estimator() -> None:
-    """What a worker with Keras 3 cannot have."""
+    """Requests an API that a worker with Keras 3 does not have."""
     from helpers.estimator import tf
 
     tf.estimator.RunConfig()
@@ -105,7 +105,7 @@ def test_a_payload_says_which_keras_it_needs(tmp_path: Path) -> None:
 
 
 def evaluates_on_the_chief(context: WorkerContext) -> None:
-    """`evaluate` under a condition that holds on one worker; the other returns."""
+    """Calls `evaluate` under a condition that holds on one worker, while the other returns."""
     import keras
     import numpy as np
     import tensorflow as tf

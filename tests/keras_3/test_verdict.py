@@ -1,4 +1,4 @@
-"""What counts as equal in the table of Keras 3."""
+"""The meaning of "equal" in the table of Keras 3."""
 
 from __future__ import annotations
 

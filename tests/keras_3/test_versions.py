@@ -1,4 +1,4 @@
-"""Which Keras `helpers.keras_3` is applied to."""
+"""The Keras versions to which `helpers.keras_3` is applied."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_another_backend_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def program(code: str, folder: Path | None = None) -> str:
-    """What a program with Keras 3 prints, which finds modules in `folder` first."""
+    """The output of a program with Keras 3, which searches for modules in `folder` first."""
     environ = {
         k: v for k, v in os.environ.items() if k not in ("TF_USE_LEGACY_KERAS", "PYTHONPATH")
     }
@@ -98,7 +98,7 @@ def test_an_untested_release_with_another_function_is_refused_by_name(tmp_path: 
 
 @needs_keras_3
 def test_each_function_that_is_replaced_is_declared() -> None:
-    """When it fails, run `python -m tools.keras_sources`."""
+    """If it fails, run `python -m tools.keras_sources`."""
     found = replaced()
     assert found
     assert set(found) <= set(REPLACED)
@@ -106,7 +106,7 @@ def test_each_function_that_is_replaced_is_declared() -> None:
 
 @needs_keras_3
 def test_each_declared_function_has_the_hash_of_the_installed_release() -> None:
-    """When it fails, run `python -m tools.keras_sources`, if the table of benchmarks is green."""
+    """If it fails, run `python -m tools.keras_sources`, if the table of benchmarks is green."""
     from helpers.keras_3 import versions
     from helpers.keras_3.tested_sources import TESTED_SOURCES
 
@@ -135,6 +135,6 @@ def test_comments_and_docstrings_make_no_other_source() -> None:
 
 @needs_keras_3
 def test_the_import_runs_no_operation_of_tensorflow() -> None:
-    """Workers are forked from a process that has done it, and TensorFlow's threads do not fork."""
+    """Workers are forked from a process that imported it, and TensorFlow's threads do not fork."""
     code = "import helpers.keras_3\nfrom tensorflow.python.eager import context\n"
     assert program(code + "print(context.context()._context_handle)") == "None"

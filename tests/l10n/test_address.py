@@ -1,4 +1,4 @@
-"""The whole course with an address, and without again: one setting, right everywhere, no trace."""
+"""The whole course with an address, and without it again: one setting, and no trace remains."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def course(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     for path in folder.glob("notebooks/*/**/*.ipynb"):
         if not path.name.startswith(request.param):
             path.unlink()
-    table = folder / "notebooks" / "course.toml"  # a lesson may only need one that is there
+    table = folder / "notebooks" / "course.toml"  # a lesson may only require an existing one
     first, *lessons = table.read_text("utf-8").split("\n\n[")
     kept = [text for text in lessons if text.startswith(request.param)]
     if len(kept) < len(lessons):
@@ -50,7 +50,7 @@ def contents(course: Path) -> dict[Path, bytes]:
 
 
 def check_badges(text: str, path: str) -> None:
-    """They lead to a notebook, or for a page to one of the course, in a release."""
+    """They link to a notebook, or for a page to one of the course, in a release."""
     links = LINK.findall(text)
     places = [*PLACES, "raw.githubusercontent.com" if path.endswith(".ipynb") else "github.com"]
     assert [urlsplit(link).hostname for link in links] == places
@@ -70,7 +70,7 @@ def check_notebook(course: Path, domain: str, lang: str) -> None:
 
 
 def check_outputs_stay(course: Path) -> None:
-    """Every lesson still has the outputs of its cells, also where the code of one has changed."""
+    """Every lesson still has the outputs of its cells, even if the code of a cell has changed."""
     for path in course.glob("notebooks/*/[0-9][0-9]_*.ipynb"):
         kept = [
             {cell["id"]: cell["outputs"] for cell in notebook.cells(notebook.read(each), "code")}

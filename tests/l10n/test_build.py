@@ -296,7 +296,7 @@ def test_a_sixth_language_is_added_with_one_command(tmp_path: Path) -> None:
     translate(project, "fr", {"A title": "Un titre"})
     assert run(project, "build", "--lang", "fr") == 0
     assert notebook.source(cell_of(project, "fr", "title")).startswith("# Un titre\n")
-    assert run(project, "check", "--lang", "fr") == 0  # not released: it may be incomplete
+    assert run(project, "check", "--lang", "fr") == 0  # not released, so it may be incomplete
 
 
 def test_updating_and_building_four_languages_costs_no_more_for_a_cell_of_many(
@@ -317,7 +317,7 @@ def test_updating_and_building_four_languages_costs_no_more_for_a_cell_of_many(
 
 
 def test_a_fresh_cell_is_executed_alone_once_and_then_keeps_its_outputs(tmp_path: Path) -> None:
-    """It trains: what it shows differs from run to run."""
+    """It trains, so its output differs from run to run."""
     trained = code_cell("trained", "print(open('nowhere'))", output="98 %\n", count=1)
     random = code_cell("watch", "import time\nprint(time.time_ns())", "volatile", count=None)
     project = make_project(tmp_path, *lesson(), random, trained)

@@ -1,4 +1,4 @@
-"""Catalogs: what an update keeps, what it marks, and what it leaves alone."""
+"""Catalogs: an update keeps some entries, marks some, and leaves the others alone."""
 
 from __future__ import annotations
 

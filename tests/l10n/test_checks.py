@@ -1,4 +1,4 @@
-"""`python -m tools.l10n check`, from the whole story down to each kind of finding."""
+"""`python -m tools.l10n check`, from the whole process down to each kind of finding."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def lesson(sentence: str = SENTENCE, end: str = END) -> list[Cell]:
 
 
 def copy_outputs(project: Project) -> None:
-    """Stands for `build --execute`."""
+    """Replaces `build --execute`."""
     for lang in project.languages:
         path = project.notebook(LESSON, lang)
         built = notebook.read(path)

@@ -1,4 +1,4 @@
-"""Claims: what a lesson says of its numbers is true of those that are stored."""
+"""Claims: the statements of a lesson about its numbers are true of the stored numbers."""
 
 from __future__ import annotations
 

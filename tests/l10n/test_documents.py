@@ -1,4 +1,4 @@
-"""Documents in other languages: what is translated of them, and where their links lead."""
+"""Documents in other languages: their translated parts, and the targets of their links."""
 
 from __future__ import annotations
 

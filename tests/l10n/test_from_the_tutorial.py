@@ -1,4 +1,4 @@
-"""The page that leads from the tutorials to the course, and the words of other translations."""
+"""The page that links the tutorials to the course, and the terms of other translations."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_the_builder_adds_the_words_to_the_glossary(tmp_path: Path) -> None:
     ],
 )
 def test_the_search_asks_for_the_word_of_the_course(lang: str, asked: str, found: str) -> None:
-    """The script of the search page, with a page and Pagefind as it uses them."""
+    """Runs the script of the search page, with a page and Pagefind as it uses them."""
     html_lang = "zh-CN" if lang == "zh" else lang
     program = f"""
         const INDEX_WORDS = {{}}, SYNONYMS = {search._synonyms(PROJECT)};

@@ -1,4 +1,4 @@
-"""The cell that finds the course's package: whom it takes for ours, and what it does else."""
+"""The cell that finds the course's package: which packages it accepts, and its other effects."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def lesson() -> list[Cell]:
 
 
 def execute(code: str, folder: Path, *paths: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a cell in a kernel's place: without the packages of ours, with `paths` on the path."""
+    """Runs a cell like a kernel: without our packages, with `paths` on the path."""
     return subprocess.run(
         [sys.executable, "-S", "-c", code],
         cwd=folder,
@@ -66,7 +66,7 @@ def execute(code: str, folder: Path, *paths: Path) -> subprocess.CompletedProces
 
 
 def as_notebook(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a cell with its `%pip`, where `folder` may have our package, and nobody offers it."""
+    """Runs a cell with its `%pip`. Only `folder` may have our package."""
     paths = [str(folder), sysconfig.get_path("purelib")]
     environ = {"PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(folder), "PIP_CONSTRAINT": ""}
     return subprocess.run(
@@ -81,7 +81,7 @@ def as_notebook(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def record(folder: Path, version: str) -> None:
-    """Makes it look as if a version of our package were installed in a folder."""
+    """Makes a version of our package appear installed in a folder."""
     path = folder / f"multiworker_lessons-{version}.dist-info" / "METADATA"
     path.parent.mkdir(parents=True)
     path.write_text(f"Name: {install.DISTRIBUTION}\nVersion: {version}\n")
@@ -123,14 +123,14 @@ def test_what_hides_our_package_is_named_by_its_path(
     assert hidden.returncode == 1
     expected = install.HIDDEN.format(path=folder / name)
     assert hidden.stderr.splitlines()[-1] == f"ImportError: {expected}"
-    assert execute(code, tmp_path, ROOT, folder).returncode == 0  # ours comes first
+    assert execute(code, tmp_path, ROOT, folder).returncode == 0  # ours is found first
 
 
 def test_a_folder_without_code_does_not_hide_our_package(tmp_path: Path) -> None:
     (tmp_path / "helpers").mkdir()
     code = install.cell(Project(ROOT), str)
     assert execute(code, tmp_path, ROOT).returncode == 0
-    record(tmp_path, "0.1.0")  # where ours is not, though it is said to be installed
+    record(tmp_path, "0.1.0")  # a folder without our package, although it is listed as installed
     done = execute(code, tmp_path)
     assert f"ImportError: {install.HIDDEN.format(path=tmp_path / 'helpers')}" in done.stderr
 

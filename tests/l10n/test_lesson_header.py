@@ -1,4 +1,4 @@
-"""The head and the foot of a lesson, written by the builder from notebooks/course.toml."""
+"""The header and the footer of a lesson, which the builder generates from notebooks/course.toml."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def test_a_lesson_leads_to_three_to_five_texts(domain: str) -> None:
             "https",
         )
         assert re.fullmatch(r"[a-z0-9.]+\.[a-z]+", parts.netloc)
-        assert not re.search(r"\s|[?&]hl=", address)  # the reader's own language is chosen there
+        assert not re.search(r"\s|[?&]hl=", address)  # the site selects the reader's own language
 
 
 def cells_below_the_title(domain: str, lang: str) -> list[Json]:
-    """All but the title and, once the course has an address, the badges."""
+    """All cells except the title and, if the course has an address, the badges."""
     cells = notebook.read(PROJECT.notebook(domain, lang))["cells"]
     return [cell for cell in cells[1:] if notebook.BADGES_TAG not in notebook.tags(cell)]
 

@@ -141,7 +141,7 @@ SOURCES = st.lists(
 
 
 def reworded(text: str) -> str:
-    """Another text that begins as it began: a line that is a lone tag begins an HTML block."""
+    """Another text with the same beginning. A line that is a lone tag begins an HTML block."""
     return text if text.startswith("<") else f"W {text} W"
 
 

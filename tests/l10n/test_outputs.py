@@ -1,4 +1,4 @@
-"""What a cell prints for its reader, in five languages."""
+"""Output of cells for the reader, in five languages."""
 
 from __future__ import annotations
 
@@ -106,9 +106,9 @@ def test_claims_read_numbers_as_the_language_writes_them() -> None:
 
 
 def printed_words(code: str) -> list[str]:
-    """The words that calls of print have in their strings, values in braces aside."""
+    """The words in the strings of print calls, except values in braces."""
     if code.startswith("%%"):
-        return []  # a program of its own
+        return []  # a separate program
     tree = ast.parse(re.sub(r"(?m)^(\s*)%.*", r"\1pass", code))
     prints = [
         node

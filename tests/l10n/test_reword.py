@@ -1,4 +1,4 @@
-"""Rewords: an English text that changed in wording only keeps its translations."""
+"""Rewording: an English text whose wording alone changed keeps its translations."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def project(tmp_path: Path) -> Project:
 
 
 def change(project: Project, text: str) -> None:
-    """Writes the first sentence of the lesson anew."""
+    """Rewrites the first sentence of the lesson."""
     make_project(project.root, text_cell("a", text), text_cell("b", OTHER))
 
 
 def listed(project: Project, capsys: pytest.CaptureFixture[str], *options: str) -> Path:
-    """What `reword --list` prints, in a file."""
+    """Writes the output of `reword --list` to a file."""
     capsys.readouterr()
     assert run(project, "reword", "--list", *options) == 0
     path = project.root / "listing.toml"
@@ -42,7 +42,7 @@ def listed(project: Project, capsys: pytest.CaptureFixture[str], *options: str) 
 
 
 def accept(project: Project, listing: Path) -> int:
-    """Records a listing and brings the catalogs up to date."""
+    """Records a listing and updates the catalogs."""
     code = run(project, "reword", str(listing))
     assert run(project, "update") == 0
     return code

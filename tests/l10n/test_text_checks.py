@@ -1,4 +1,4 @@
-"""Every check of a translation: a text in which it finds something, and one in which not."""
+"""Every check of a translation: a text with a finding, and a text without one."""
 
 from __future__ import annotations
 

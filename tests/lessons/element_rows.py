@@ -1,19 +1,19 @@
-"""What the tutorials teach from which this course is made, and where the course shows it.
+"""The elements of the source tutorials, and where the course shows them.
 
-`elements.csv` has a row for each element of the source tutorials. `shown` says how a reader gets
-to know it:
+`elements.csv` has a row for each element of the source tutorials. `shown` is the way in which a
+reader meets it:
 
 - `shown`: the code in `cell` contains `needle`, and the stored English output of `output_cell`, or
-  else of `cell`, matches the regular expression `output`. Where `output` begins with `image`, the
-  output is a picture; what follows a colon is searched for in its alternative text.
-- `hardware`: the same, but the machine lacks what the code needs, and `output` is what the lesson
-  prints instead. `reason` names the test that runs the code with stand-ins.
-- `told`: only text has it, for a `reason`.
+  else of `cell`, matches the regular expression `output`. If `output` begins with `image`, the
+  output is a picture, and the text after a colon is searched for in its alternative text.
+- `hardware`: the same, but the machine lacks the hardware for the code, and `output` is printed
+  instead. `reason` names the test that runs the code with stand-ins.
+- `told`: only a text mentions it, for a `reason`.
 - `missing`.
 
-An element of several parts is shown as its weakest part is.
+An element with several parts has the value of its weakest part.
 
-    python -m tests.lessons.element_rows    prints the rows that are not so
+    python -m tests.lessons.element_rows    prints the rows that are wrong
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def read_elements(path: Path = FILE) -> list[Element]:
 
 
 def problem(element: Element) -> str | None:
-    """Why an element is not shown as its row says; None where it is."""
+    """Why an element is not shown as in its row, or None if it is."""
     if element.shown == "missing":
         return "names a cell or a reason" if any(element[4:]) else None
     if element.shown not in KINDS:
@@ -115,7 +115,7 @@ def _problem_of_output(element: Element) -> str | None:
 
 @cache
 def cells(lesson: str) -> dict[str, dict[str, Any]]:
-    """The cells of an English lesson by their ids; none where it does not exist."""
+    """The cells of an English lesson by their ids, empty if the lesson does not exist."""
     path = ROOT / "notebooks" / "en" / f"{lesson}.ipynb"
     if not lesson or "/" in lesson or not path.is_file():
         return {}
@@ -128,7 +128,7 @@ def source(cell: dict[str, Any]) -> str:
 
 
 def printed(cell: dict[str, Any]) -> str:
-    """What a reader reads below a code cell."""
+    """The text output below a code cell."""
     return "\n".join(_texts(cell))
 
 
@@ -153,14 +153,14 @@ def pictures(cell: dict[str, Any]) -> list[str]:
 
 
 def is_started(lesson: str, text: str) -> bool:
-    """Whether a cell is executed where it stands, or writes a file that another cell names."""
+    """Whether a cell is executed in place, or writes a file that another cell names."""
     code = [source(cell) for cell in cells(lesson).values() if cell["cell_type"] == "code"]
     written = WRITES.match(text)
     return not written or any(written[1] in other for other in code if other != text)
 
 
 def main() -> int:
-    """Prints the rows that are not so, and how many there are of each kind."""
+    """Prints the wrong rows, and the number of rows of each kind."""
     elements = read_elements()
     problems = [(element, why) for element in elements if (why := problem(element))]
     for element, why in problems:

@@ -1,7 +1,7 @@
-"""A rehearsal of Colab: its Python and packages, a lesson alone in an empty folder, nothing else.
+"""A rehearsal of Colab: its Python and packages, and only a lesson in an empty folder.
 
-`make test-colab` runs it. What Colab fetches from the course's address comes from a server here,
-beside which an index offers a package of our name by somebody else.
+`make test-colab` runs it. A local server replaces the course's address. It also has an index that
+offers a package with our name by another author.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tools.site.serve import serving
 pytestmark = pytest.mark.colab
 
 LESSONS = sorted(ROOT.glob("notebooks/en/[0-9][0-9]_*.ipynb"))
-RUNTIME = {  # of January 2026
+RUNTIME = {  # January 2026
     "tensorflow": "2.19.0",
     "numpy": "2.0.2",
     "ipywidgets": "7.7.1",
     "ipykernel": "6.17.1",
-    # Colab has these too; the versions are ones that fit those above.
+    # Colab has these too, here in versions that fit the ones above.
     "protobuf": "5.29.5",
     "tensorflow-datasets": "4.9.9",
     "tensorflow-metadata": "1.17.2",
@@ -43,7 +43,7 @@ RUNTIME = {  # of January 2026
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of a new environment like Colab's; our package is not in it."""
+    """The interpreter of a new environment like Colab's, without our package."""
     if sys.version_info[:2] != (3, 12):
         pytest.skip("Colab has Python 3.12; run make test-colab")
     folder = tmp_path_factory.mktemp("colab")
@@ -60,7 +60,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Who answers for that address, and for an index."""
+    """The server for that address, and for an index."""
     folder = tmp_path_factory.mktemp("server")
     published.publish(course, folder)
     published.offer_forgery(folder)
@@ -70,12 +70,12 @@ def server(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
 
 @pytest.fixture(scope="module")
 def kernel(python: Path, server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Jupyter folder with one kernel, "colab", whose pip and git ask our server."""
+    """A Jupyter folder with one kernel, "colab", whose pip and git use our server."""
     return make_kernel(tmp_path_factory.mktemp("share"), python, server)
 
 
 def make_environment(folder: Path, *packages: str) -> Path:
-    """The interpreter of a new environment with these packages."""
+    """Returns the interpreter of a new environment with these packages."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     python = folder / "bin/python"
     pip(python, "install", "--upgrade", "pip")
@@ -111,7 +111,7 @@ def versions(python: Path) -> dict[str, str]:
 
 
 def execute(path: Path, folder: Path, kernel: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The lesson, run as the only file of `folder`."""
+    """Runs the lesson as the only file of `folder`."""
     monkeypatch.setenv("JUPYTER_PATH", str(kernel))
     for name in ("TF_USE_LEGACY_KERAS", "PYTHONPATH", "TF_CPP_MIN_LOG_LEVEL"):
         monkeypatch.delenv(name, raising=False)
@@ -127,14 +127,14 @@ def execute(path: Path, folder: Path, kernel: Path, monkeypatch: pytest.MonkeyPa
 
 
 def seconds(cell: Any) -> float:
-    """How long a cell ran."""
+    """The running time of a cell."""
     times = cell["metadata"]["execution"]
     start, end = (times[f"iopub.status.{state}"] for state in ("busy", "idle"))
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
 def assert_is_ours(python: Path, course: Path) -> None:
-    """The package came from the address, at the tag of the release; it is not the forgery."""
+    """The package is from the address, at the tag of the release, and not the forgery."""
     code = (
         "from importlib.metadata import distribution as find; "
         "found = find('multiworker-lessons'); "
@@ -205,7 +205,7 @@ def test_a_kernel_with_nothing_at_all_gets_the_release_and_trains(
 def test_where_widgets_do_not_appear_the_panel_leaves_a_picture(
     tmp_path: Path, python: Path, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stored outputs are what GitHub, and a page without Colab's widget manager, show."""
+    """GitHub, and a page without Colab's widget manager, show only the stored outputs."""
     cells = [
         "from helpers.course.panel import Panel",
         "Panel().run(workers=2, collective='RING', epochs=1, batch_size=256)",

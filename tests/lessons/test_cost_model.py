@@ -1,4 +1,4 @@
-"""The α–β model: against the algorithm it describes, against itself, and against real steps."""
+"""The α–β model, compared with the algorithm it describes, with itself, and with real steps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_model_counts_the_rounds_and_the_bytes_of_the_algorithm(workers: int
     sums, count, sent = ring_all_reduce(vectors)
     assert all(np.allclose(total, sum(vectors)) for total in sums)
     assert count == rounds(workers)
-    size, bandwidth = 120, 8.0  # a byte a second
+    size, bandwidth = 120, 8.0  # a byte per second
     assert sent == [wire_seconds(workers, size, bandwidth)] * workers
     assert sum(sent) == wire_seconds(workers, size, bandwidth, shared_medium=True)
 
@@ -91,7 +91,7 @@ def test_no_fitted_number_is_negative_whatever_was_measured(
     found = fit([Measurement(n, GRADIENTS, b, s) for n, b, s in cases])
     assert min(found.compute, found.latency, found.overhead) >= 0
     errors = [found.step_seconds(n, GRADIENTS, b) / s - 1 for n, b, s in cases]
-    assert sum(error**2 for error in errors) <= len(cases) + 1e-9  # no worse than nothing at all
+    assert sum(error**2 for error in errors) <= len(cases) + 1e-9  # no worse than predicting zero
 
 
 def test_too_few_measurements_are_refused() -> None:
@@ -163,6 +163,6 @@ def test_held_back_networks_and_numbers_of_workers_are_predicted_within_20_perce
     for case in held_back:
         predicted = model.step_seconds(case.workers, case.gradient_bytes, case.bandwidth)
         assert predicted == pytest.approx(case.seconds, rel=0.2), (model, case)
-    links = fit(list(measured.values()))  # as if each worker had a link of its own
+    links = fit(list(measured.values()))  # as if each worker had its own link
     three = links.step_seconds(3, GRADIENTS, 1e8)
-    assert three != pytest.approx(held_back[1].seconds, rel=0.2)  # so the test above could fail
+    assert three != pytest.approx(held_back[1].seconds, rel=0.2)  # so that the test above can fail

@@ -20,7 +20,7 @@ from tools.datasets import FILES, build, check_idx_files, main
 
 
 def examples(dataset: tf.data.Dataset) -> Iterator[tuple[bytes, int]]:
-    """Each example, read in large batches: one by one takes some four times as long."""
+    """The examples, read in large batches because single reads are about four times slower."""
     for images, labels in dataset.batch(1000).as_numpy_iterator():
         yield from zip((image.tobytes() for image in images), map(int, labels), strict=True)
 
@@ -169,7 +169,7 @@ def test_a_missing_data_set_gets_a_sentence(params: dict[str, Any]) -> None:
 
 
 def write_idx_files(folder: Path) -> None:
-    """The original files, made again from the bundled data set, in its order."""
+    """Recreates the original files from the bundled dataset, in its order."""
     names = iter(FILES)
     for split, count in (("train", 60_000), ("test", 10_000)):
         pairs = list(load(split).batch(1000).as_numpy_iterator())
@@ -189,7 +189,7 @@ def test_the_program_makes_a_data_set_from_idx_files(
 
     source, target = tmp_path / "idx", tmp_path / "tfds"
     source.mkdir()
-    write_idx_files(source)  # TFDS shuffled them: the sums differ, the contents do not
+    write_idx_files(source)  # TFDS shuffled them, so the sums differ but the contents do not
     monkeypatch.setattr(program, "check_idx_files", lambda folder, name: None)
     made = build(source, target)
     assert {*examples(load("test", {"data_dir": target}))} == {*examples(load("test"))}

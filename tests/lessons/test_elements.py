@@ -1,4 +1,4 @@
-"""The course shows what its source tutorials teach: each row of `elements.csv` is so."""
+"""The course covers the content of its source tutorials: each row of `elements.csv` is true."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The cells for GPUs and TPUs on a machine without them: logical devices and stand-ins.
 
-What differs on real ones is the devices themselves, NCCL, and when their memory is full.
+Real ones differ in the devices themselves, in NCCL, and in when their memory is full.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support import ROOT
 
 FASTER, STRATEGY = "10_make_it_faster", "02_choose_a_strategy"
 CELLS = ("make-step", "gpu-batches", "gpus")
-FULL_AT = 256  # examples of a replica
+FULL_AT = 256  # examples per replica
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 STAND_INS = f"""
 import os, sys, time
@@ -76,7 +76,7 @@ def source(lesson: str, cell_id: str) -> str:
 
 
 def printed(gpus: int, program: Sequence[str]) -> list[str]:
-    """What a program prints with Keras 3 and so many GPUs."""
+    """The output of a program with Keras 3 and that many GPUs."""
     environment = {k: v for k, v in os.environ.items() if k not in ("TF_USE_LEGACY_KERAS", VISIBLE)}
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(program), str(gpus)],

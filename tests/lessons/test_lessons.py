@@ -1,4 +1,4 @@
-"""Every lesson and appendix, executed and compared by nbval, and what must hold for each."""
+"""Every lesson and appendix, executed and compared by nbval, and rules for each of them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tools.l10n import lesson_header
 from tools.lessons.project import Project
 from tools.lessons.run import best_result, summary
 
-# Lesson 10 claims what is faster than what: true of a machine that does nothing else meanwhile.
+# Lesson 10 compares speeds. Its claims are only true on a machine that is otherwise idle.
 TRIES = {"10": 3}
-MEASURED = {"speed"}  # the reader's own machine, about which nothing is claimed
+MEASURED = {"speed"}  # the reader's own machine, about which there are no claims
 TRAINS = re.compile(r"cluster\.(train|run)\(|\bfit\(|panel\.run\(")
 LESSONS = sorted(
     path
     for path in ROOT.glob("notebooks/*/[0-9][0-9]_*.ipynb")
-    if path.parent.name != "solutions"  # tests/exercises has these
+    if path.parent.name != "solutions"  # tested in tests/exercises
 )
 ENGLISH = [path for path in LESSONS if path.parent.name == "en"]
 APPENDICES = sorted(
@@ -36,7 +36,7 @@ APPENDICES = sorted(
     for path in ROOT.glob(f"notebooks/*/{domain}.ipynb")
 )
 ENGLISH_APPENDICES = [path for path in APPENDICES if path.parent.name == "en"]
-TRANSLATED = {2: "ru", 4: "es", 5: "ko", 7: "zh"}  # the lessons that one run has in these
+TRANSLATED = {2: "ru", 4: "es", 5: "ko", 7: "zh"}  # lessons that one run executes in these
 FIRST = "01"  # the lesson that `make test` executes
 KERAS_3 = ("02", "05", "06", "10", "12")  # lessons that Keras 2 cannot run
 SHORT = ("01", "05")  # the lessons that the short lanes with other versions execute
@@ -45,9 +45,9 @@ SHORT = ("01", "05")  # the lessons that the short lanes with other versions exe
 def in_its_language(path: Path) -> bool:
     """Whether this is the language in which the lesson is executed outside the slow tests.
 
-    The code is the same in all languages, to which `python -m tools.l10n check` holds it. So each
-    lesson runs in one language, and each language has a lesson; the slow tests run every lesson in
-    every language, and the lanes with other versions of TensorFlow all that are in English.
+    The code is the same in all languages, which `python -m tools.l10n check` enforces. So each
+    lesson runs in one language, and each language has a lesson. The slow tests run every lesson in
+    every language, and the lanes with other versions of TensorFlow run all English lessons.
     """
     if path in APPENDICES:
         return path in ENGLISH_APPENDICES
@@ -66,7 +66,7 @@ def marks(path: Path) -> list[pytest.MarkDecorator]:
 
 
 def name(path: Path) -> str:
-    """The language and the number, as en-01; of an appendix the whole name."""
+    """The language and the number, as en-01, or for an appendix the whole name."""
     return f"{path.parent.name}-{path.stem if path in APPENDICES else path.stem[:2]}"
 
 
@@ -94,7 +94,7 @@ def test_the_lesson_runs_and_prints_what_is_stored(path: Path) -> None:
 
 
 def compare(path: Path) -> subprocess.CompletedProcess[str]:
-    """A run of nbval over one lesson."""
+    """Runs nbval on one lesson."""
     return subprocess.run(
         [
             *[sys.executable, "-m", "pytest", "--nbval", "--nbval-cell-timeout", "900"],
@@ -105,13 +105,13 @@ def compare(path: Path) -> subprocess.CompletedProcess[str]:
         env=reader_env(),
         capture_output=True,
         text=True,
-        timeout=1500,  # a machine may be slow; this is for one that hangs
+        timeout=1500,  # long enough for slow machines, and only for hangs
         check=False,
     )
 
 
 def reader_env() -> dict[str, str]:
-    """The environment of a reader's kernel: each notebook chooses its own Keras, these tests 2."""
+    """The environment of a reader's kernel, in which each notebook chooses its own Keras."""
     return {name: value for name, value in os.environ.items() if name != LEGACY_KERAS}
 
 
@@ -167,7 +167,7 @@ def test_what_an_appendix_does_not_compare_is_followed_by_a_claim(path: Path) ->
         for cell, following in pairwise([*cells, {"source": ""}])
         if "nbval-ignore-output" in tags(cell) and "assert " not in following["source"]
     ]
-    versions, warnings = "language", "warnings"  # which are of this installation
+    versions, warnings = "language", "warnings"  # which depend on this installation
     assert set(unproved) <= {versions, warnings}
 
 

@@ -17,7 +17,7 @@ from tests.support.faults import needs_keras_3
 
 
 def save(folder: Path, **variables: list[int]) -> str:
-    """A checkpoint as sessions write it: of each variable its shape; its values are random."""
+    """A checkpoint as sessions write it, with variables of these shapes and random values."""
     random = np.random.default_rng(1)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         for name, shape in variables.items():
@@ -30,7 +30,7 @@ def save(folder: Path, **variables: list[int]) -> str:
 
 
 def two_layers() -> tf.keras.Model:
-    """Has dense/kernel [3, 4], dense_1/kernel [4, 2] and two biases, with any numbers."""
+    """Has dense/kernel [3, 4], dense_1/kernel [4, 2] and two biases, with arbitrary values."""
     dense = tf.keras.layers.Dense
     model = tf.keras.Sequential([dense(4), dense(2)])
     model.build([None, 3])
@@ -56,7 +56,7 @@ def test_the_model_predicts_what_the_estimator_predicts(network: str, tmp_path: 
     estimator.train(input_fn, steps=3)
     images = np.random.default_rng(1).random((4, 28, 28, 1), np.float32)
     expected = list(estimator.predict(lambda: tf.data.Dataset.from_tensors(images)))
-    make_network(name=network).build([None, 28, 28, 1])  # so that the next one's names differ
+    make_network(name=network).build([None, 28, 28, 1])  # so that the names of the next one differ
     model = make_network(name=network)
     model.build([None, 28, 28, 1])
     left = load_estimator_weights(model, tmp_path)
@@ -145,7 +145,7 @@ def test_a_model_that_is_not_built_is_an_error(tmp_path: Path) -> None:
 
 
 def read_in_keras_3(folder: str) -> dict[str, list[int]]:
-    """The shapes of a Keras 3 model's weights, of which one is known by its value."""
+    """The shapes of a Keras 3 model's weights, one of which is recognized by its value."""
     model = make_network()
     model.build([None, 28, 28, 1])
     load_estimator_weights(model, folder)

@@ -53,7 +53,7 @@ print(json.dumps([[state(*row), find(row[1]) is not None] for row in rows]))
 
 
 def look_up(rows: list[tuple[str, str]]) -> list[tuple[str, bool]]:
-    """For each row how its old name fares, and whether the present one exists."""
+    """For each row, the state of its old name, and whether the present one exists."""
     environ = {name: value for name, value in os.environ.items() if name != LEGACY_KERAS}
     done = subprocess.run(
         [sys.executable, "-c", LOOK_UP],

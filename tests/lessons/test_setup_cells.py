@@ -1,6 +1,6 @@
-"""How each lesson begins: one cell that finds the package, one sentence, one cell of imports.
+"""The beginning of each lesson: a cell that finds the package, a sentence, a cell of imports.
 
-Cells that only assert are folded, so that a lesson's text and its results stand together.
+Cells that only assert are folded, so that a lesson's text and its results are next to each other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LAST_LINE = 'init(lang="en")'
 
 
 def setup_problems(lesson: Json) -> list[str]:
-    """What a lesson's set-up lacks."""
+    """Lists the errors in the set-up of a lesson."""
     found = {cell["id"]: cell for cell in lesson["cells"]}
     ids = list(found)
     if "imports" in ids:
@@ -44,17 +44,17 @@ def setup_problems(lesson: Json) -> list[str]:
         problems.append(f"language does not end with {LAST_LINE}")
     if ESTIMATOR not in code and "import keras" not in code:
         problems.append("language imports neither keras nor helpers.estimator")
-    elif FIRST_IMPORT.findall(code)[:1] != ["helpers"]:  # it prepares the import of TensorFlow
+    elif FIRST_IMPORT.findall(code)[:1] != ["helpers"]:  # helpers prepares the import of TensorFlow
         problems.append("language imports helpers after keras or tensorflow")
     text = re.sub(r"^#.*$", "", notebook.source(found["setup-text"]), flags=re.MULTILINE).strip()
-    allowed = 2 if ESTIMATOR in code else 1  # the second one says which Keras that gives
+    allowed = 2 if ESTIMATOR in code else 1  # the second sentence names the resulting Keras
     if not 1 <= len(SENTENCE_END.findall(text)) <= allowed:
         problems.append(f"setup-text has not {allowed} sentence(s): {text}")
     return problems
 
 
 def only_asserts(cell: Json) -> bool:
-    """Whether a code cell shows nothing to a reader, but checks what was shown."""
+    """Whether a code cell shows nothing to a reader, but checks the results above."""
     code = notebook.source(cell)
     if code.lstrip().startswith("%") or "assert " not in code:
         return False
@@ -64,7 +64,7 @@ def only_asserts(cell: Json) -> bool:
 
 
 def unfolded(lesson: Json) -> list[str]:
-    """The cells that only assert, and are not folded."""
+    """The cells that only assert, but are not folded."""
     code = notebook.cells(lesson, "code")
     return [cell["id"] for cell in code if only_asserts(cell) and not notebook.is_folded(cell)]
 

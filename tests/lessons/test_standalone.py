@@ -1,4 +1,4 @@
-"""Cells that need no other: figures, experiments, questions, stored as the package shows them."""
+"""Independent cells: figures, experiments and questions, stored as the package shows them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_each_lesson_has_such_cells_and_they_name_all_that_they_use() -> None:
 
 
 def test_lessons_with_a_panel_can_run_it_alone_and_store_its_picture() -> None:
-    """`tools.l10n build --refresh` records them; what they show differs from run to run."""
+    """`tools.l10n build --refresh` records them, because their output differs from run to run."""
     found = {domain: notebook.fresh(lesson) for domain, lesson in lessons(SOURCE).items()}
     assert [domain[:2] for domain, cells in found.items() if cells] == PANELS
     for domain, cells in found.items():
@@ -50,7 +50,7 @@ def test_lessons_with_a_panel_can_run_it_alone_and_store_its_picture() -> None:
 
 @pytest.mark.parametrize("lang", [SOURCE, *PROJECT.languages])
 def test_what_is_stored_is_what_the_package_shows(lang: str, tmp_path: Path) -> None:
-    """If it fails, a figure or a translation changed: python -m tools.l10n build --refresh."""
+    """If it fails, a figure or a translation has changed: python -m tools.l10n build --refresh."""
     cells = [
         (f"{domain}: {cell['id']}", cell)
         for domain, lesson in lessons(lang).items()

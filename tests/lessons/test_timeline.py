@@ -1,4 +1,4 @@
-"""The operations of a step: real profiles of real workers."""
+"""The operations of a step, from real profiles of real workers."""
 
 from __future__ import annotations
 

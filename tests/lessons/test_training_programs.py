@@ -1,14 +1,14 @@
-"""The training cells of the lessons on Keras, as plain programs under today's TensorFlow.
+"""The training cells of the lessons on Keras, as plain programs under the current TensorFlow.
 
 Cells with the tag `trains` are one program, together with the imports of the set-up cell. It must
 run as a file, without the course's clusters, with `import helpers.keras_3` as its only extra line:
 
-- The cells define functions; only what they call may run TensorFlow's operations, because a
-  strategy has to be created before the first operation.
-- The program calls the last function, which trains, without an argument, and prints what it
-  returns: a value that is equal on all workers. LAST_LINES has the calls that are different, and
+- The cells define functions. Only the calls of these functions may run TensorFlow's operations,
+  because a strategy has to be created before the first operation.
+- The program calls the last function, which trains, without an argument, and prints its result:
+  a value that is equal on all workers. LAST_LINES has the calls that are different, and
   OTHER_CELLS the cells that the program needs although they do not train.
-- Under ParameterServerStrategy the program is the coordinator; the other tasks run a server.
+- Under ParameterServerStrategy the program is the coordinator, and the other tasks run a server.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def code_cells(number: str, folder: str = "en") -> list[notebook.Json]:
 
 
 def program_of(number: str) -> str:
-    """The program that the training cells of a lesson are."""
+    """Returns the program that consists of a lesson's training cells."""
     cells = code_cells(number)
     [setup] = [notebook.source(cell) for cell in cells if cell["id"] == SETUP]
     imports = [
@@ -73,7 +73,7 @@ def program_of(number: str) -> str:
 
 
 def _call(source: str) -> str:
-    """Prints what the last function of a cell returns."""
+    """Code that prints the result of the last function of a cell."""
     last = ast.parse(source).body[-1]
     assert isinstance(last, ast.FunctionDef), "the last training cell ends with no function"
     assert len(last.args.args) == len(last.args.defaults), f"{last.name} needs arguments"
@@ -81,7 +81,7 @@ def _call(source: str) -> str:
 
 
 def run(program: str, folder: Path) -> list[tuple[int, str]]:
-    """Exit code and output of each task that runs the program."""
+    """The exit code and output of each task that runs the program."""
     (folder / "program.py").write_text(program, "utf-8")
     (folder / "server.py").write_text(SERVER, "utf-8")
     asynchronous = "ParameterServerStrategy(" in program
@@ -110,7 +110,7 @@ def run(program: str, folder: Path) -> list[tuple[int, str]]:
 
 
 def environ(tf_config: str) -> Mapping[str, str]:
-    """That of a plain program, with the data that the course has."""
+    """The environment of a plain program, with the course's data."""
     base = {k: v for k, v in without_proxies(os.environ).items() if k != LEGACY_KERAS}
     return base | {
         "TF_CONFIG": tf_config,

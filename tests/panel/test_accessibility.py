@@ -1,4 +1,4 @@
-"""What axe-core says of every widget, in JupyterLab, light and dark."""
+"""axe-core's findings for every widget, in JupyterLab, light and dark."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def check(tab: Any, within: str) -> None:
-    """Fails with what is wrong in the elements `within`, by day or by night."""
+    """Fails with the faults in the elements `within`, in the light or the dark theme."""
     found = []
     for theme, light in THEMES.items():
         tab.evaluate(CHANGE, theme)
         tab.locator(f'body[data-jp-theme-light="{light}"]').wait_for(state="attached")
-        # JupyterLab removes its splash 200 ms after each theme: a second theme before that, and it
-        # removes it twice.
+        # JupyterLab removes its splash screen 200 ms after each theme change. If another change
+        # happens before that, it removes it twice.
         tab.locator("#jupyterlab-splash").wait_for(state="detached")
         found += [f"{theme}: {fault}" for fault in faults(tab, within)]
     assert not found, "\n".join(found)
@@ -69,7 +69,7 @@ def test_experiments_and_questions_have_no_serious_fault(browser: Any, lab: str)
         shown = tab.locator(".mwl-experiment")
         b.soon(lambda: shown.count() == len(simulations.__all__), "every experiment")
         check(tab, ".mwl-experiment")
-        for question in range(2):  # a right answer and wrong ones, with what they tell
+        for question in range(2):  # right and wrong answers, with their explanations
             for choice in tab.locator(".mwl-question").nth(question).locator("button").all():
                 choice.click(force=True)
         b.soon(lambda: tab.locator(".mwl-is-wrong").count() > 1, "wrong answers")

@@ -1,4 +1,4 @@
-"""The panel as a page: whose address names the language."""
+"""The panel as a page whose address names the language."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_there_is_a_link_for_each_language_in_its_own_words() -> None:
     assert found.count("<a ") == len(NAMES) and found.count("aria-current") == 1
     assert all(f">{name}</a>" in found for name in NAMES.values())
     assert 'href="?theme=dark&amp;lang=zh&amp;q=' in found and "<b>" not in found
-    assert 'lang="zh-Hans"' in found  # else a browser may take Japanese letters
+    assert 'lang="zh-Hans"' in found  # otherwise a browser may use Japanese glyphs
 
 
 def test_what_stands_in_the_address_is_no_markup() -> None:

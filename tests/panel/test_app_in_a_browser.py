@@ -1,4 +1,4 @@
-"""The panel's page, served by Voila to two readers of two languages."""
+"""The panel's page, served by Voila to two readers in two languages."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.support import browser as b
 from tests.support.axe import faults
 
 pytestmark = b.MARKS
-CULL = {"cull_interval": 2, "cull_idle_timeout": 4}  # seconds; make app has the same with more
-FAREWELL = "status of 403 (Forbidden)"  # Voila's, to the kernel of a page that is left
+CULL = {"cull_interval": 2, "cull_idle_timeout": 4}  # seconds; make app has larger values
+FAREWELL = "status of 403 (Forbidden)"  # from Voila, for the kernel of a closed page
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def run_button(tab: Any) -> str:
 
 
 def kernels(query: str) -> int:
-    """How many kernels serve a page with this behind its address."""
+    """How many kernels serve a page with this query in its address."""
     found = 0
     for process in psutil.process_iter():
         with suppress(psutil.Error):

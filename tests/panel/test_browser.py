@@ -1,4 +1,4 @@
-"""The panel as a reader sees it: JupyterLab and Voila in Chromium, real workers behind."""
+"""The panel as a reader sees it: JupyterLab and Voila in Chromium, with real workers."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A notebook for each language: the lesson where it has the panel, else a small one.
+    """A notebook for each language: the lesson if it has the panel, otherwise a small notebook.
 
-    The English lesson is whole. The others, whose code is the same and which `test_lessons` runs,
-    have lost the cells that train before the panel: four minutes in all.
+    The English lesson is complete. The others have the same code, which `test_lessons` runs, so the
+    cells that train before the panel are removed. This saves four minutes in total.
     """
     root = tmp_path_factory.mktemp("notebooks")
     for language in LANGUAGES:
@@ -168,7 +168,7 @@ def test_stop_works_while_a_cell_awaits_the_run(browser: Any, lab: str) -> None:
 
 
 def use_the_panel(tab: Any, name: str, *, to_the_end: bool = True) -> None:
-    """Chooses, runs, kills a worker, sees it come back and the run end; then stops a run."""
+    """Chooses, runs, kills a worker, waits for its return and the end. Then stops a second run."""
     wait_for_the_turn_of_the_reader(tab)
     done = status(tab) == "done"
     assert not done or ACCURACY.search(tab.locator(".mwl-summary").inner_text())
@@ -199,7 +199,7 @@ def use_the_panel(tab: Any, name: str, *, to_the_end: bool = True) -> None:
 
 
 def wait_for_the_turn_of_the_reader(tab: Any) -> None:
-    """A lesson trains before it comes to its panel, and in it; what stops it is shown at once."""
+    """Waits until a lesson has trained before and in its panel. An error is shown immediately."""
     errors = tab.locator(".jp-RenderedText").filter(has_text="Traceback (most recent call last)")
     ready = tab.locator(".mwl-run:enabled")
     b.soon(lambda: ready.count() + errors.count() > 0, "an enabled Run button", 480)
@@ -208,7 +208,7 @@ def wait_for_the_turn_of_the_reader(tab: Any) -> None:
 
 
 def press_key(tab: Any, button: str, key: str) -> None:
-    """Goes on with the Tab key to the next button with this text, and presses a key there."""
+    """Moves with the Tab key to the next button with this text, and presses a key there."""
     for _press in range(25):
         tab.keyboard.press("Tab")
         if button in tab.evaluate("document.activeElement.textContent"):
@@ -217,7 +217,7 @@ def press_key(tab: Any, button: str, key: str) -> None:
 
 
 def press(tab: Any, option: str) -> None:
-    """Presses one of the buttons that stand for a choice, if it is not chosen yet."""
+    """Presses one of the buttons of a choice, unless it is already selected."""
     button = tab.locator(".mwl-options button").filter(has_text=re.compile(rf"^\s*{option}\s*$"))
     if "mod-active" not in (button.get_attribute("class") or ""):
         button.click()

@@ -1,4 +1,4 @@
-"""The fault laboratory: scenarios, deeds by its buttons, and the story on its time line."""
+"""The fault-injection lab: scenarios, faults from its buttons, and the report on its timeline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from helpers.results.training_result import TrainingResult
 from tests.support.processes import wait_until
 
 TASKS = ["worker 0", "worker 1"]
-LONG = 30  # epochs: more than a test waits for
+LONG = 30  # epochs, more than a test waits for
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def step(number: int) -> Event:
 
 
 def do(panel: Panel, deed: str, task: str) -> None:
-    """As somebody who chooses a deed and a process, and presses the button."""
+    """Chooses a fault and a process, and presses the button."""
     controls = panel.fault_controls
     assert controls
     controls.fault.value, controls.task.value = deed, task
@@ -116,7 +116,7 @@ def test_a_scenario_that_is_chosen_is_the_states(panel: Panel) -> None:
 
 
 def told() -> TrainingResult:
-    """A run of two workers, of whom the second was killed."""
+    """A run of two workers, the second of which was killed."""
     result = TrainingResult(2, "RING", "", 0.0, seconds=9.0, total_steps=468)
     for task in TASKS:
         result.history[task] = [StepReport(k / 10, k, 1.0, None, 0) for k in range(30)]

@@ -1,4 +1,4 @@
-"""Each deed of the fault laboratory, done in JupyterLab: seen, noticed, survived, told."""
+"""Each fault of the fault-injection lab, in JupyterLab: seen, detected, survived, reported."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ panel = Panel(fault_injection=True, collective="RING", epochs=3)
 panel
 """
 SECONDS = 240  # a machine may be slow
-SURVIVED = {  # what is done to worker 1, and what the story then says
+SURVIVED = {  # the fault of worker 1, and the lines of the report
     "kill": ["killed", "detected", "next step"],
     "freeze": ["frozen", "detected", "next step"],
     "freeze for 2 s": ["frozen", "thawed", "next step"],
     "disconnect": ["disconnected", "detected", "next step"],
     "disconnect for 2 s": ["disconnected", "reconnected", "next step"],
 }
-MORE = {"kill", "freeze for 2 s", "disconnect for 2 s"}  # a minute each where it is slow
+MORE = {"kill", "freeze for 2 s", "disconnect for 2 s"}  # a minute each on a slow machine
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def tab(browser: Any, lab: str) -> Iterator[Any]:
-    """A page with a laboratory whose workers train."""
+    """A page with a fault-injection lab whose workers train."""
     problems: list[str] = []
     with b.page(browser, problems) as opened:
         b.open_and_run(opened, lab, "laboratory.ipynb")
@@ -53,14 +53,14 @@ def tab(browser: Any, lab: str) -> Iterator[Any]:
 
 
 def run(tab: Any) -> None:
-    """Presses Run, and waits until steps are made."""
+    """Presses Run, and waits until steps run."""
     tab.locator(".mwl-run").click()
     b.soon(lambda: "loss" in tab.locator(".mwl-summary").inner_text(), "a loss", SECONDS)
     b.soon(lambda: tab.locator(".mwl-deeds button").is_enabled(), "an enabled button")
 
 
 def do(tab: Any, deed: str, task: str = "worker 1") -> None:
-    """Chooses a process and a deed, and presses the button."""
+    """Chooses a process and a fault, and presses the button."""
     fields = tab.locator(".mwl-deeds select")
     fields.nth(1).select_option(label=task)
     fields.nth(2).select_option(label=deed)
@@ -68,13 +68,13 @@ def do(tab: Any, deed: str, task: str = "worker 1") -> None:
 
 
 def told(tab: Any) -> list[str]:
-    """The lines of the story."""
+    """The lines of the report."""
     lines: list[str] = tab.locator(".mwl-story li").all_inner_texts()
     return lines
 
 
 def wait_for_story(tab: Any, *words: str) -> None:
-    """Until the last lines of the story have these words, in this order."""
+    """Waits until the last lines of the report have these words, in this order."""
 
     def is_told() -> bool:
         found = told(tab)[-len(words) :]

@@ -1,4 +1,4 @@
-"""The panel in a real kernel that no page is connected to, and in a program without a kernel."""
+"""The panel in a real kernel without a connected page, and in a program without a kernel."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def test_a_program_is_told_how_its_run_ended() -> None:
 
 
 def test_a_repaint_late_in_a_run_costs_what_an_early_one_does() -> None:
-    """After ten times the steps. Counted, not timed: benchmarks/results/repaint.md has the time."""
+    """After ten times the steps. Calls are counted, and benchmarks/results/repaint.md has the time.
+    """
     early, late = repaint.measure(4, repaints=5)
     assert (early.step, late.step) == (300, 3000)
     assert 1000 < early.calls < 30_000

@@ -26,7 +26,7 @@ pytestmark = b.MARKS
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 WIDTHS = "all => all.map(image => image.complete ? image.naturalWidth : 0)"
-FINISHED = [  # as a legend can hardly be longer
+FINISHED = [  # almost the longest possible legend
     RunRecord(workers, strategy, batch, False, Status.DONE, 0.98, 9_000.0 * workers, 0)
     for strategy in STRATEGIES
     for batch in (64, 256)
@@ -52,7 +52,7 @@ def browser() -> Iterator[Any]:
 def test_pictures_of_a_notebook_that_was_just_cloned_are_drawn(
     browser: Any, tmp_path: Path
 ) -> None:
-    """JupyterLab does not trust it before it was run, and shows little of what is stored."""
+    """JupyterLab does not trust it before it is run, and shows only part of the stored outputs."""
     set_language("ko")
     run = finished_run(2, evaluator=True)
     lines = panel_texts.headline(run.result, run.batch_size)
@@ -92,7 +92,7 @@ def test_no_label_of_a_picture_runs_into_another(browser: Any, language: str) ->
 
 
 def finished_run(workers: int, *, evaluator: bool, strategy: str = MULTI_WORKER) -> Run:
-    """A run as it looks after the events of a real one."""
+    """A run after the events of a real one."""
     result = TrainingResult.for_run(strategy, workers, "RING")
     result.total_steps, result.global_batch = 2808, 128
     for points in result.history.values():
@@ -112,7 +112,7 @@ def finished_run(workers: int, *, evaluator: bool, strategy: str = MULTI_WORKER)
 
 
 def overlap(one: list[float], other: list[float]) -> bool:
-    """Whether two boxes (left, right, top, bottom) share more than a pixel."""
+    """Whether two boxes (left, right, top, bottom) overlap by more than a pixel."""
     left, right = max(one[0], other[0]), min(one[1], other[1])
     top, bottom = max(one[2], other[2]), min(one[3], other[3])
     return right - left > 1 and bottom - top > 3  # a line's box is higher than its letters

@@ -113,10 +113,10 @@ def test_a_refusal_of_a_press_is_kept_as_an_error(
 
 @pytest.mark.usefixtures("replayed")
 def test_a_stop_that_comes_as_the_training_ends_leaves_nobody_busy(state: PanelState) -> None:
-    """The thread may not write how the run ended between the stop's look and its word."""
+    """The thread must not write the result of the run between a stop's check and its update."""
     state.start(workers=1, steps=20)
     assert wait_until(lambda: reached(state, 1), 60)
-    state._status_lock.acquire()  # as a stop that has looked, and not yet written
+    state._status_lock.acquire()  # like a stop that has checked, and not yet written
     try:
         assert wait_until(lambda: state.records != [], 10)
         assert state.status == Status.RUNNING
@@ -148,7 +148,7 @@ def test_the_last_choice_of_a_sweep_changes_fastest(state: PanelState) -> None:
 
 
 def report_steps(context: WorkerContext) -> str:
-    """A function as a reader writes one: it tells how it gets on."""
+    """A function as a reader writes one, which reports its progress."""
     context.report("run_info", total_steps=40, global_batch=96)
     for step in (20, 40):
         context.report("step", step=step, loss=1 / step, examples_per_second=500.0)
@@ -176,7 +176,7 @@ def test_a_function_of_the_reader_is_run_and_its_reports_are_the_result() -> Non
 
 
 def fit_twice(context: WorkerContext) -> None:
-    """One epoch, and then two."""
+    """Trains one epoch, and then two."""
     import tensorflow as tf
 
     from helpers.keras_callbacks import StepReportCallback
@@ -457,7 +457,7 @@ def test_a_run_has_one_result_that_the_cluster_fills(state: PanelState) -> None:
     result = state.wait(60)
     assert state.run and result is state.run.result is state.result
     points = [point for reports in result.history.values() for point in reports]
-    assert len({point.step for point in points}) == len(points) > 0  # none is counted twice
+    assert len({point.step for point in points}) == len(points) > 0  # no step is counted twice
 
 
 def test_every_status_has_a_word_a_color_and_the_name_that_a_page_carries() -> None:

@@ -407,10 +407,10 @@ def test_numbers_on_axes_are_round() -> None:
 
 
 def test_a_closed_panel_leaves_no_widget_behind() -> None:
-    """Those that are open, ipywidgets keeps for ever, and with them their values."""
+    """ipywidgets keeps open widgets forever, together with their values."""
     kept = set(open_widgets())
     panel = Panel(workers=2)
-    panel.state.workers = 4  # other rows take the place of the first ones
+    panel.state.workers = 4  # other rows replace the first ones
     panel.paint()
     assert len(set(open_widgets()) - kept) > 50
     panel.close()
@@ -456,6 +456,6 @@ def test_functions_without_a_name_are_called_by_what_they_are(model_fn: Any) -> 
 
 
 def open_widgets() -> list[str]:
-    """The numbers of the widgets that ipywidgets, 7 or 8, knows."""
+    """The model IDs of the widgets that ipywidgets, 7 or 8, has registered."""
     known = widgets.Widget.widgets if widgets.__version__ < "8" else widgets.widget._instances
     return list(known)

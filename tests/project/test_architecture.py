@@ -45,7 +45,7 @@ def lint(folder: Path, *contracts: str) -> subprocess.CompletedProcess[str]:
 
 
 def copy_of_helpers(folder: Path) -> None:
-    """What lint-imports reads."""
+    """Copies the files that lint-imports reads."""
     shutil.copy(ROOT / "pyproject.toml", folder)
     data = shutil.ignore_patterns("datasets", "locale", "__pycache__")
     shutil.copytree(HELPERS, folder / "helpers", ignore=data)
@@ -88,12 +88,12 @@ def test_each_contract_is_broken_by_an_import_against_it(
 
 @cache
 def imports() -> Imports:
-    """Which module imports which: also inside functions, and also by a name in a string."""
+    """The imports of each module, including imports inside functions and by a name in a string."""
     graph = grimp.build_graph("helpers", cache_dir=None, exclude_type_checking_imports=False)
     found = {
         module: set(graph.find_modules_directly_imported_by(module)) for module in graph.modules
     }
-    del found["helpers"]  # it names all that it offers, and imports it when it is asked for
+    del found["helpers"]  # it names its whole API, and imports parts of it on demand
     named = re.compile(r"import_module\(f?\"(helpers[\w.]*)")
     for module in list(found):
         path = ROOT / module.replace(".", "/")
@@ -121,7 +121,7 @@ def packages(modules: Imports) -> Imports:
 
 
 def longest_chain(start: str, edges: Imports, path: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The longest way along the imports; fails on a cycle."""
+    """The longest path along the imports. Fails on a cycle."""
     assert start not in path, f"cycle: {' -> '.join([*path, start])}"
     ways = (longest_chain(one, edges, (*path, start)) for one in sorted(edges[start]))
     return max(ways, key=len, default=(*path, start))
@@ -146,7 +146,7 @@ def test_no_module_is_in_an_import_cycle() -> None:
 
 
 def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """The lines of a function, its signature among them, without the docstring."""
+    """The lines of a function, including its signature, without the docstring."""
     assert function.end_lineno
     lines = function.end_lineno - function.lineno + 1
     first = function.body[0]
@@ -171,15 +171,15 @@ def test_modules_and_functions_are_small() -> None:
 
 
 def modules() -> Iterator[str]:
-    """Every module of helpers that can be imported for itself."""
+    """Every module of helpers that can be imported separately."""
     for path in sorted(HELPERS.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        if parts[-1] != "__main__":  # that is a program
+        if parts[-1] != "__main__":  # a program
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def test_an_init_is_empty_or_lazy() -> None:
-    """But for those of charts and panel; `tf_config` and `estimator` are what their name says."""
+    """Except for charts and panel. `tf_config` and `estimator` contain the code of their names."""
     own = {"charts", "compare", "figures", "panel", "quiz", "simulations"}
     own |= {"estimator", "keras_3", "tf_config"}
     for path in HELPERS.rglob("__init__.py"):
@@ -188,7 +188,7 @@ def test_an_init_is_empty_or_lazy() -> None:
 
 
 def test_what_a_notebook_imports_first_costs_it_no_tensorflow() -> None:
-    """At most 60 MB, and none of the large packages; benchmarks/results has the seconds."""
+    """At most 60 MB, and none of the large packages. benchmarks/results has the seconds."""
     code = (
         "import sys; from helpers import LocalCluster; "
         "large = {'tensorflow', 'matplotlib', 'ipywidgets', 'numpy', 'IPython', 'keras'}; "

@@ -1,4 +1,4 @@
-"""The English checker: what its rules find, where it looks, and the baseline that only falls."""
+"""The English checker: the findings of its rules, its sources, and the decreasing baseline."""
 
 from __future__ import annotations
 

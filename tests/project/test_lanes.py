@@ -21,7 +21,7 @@ def lane(name: str) -> Lane:
 
 
 def make(*arguments: str) -> str:
-    """What make would execute."""
+    """Returns the commands that make would run."""
     command = ["make", "-n", "--no-print-directory", *arguments]
     return subprocess.check_output(command, cwd=ROOT, text=True)
 

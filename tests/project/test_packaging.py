@@ -1,4 +1,4 @@
-"""The promises of the project's own files."""
+"""The rules for the project's own files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 
 
 def asked_by(extra: str) -> list[str]:
-    """The requirements of an extra and of those that it includes, and the base's."""
+    """The requirements of an extra, of the extras that it includes, and of the base."""
     lines, including = list(PROJECT["dependencies"]), [extra]
     while including:
         for line in EXTRAS[including.pop()]:
@@ -48,7 +48,7 @@ def asked_by(extra: str) -> list[str]:
 
 
 def requirements(lines: list[str], python: str) -> dict[str, Requirement]:
-    """What of `lines` counts for a Python, as "3.11", by name."""
+    """The requirements in `lines` that apply to a Python, as "3.11", by name."""
     found = [Requirement(line) for line in lines]
     wanted = [r for r in found if not r.marker or r.marker.evaluate({"python_version": python})]
     assert len({r.name for r in wanted}) == len(wanted)
@@ -75,7 +75,7 @@ def test_ray_is_asked_for_as_the_extra_does() -> None:
 
 
 def test_nobody_is_told_to_install_the_package_by_its_name_alone() -> None:
-    """It is on no index: whoever registers the name there could give our readers anything."""
+    """It is not on any index, so a stranger could register the name with malicious code."""
     by_name = re.compile(r"pip install [^\n`]*?(?<![\w/.-])" + PROJECT["name"] + r"(?! @)")
     kinds = ("*.md", "docs/*.md", "docs/*/*.md", "locales/*/*.md", "helpers/**/*.py")
     paths = [path for kind in kinds for path in ROOT.glob(kind)]
@@ -159,10 +159,10 @@ print(len(names))
 def test_every_module_of_a_wheel_can_be_imported_without_the_repository(
     wheel: Path, tmp_path: Path
 ) -> None:
-    """In an environment of its own, which is lent our packages, but not our `helpers`."""
+    """In a separate environment with access to our packages, but not to our `helpers`."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "new"], check=True)
     [packages] = (tmp_path / "new" / "lib").glob("python*/site-packages")
-    (packages / "lent.pth").write_text(sysconfig.get_path("purelib"))  # whose own .pth do not count
+    (packages / "lent.pth").write_text(sysconfig.get_path("purelib"))  # without its .pth files
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target"]
     subprocess.run([*install, str(packages), str(wheel)], check=True)
     done = subprocess.run(
@@ -236,7 +236,7 @@ def test_a_folder_without_packages_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("installer", ["uv", "pip"])
 def test_what_is_locked_is_installed_from_the_folder_alone(installer: str, tmp_path: Path) -> None:
-    """With a package of ours in place of some hundred others."""
+    """With a few packages instead of some hundred."""
     version = ".".join(map(str, sys.version_info[:2]))
     folder = tmp_path / "offline" / version
     folder.mkdir(parents=True)
@@ -269,7 +269,7 @@ def test_set_up_without_a_suitable_python_says_so(tmp_path: Path) -> None:
 
 
 def test_a_python_that_cannot_make_environments_is_not_taken(tmp_path: Path) -> None:
-    """As that of Debian and Ubuntu, where ensurepip comes with python3-venv."""
+    """Like the Python of Debian and Ubuntu, where ensurepip is part of python3-venv."""
     (tmp_path / "ensurepip.py").write_text("raise ModuleNotFoundError('ensurepip')")
     done = run_setup(tmp_path, PYTHON=sys.executable, PYTHONPATH=str(tmp_path), **NO_INDEX)
     assert done.returncode == 1
@@ -325,7 +325,7 @@ def test_a_lesson_that_does_not_exist_is_named(arguments: list[str], message: st
 
 @pytest.fixture(scope="module")
 def core_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel without the course, built as a release builds it."""
+    """The wheel without the course, built like a release."""
     folder = tmp_path_factory.mktemp("core")
     source = folder / "source"
     ignored = shutil.ignore_patterns("__pycache__", "course", "datasets")
@@ -382,7 +382,7 @@ def test_the_core_reads_tf_config_and_manifests_without_tensorflow(
     for name in ("cloudpickle", "tqdm", "yaml", "_yaml"):
         shutil.copytree(Path(sysconfig.get_path("purelib")) / name, target / name)
     done = subprocess.run(
-        [sys.executable, "-S", "-c", WITHOUT_TENSORFLOW],  # -S: none of our packages
+        [sys.executable, "-S", "-c", WITHOUT_TENSORFLOW],  # -S: without our packages
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(target)},
         capture_output=True,

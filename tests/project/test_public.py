@@ -1,6 +1,6 @@
-"""The files that a public repository lives by: workflows, forms, citation, Binder, a container.
+"""The files that a public repository needs: workflows, forms, citation, Binder, a container.
 
-What only their own checkers can say is tried by `make test-release`.
+`make test-release` runs the checks that need their own checkers.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def test_a_container_for_developers_is_set_up_as_any_machine() -> None:
 
 
 def test_binder_gets_the_packages_of_the_environment() -> None:
-    """From a folder of its own: it would else build the Dockerfile, which has no Jupyter."""
+    """From a separate folder. Otherwise Binder would build the Dockerfile, which has no Jupyter."""
     assert (ROOT / "Dockerfile").exists()
     binder, whole = load(ROOT / ".binder" / "environment.yml"), load(ROOT / "environment.yml")
     left_out = [

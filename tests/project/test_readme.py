@@ -1,4 +1,4 @@
-"""What the READMEs promise exists."""
+"""The content that the READMEs describe exists."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_readme_lists_every_lesson_with_its_title(language: str) -> None:
 
 
 def test_the_numbers_of_the_readme_are_those_of_the_stored_lesson() -> None:
-    """To a factor of two, since machines are not alike; the accuracy to half a percent."""
+    """Within a factor of two, because machines differ. The accuracy is within half a percent."""
     stored = best_result(nbformat.read(ROOT / "notebooks/en/01_train_on_two_workers.ipynb", 4))
     readme = (ROOT / "README.md").read_text("utf-8")
     seconds = [float(value) for value in re.findall(r"([\d.]+) s(?: of|, …)", readme)]
@@ -96,7 +96,7 @@ def test_the_first_screen_of_the_readme_has_the_two_commands_and_the_paths() -> 
 
 def test_the_documented_commands_are_targets_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    lanes = (ROOT / "tests" / "README.md").read_text("utf-8")  # tests/project/test_lanes.py
+    lanes = (ROOT / "tests" / "README.md").read_text("utf-8")  # see tests/project/test_lanes.py
     pages = [ROOT / "README.md", ROOT / "docs" / "COMMANDS.md"]
     text = "\n".join(page.read_text("utf-8") for page in pages)
     commands = set(re.findall(r"(?:`|^    )make ([a-z0-9-]+)", text, re.MULTILINE))
@@ -110,7 +110,7 @@ def test_the_documented_commands_are_targets_of_the_makefile() -> None:
 
 
 def test_every_fault_that_is_described_has_its_test() -> None:
-    """The names in the tables are those of test functions."""
+    """The names in the tables are names of test functions."""
     page = (ROOT / "docs" / "FAULTS.md").read_text("utf-8")
     named = set(re.findall(r"`(test_\w+)`", page))
     files = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")]

@@ -1,4 +1,4 @@
-"""A release: its parts, who may make it, what the newest packages would break, and a run of it."""
+"""A release: its parts, its permissions, problems with the newest packages, and a trial run."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ offline:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A release of the repository as it stands, but for a small site and few packages."""
+    """A release of the current repository, except for a small site and few packages."""
     folder = published.copy_of_course(tmp_path_factory.mktemp("course"))
     published.commit(folder)
-    (folder / "Makefile").write_text(SMALL)  # not committed: it is not in the release
+    (folder / "Makefile").write_text(SMALL)  # not committed, so the release does not have it
     files = release.build(folder)
     assert not (folder / "offline").exists(), "environment.sh would ask nothing else for packages"
     return {path.name: path for path in files}
@@ -188,10 +188,10 @@ print(helpers.__file__, result.workers, result.steps)
 def test_the_wheel_trains_on_two_workers_without_a_network(
     built: dict[str, Path], tmp_path: Path
 ) -> None:
-    """In an environment of its own, which is lent the packages that ours has, but not `helpers`."""
+    """In a separate environment with access to our packages, but not to `helpers`."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "new"], check=True)
     [packages] = (tmp_path / "new" / "lib").glob("python*/site-packages")
-    (packages / "lent.pth").write_text(sysconfig.get_path("purelib"))  # whose own .pth do not count
+    (packages / "lent.pth").write_text(sysconfig.get_path("purelib"))  # without its .pth files
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target"]
     subprocess.run([*install, str(packages), str(built[f"{STEM}-py3-none-any.whl"])], check=True)
     python = str(tmp_path / "new" / "bin" / "python")

@@ -1,4 +1,4 @@
-"""Units are found by what their modules import, and held to it."""
+"""Units are determined by the imports of their modules, and this is enforced."""
 
 from __future__ import annotations
 

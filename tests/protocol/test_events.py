@@ -1,4 +1,4 @@
-"""Events: one enum, one table that describes it, and what a worker may send."""
+"""Events: one enum, one table that describes it, and the rules for events from a worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from helpers.protocol.events import (
 
 
 def described() -> dict[str, set[str]]:
-    """The fields of each kind, by the table in the description of `EventType`."""
+    """The fields of each kind, from the table in the description of `EventType`."""
     found: dict[str, set[str]] = {}
     kind = ""
     for line in (EventType.__doc__ or "").splitlines():

@@ -1,4 +1,4 @@
-"""What a worker raised, and what the notebook raises for it."""
+"""Errors of a worker, and the errors that the notebook raises for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from helpers.protocol.failures import error_fields, to_exception, user_traceback
 
 
 def passed_on(error: Exception) -> HelpersError:
-    """What the notebook raises for an error of a worker."""
+    """The error that the notebook raises for an error of a worker."""
     try:
         raise error
     except Exception as raised:
@@ -40,7 +40,7 @@ def test_an_error_that_is_derived_from_ours_keeps_its_traceback() -> None:
 
 def test_the_kind_of_an_error_is_said_once() -> None:
     class Rewritten(TypeError):
-        """As AutoGraph raises it."""
+        """Like an error raised by AutoGraph."""
 
     def describe_with(cause: str) -> str:
         error = Rewritten("in user code: …")

@@ -1,4 +1,4 @@
-"""Bad input of every kind: a message or a result, never a traceback of something inside."""
+"""Bad input of every kind leads to a message or a result, never to an internal traceback."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ JSON = st.recursive(
 )
 
 
-# What a worker sends.
+# Data from a worker.
 
 
 @st.composite
 def almost_events(draw: st.DrawFn) -> bytes:
-    """Lines with the right names and, most of them, wrong values."""
+    """Lines with the right names and, usually, wrong values."""
     kinds = {kind.value: fields for kind, fields in WORKER_EVENT_FIELDS.items()}
     kind = draw(st.sampled_from([*kinds, "exit", "group_restart", ""]))
     known: dict[str, Any] = {
@@ -63,7 +63,7 @@ LINES |= almost_events() | st.just(b"[" * 100_000) | st.just(b'{"event":' * 3000
 
 
 class FakeWorkerProcess:
-    """Stands for a process: it says these lines."""
+    """Replaces a process and sends these lines."""
 
     config = TFConfig()
     task = config.task
@@ -91,7 +91,7 @@ def test_whatever_a_worker_sends_the_watching_and_the_result_go_on(lines: list[b
     json.dumps(result._repr_mimebundle_())
 
 
-# What a program sets on the panel's state.
+# Values that a program sets in the panel's state.
 
 
 class Hostile:
@@ -136,12 +136,12 @@ def test_an_unknown_choice_is_refused_with_those_there_are(choices: dict[str, An
             state.update(**choices)
 
 
-# What the builder is given.
+# Input of the builder.
 
 
 @st.composite
 def damaged(draw: st.DrawFn, text: str, junk: st.SearchStrategy[str]) -> bytes:
-    """A text with a few pieces taken out, put in or replaced; maybe no longer UTF-8."""
+    """A text with some pieces removed, inserted or replaced, which may no longer be UTF-8."""
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(text)))
         end = min(len(text), start + draw(st.integers(0, 30)))
@@ -226,7 +226,7 @@ def test_any_po_file_is_read_or_refused_with_a_message(project: Project, data: b
 
 @st.composite
 def altered_notebooks(draw: st.DrawFn, notebook: Any) -> bytes:
-    """A notebook in which one value, at any depth, is another."""
+    """A notebook in which one value, at any depth, is different."""
     changed = copy.deepcopy(notebook)
     place: Any = changed
     while True:

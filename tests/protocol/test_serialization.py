@@ -1,4 +1,4 @@
-"""What functions return, packed for the way and unpacked again."""
+"""Serialization of the values that functions return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The questions of the lessons: what they are made of, and what a reader meets."""
+"""The questions of the lessons: their structure, and their behavior for a reader."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_right_choice_is_not_found_by_its_place_or_its_length() -> None:
 
 
 def only(extreme: Any, question: Question) -> Choice | None:
-    """The choice with the longest text, or the shortest; None where several have that length."""
+    """The choice with the longest or the shortest text, or None if several have that length."""
     lengths = [len(choice.text) for choice in question.choices()]
     length = extreme(lengths)
     return question.choices()[lengths.index(length)] if lengths.count(length) == 1 else None
@@ -163,7 +163,7 @@ def test_every_choice_is_a_button_with_its_text_as_its_name(shown_quiz: Question
 
 
 class Reader(HTMLParser):
-    """Collects the text of a page, and what is folded away apart; notes tags left open."""
+    """Collects the text of a page, with folded text separately, and records open tags."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ def test_text_is_escaped_everywhere() -> None:
 
 
 def every(widget: Any) -> Iterator[Any]:
-    """A widget and all that it consists of."""
+    """A widget and all its children."""
     yield widget
     for child in getattr(widget, "children", ()):
         yield from every(child)

@@ -18,7 +18,7 @@ def event(kind: str, at: float, **fields: Any) -> events.Event:
 
 
 def a_run() -> TrainingResult:
-    """Four seconds at 100 steps a second after a slow first second; killed and resumed."""
+    """Four seconds at 100 steps per second after a slow first second, then killed and resumed."""
     result = TrainingResult(2, "RING", "/tmp/model", 1000.0)
     result.add(event("run_info", 2, total_steps=400, global_batch=128))
     result.add(event("ready", 2.5, step=0))

@@ -1,4 +1,4 @@
-"""The built site, served from below another path, and a browser to look at it."""
+"""The built site, served below another path, and a browser to inspect it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUB_PATH = "some/course"
 
 @pytest.fixture(scope="session")
 def site() -> Path:
-    """The folder of the site: built now, or the one that the variable SITE names."""
+    """The folder of the site: built now, or set by the variable SITE."""
     if given := os.environ.get("SITE"):
         return Path(given).absolute()
     build(Project.load(ROOT), ROOT / OUTPUT)
@@ -28,7 +28,7 @@ def site() -> Path:
 
 @pytest.fixture(scope="session")
 def address(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the site answers."""
+    """The address of the site."""
     folder = tmp_path_factory.mktemp("server")
     (folder / SUB_PATH).parent.mkdir()
     (folder / SUB_PATH).symlink_to(site, target_is_directory=True)

@@ -39,7 +39,7 @@ WORDS = {
     "ko": "체크포인트 그래디언트 복제본 워커 학습률 데이터 손실 배치 대역폭 파라미터",
     "es": "gradiente trabajadores réplica control época aprendizaje fallo reinicio banda lote",
 }
-CODE = ("docs/CLUSTERS", "exercises/04")  # pages on which every word of the code is looked at
+CODE = ("docs/CLUSTERS", "exercises/04")  # pages on which every word of the code is checked
 CODE_AS_TEXT = """() => {
     for (const code of document.querySelectorAll('pre')) code.textContent = code.textContent;
 }"""
@@ -54,11 +54,11 @@ TOO_WIDE = """() => {
 
 @dataclass
 class Look:
-    """A tab, and what was wrong while it was looked at.
+    """A tab, and the problems that occurred in it.
 
     Attributes:
-      problems: errors of the console, answers that are none, and requests that leave the machine.
-      weights: the bytes of every answer, by its address.
+      problems: errors of the console, error responses, and requests to other machines.
+      weights: the bytes of every response, by its address.
     """
 
     tab: Any
@@ -137,7 +137,7 @@ def test_where_there_are_addresses_the_pages_name_them(tmp_path: Path) -> None:
 def test_every_page_is_sound(language: str, site: Path, address: str, browser: Any) -> None:
     """English pages in both widths, light and dark; the others wide and light, or narrow and dark.
 
-    Of most code, axe sees one text: thousands of colored words take it a minute a page.
+    For most code, axe sees one text, because thousands of colored words cost it a minute per page.
     """
     wrong: list[str] = []
     with looking(browser) as look:
@@ -153,14 +153,14 @@ def test_every_page_is_sound(language: str, site: Path, address: str, browser: A
                 if not name.startswith(CODE):
                     look.tab.evaluate(CODE_AS_TEXT)
                 found += [*faults(look.tab), *too_wide(look.tab)]
-                look.problems.clear()  # axe asks for style sheets, by paths that are none
+                look.problems.clear()  # axe requests style sheets from nonexistent paths
                 wrong += [f"{name}, {width} px, {scheme}: {what}" for what in found]
         assert look.tab.context.cookies() == []
     assert not wrong, "\n".join(wrong)
 
 
 def too_wide(tab: Any) -> list[str]:
-    """What makes a page scroll sideways on a telephone."""
+    """The elements that make a page scroll sideways on a phone."""
     tab.set_viewport_size({"width": NARROW, "height": 900})
     return list(filter(None, [tab.evaluate(TOO_WIDE)]))
 
@@ -170,7 +170,7 @@ def too_wide(tab: Any) -> list[str]:
 def test_no_page_is_heavy(language: str, site: Path, address: str, browser: Any) -> None:
     heavy = []
     for name in pages(site, language):
-        with looking(browser) as look:  # anew: nothing is kept from the page before
+        with looking(browser) as look:  # new, so that nothing is cached
             look.tab.goto(f"{address}/{language}/{name}")
             weight = sum(n for url, n in look.weights.items() if "/pictures/" not in url)
             assert weight > 100_000, "the weights are not seen"
@@ -207,7 +207,7 @@ def test_words_are_found_inside_of_sentences(language: str, address: str, browse
 def test_every_term_of_the_glossary_is_found(
     language: str, site: Path, address: str, browser: Any
 ) -> None:
-    """Terms stand inside sentences without spaces; a search that misses the pages finds others."""
+    """Terms are inside sentences without spaces. A search that misses their pages finds others."""
     texts = {name: (site / language / name).read_text("utf-8") for name in pages(site, language)}
     found_in = {
         word: {name for name, text in texts.items() if word in text}
@@ -251,7 +251,7 @@ def test_the_switch_keeps_the_page_and_the_section(
         _switch(look.tab, language)
         look.tab.wait_for_url(f"{address}/{language}/08_survive_failures.html#{wanted}")
         assert look.tab.locator(f"[id='{wanted}'] > h2").is_visible()
-        # And back from a place that its own language's address named.
+        # And back from a position in the address of the same language.
         look.tab.goto(f"{address}/{language}/glossary.html")
         alias = look.tab.locator("article section section > span[id]").nth(3)
         named, wanted = alias.get_attribute("id"), alias.locator("..").get_attribute("id")
@@ -263,7 +263,7 @@ def test_the_switch_keeps_the_page_and_the_section(
 
 
 def _switch(tab: Any, language: str) -> None:
-    """As by hand: `click` would scroll the page before it clicks on a header that stays."""
+    """Like a user, because `click` would scroll the page before it clicks on a sticky header."""
     menu = tab.locator(".mwl-languages:visible").first
     for target in (menu.locator("summary"), menu.locator(f"a[href*='/{language}/']")):
         target.wait_for()

@@ -1,4 +1,4 @@
-"""What the site is made with, without building it."""
+"""The code that builds the site, without building it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_links_lead_to_pages_in_the_language_of_the_tree() -> None:
     assert ru.resolve_link("notebooks/ru", "ru", "../../docs/ru/KERAS_3.md") == Place(
         "ru", "docs/KERAS_3"
     )
-    # A document that is not translated links to English lessons; its reader reads Russian ones.
+    # A document without a translation links to English lessons, but its reader reads Russian ones.
     assert ru.resolve_link("", "en", "notebooks/en/glossary.ipynb") == Place("ru", "glossary")
     assert ru.resolve_link("", "en", "notebooks/ko/glossary.ipynb") == Place("ko", "glossary")
 

@@ -1,4 +1,4 @@
-"""What tests of several folders share."""
+"""Shared code of the tests in several folders."""
 
 from __future__ import annotations
 

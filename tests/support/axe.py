@@ -1,4 +1,4 @@
-"""What axe-core, the judge of accessibility that browsers' makers use too, finds on a page."""
+"""Accessibility faults found by axe-core, which the makers of browsers use too."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ RUN = """async within => {
 
 @cache
 def _source() -> str:
-    """axe-core itself, which the package `axe-playwright-python` carries."""
+    """The source of axe-core, from the package `axe-playwright-python`."""
     return files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
 
 
 def faults(page: Any, within: str | None = None) -> list[str]:
-    """The serious and critical faults of a page: which rule, what broke it, what to do.
+    """The serious and critical faults of a page: the rule, the element, and how to fix it.
 
     Args:
       page: of playwright.
-      within: a CSS selector; nothing else is looked at.
+      within: a CSS selector that limits the check to its elements.
     """
     if within is not None:
         assert page.locator(within).count(), f"there is no {within} on the page"
     if not page.evaluate("typeof axe === 'object'"):
-        page.evaluate(_source())  # a script element might be refused
+        page.evaluate(_source())  # a script element might be blocked
     found = page.evaluate(RUN, within)
     return [_told(fault) for fault in found if fault["impact"] in GRAVE]
 

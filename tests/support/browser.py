@@ -1,4 +1,4 @@
-"""A real JupyterLab, Notebook and Voila on loopback, and a real Chromium that looks at them."""
+"""Real JupyterLab, Notebook and Voila servers on loopback, and a real Chromium."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ sync_playwright = pytest.importorskip("playwright.sync_api").sync_playwright
 
 # Extensions that may be on the machine, and fail to load outside JupyterLab 4.6.
 LAB_ONLY = ("@jupyter/nbgrader", "@jupyter-notebook/lab-extension", "jupyterlab_pygments")
-# Every cell is in the page, seen or not; nothing is asked and nothing fetched.
+# Every cell is in the page, visible or not, without dialogs and downloads.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "notebook-extension/tracker": {"windowingMode": "none"},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -38,14 +38,14 @@ FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
 ]
-# Errors of others, without consequence: Notebook 7.6 as it opens any notebook; and ipywidgets 7
-# as it looks for a MathJax 2, to typeset a description with.
+# Errors of other projects without consequences: from Notebook 7.6 when it opens any notebook, and
+# from ipywidgets 7 when it searches for MathJax 2 to typeset a description.
 KNOWN = ["(reading 'schema')"] + ["(reading 'Queue')"] * ipywidgets.__version__.startswith("7.")
 SECONDS = 60
 AS_IT_IS = (
     "from helpers import init",
     "WORKERS",
-)  # how the cells of a lesson begin that set something up
+)  # how a lesson's set-up cells begin
 RUN_ALL = """async () => {
     const app = window.jupyterapp;
     await app.restored;
@@ -58,7 +58,7 @@ RUN_ALL = """async () => {
 
 
 def chromium() -> str | None:
-    """The browser's program, if it is on this machine."""
+    """The browser's program, if it is installed."""
     return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -78,12 +78,12 @@ def running_chromium() -> Iterator[Any]:
 
 
 def write_notebook(path: Path, *cells: str) -> None:
-    """A notebook of code cells."""
+    """Writes a notebook of code cells."""
     _write(path, [nbformat.v4.new_code_cell(cell) for cell in cells])
 
 
 def write_stored_notebook(path: Path, outputs: Sequence[Mapping[str, Any]]) -> None:
-    """A notebook that was run on another machine: cells with these outputs."""
+    """Writes a notebook that was run on another machine: cells with these outputs."""
     v4 = nbformat.v4
     cells = [
         v4.new_code_cell("...", execution_count=k, outputs=[v4.new_output("display_data", output)])
@@ -100,21 +100,21 @@ def _write(path: Path, cells: list[Any]) -> None:
 
 @contextmanager
 def jupyterlab(folder: Path) -> Iterator[str]:
-    """Serves `folder` in JupyterLab; gives the address, for `open_notebook`."""
+    """Serves `folder` in JupyterLab and yields the address, for `open_notebook`."""
     with _jupyter("jupyterlab", "LabApp", folder) as address:
         yield f"{address}/lab/workspaces/{{workspace}}/tree/"
 
 
 @contextmanager
 def notebook7(folder: Path) -> Iterator[str]:
-    """Serves `folder` in Notebook; gives the address, for `open_notebook`."""
+    """Serves `folder` in Notebook and yields the address, for `open_notebook`."""
     with _jupyter("notebook", "JupyterNotebookApp", folder) as address:
         yield f"{address}/notebooks/"
 
 
 @contextmanager
 def voila(notebook: Path, folder: Path, *options: str) -> Iterator[str]:
-    """Serves one notebook as a page; gives the address."""
+    """Serves one notebook as a page and yields the address."""
     others = [f"--VoilaConfiguration.extension_denylist={name}" for name in LAB_ONLY]
     command = ["voila", "--Voila.ip=127.0.0.1", *others, *options, str(notebook)]
     with _server(command, folder) as address:
@@ -123,7 +123,7 @@ def voila(notebook: Path, folder: Path, *options: str) -> Iterator[str]:
 
 @contextmanager
 def page(browser: Any, problems: list[str], *, dark: bool = False) -> Iterator[Any]:
-    """A fresh page without internet, that adds errors of its console to `problems`."""
+    """A new page without internet access, which appends console errors to `problems`."""
 
     def note(text: str) -> None:
         if not any(known in text for known in KNOWN):
@@ -147,7 +147,7 @@ def page(browser: Any, problems: list[str], *, dark: bool = False) -> Iterator[A
 
 
 def shorten(lesson: Path, path: Path) -> None:
-    """Copies a lesson down to its panel, without the code that trains before it."""
+    """Copies a lesson up to its panel, without the code that trains before it."""
     notebook = nbformat.read(lesson, as_version=4)
     last = next(k for k, cell in enumerate(notebook.cells) if "Panel(" in cell.source)
     notebook.cells = notebook.cells[: last + 1]
@@ -160,7 +160,7 @@ def shorten(lesson: Path, path: Path) -> None:
 
 def _preparation(source: str) -> str:
     """The imports and functions of a cell."""
-    source = TransformerManager().transform_cell(source)  # a line that begins with % is no Python
+    source = TransformerManager().transform_cell(source)  # a line that begins with % is not Python
     kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef)
     kept = [node for node in ast.parse(source).body if isinstance(node, kinds)]
     return "\n".join(ast.get_source_segment(source, node) or "" for node in kept)
@@ -179,7 +179,7 @@ def open_and_run(tab: Any, server: str, notebook: str) -> None:
 
 
 def soon(condition: Callable[[], bool], what: str, seconds: float = SECONDS) -> float:
-    """Polls until the condition holds; the seconds it took."""
+    """Polls until the condition holds, and returns the elapsed seconds."""
     start = time.monotonic()
     while not condition():
         took = time.monotonic() - start
@@ -189,13 +189,13 @@ def soon(condition: Callable[[], bool], what: str, seconds: float = SECONDS) -> 
 
 
 def save_shot(tab: Any, name: str) -> None:
-    """Keeps a picture of the page."""
+    """Saves a screenshot of the page."""
     SHOTS.mkdir(exist_ok=True)
     tab.screenshot(path=SHOTS / f"{name}.png")
 
 
 def write_settings(folder: Path, settings: Mapping[str, Mapping[str, Any]]) -> None:
-    """Writes settings of JupyterLab's plugins into its folder of settings."""
+    """Writes settings of JupyterLab's plugins to its settings folder."""
     for name, values in settings.items():
         file = folder / "@jupyterlab" / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -232,7 +232,7 @@ def _server(command: list[str], folder: Path) -> Iterator[str]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a server and its kernels: first asked, then made to."""
+    """Ends a server and its kernels: first with SIGTERM, then with SIGKILL."""
     process.terminate()
     try:
         process.wait(15)
@@ -242,7 +242,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Nothing of the person who runs the test: neither their settings nor their kernels."""
+    """An environment without the user's own settings and kernels."""
     names = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
     own = {f"JUPYTER_{name}": str(folder / "jupyter" / name.lower()) for name in names}
     own["JUPYTERLAB_SETTINGS_DIR"] = str(folder / "jupyter" / "settings")
@@ -251,14 +251,14 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody has at the moment."""
+    """Returns a port of loopback that is currently free."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         return unused.getsockname()[1]
 
 
 def answers(port: int) -> bool:
-    """Whether somebody listens there."""
+    """Whether a server listens on the port."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
         return True
     return False

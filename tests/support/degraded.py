@@ -1,4 +1,4 @@
-"""Systems that lack what Linux has: its abilities, switched off for the processes of a test."""
+"""Systems without some features of Linux, which are disabled for the processes of a test."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TOGETHER = pytest.param(ALL, id="everything", marks=pytest.mark.smoke)
 
 
 def switch_off(monkeypatch: pytest.MonkeyPatch, *abilities: str) -> None:
-    """Has all processes that this one starts, and theirs, do without some abilities."""
+    """Disables some features in all processes that this one starts, and in their descendants."""
     monkeypatch.setenv("WITHOUT", ",".join(abilities))
     for folder in (ROOT, FOLDER):
         monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
 
 
 def missing() -> list[str]:
-    """Which of them a process has not; to be called in it."""
+    """The features that the calling process lacks."""
     import fcntl
     import resource
     import subprocess

@@ -1,4 +1,4 @@
-"""A cluster without processes, for the panel: only faults happen to its run."""
+"""A cluster without processes, for the panel: only faults happen during its run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLL_INTERVAL = 0.01
 
 
 class FakeProcess:
-    """A process that only remembers the signals it was sent."""
+    """A process that only remembers the signals sent to it."""
 
     is_running = True
     has_exited = False
@@ -29,7 +29,7 @@ class FakeProcess:
 
     @property
     def task(self) -> Task:
-        """Which task of the cluster it is."""
+        """The task of the cluster."""
         return self.config.task
 
     def signal(self, number: int) -> None:
@@ -37,13 +37,14 @@ class FakeProcess:
         self.signals.append(number)
 
     def log_tail(self, lines: int) -> str:
-        """It prints nothing."""
+        """Returns no output."""
         return ""
 
 
 class FakeCluster:
-    """Has the methods of `LocalCluster` that the panel calls. Training runs until it is stopped,
-    and restarts whenever a process was killed.
+    """Has the methods of `LocalCluster` that the panel calls.
+
+    Training runs until it is stopped, and restarts whenever a process is killed.
     """
 
     def __init__(self, workers: int, **options: Any) -> None:
@@ -55,7 +56,7 @@ class FakeCluster:
         self._injector.set_processes(lambda: self.processes)
 
     def inject_fault(self, fault: str, task: str, **options: Any) -> None:
-        """As `LocalCluster.inject_fault`."""
+        """Like `LocalCluster.inject_fault`."""
         self._injector.inject(fault, task, options)
 
     def train(

@@ -49,7 +49,7 @@ class FakeWorkerProcess(TaskProcess):
         """It can be started."""
 
     def wait(self, seconds: float = 0.0) -> int:
-        """Waits for the end; minus the number of the signal."""
+        """Waits for the end and returns minus the number of the signal."""
         if self._code is None:
             self._code = os.waitstatus_to_exitcode(os.waitpid(self._forked, 0)[1])
         return self._code
@@ -67,7 +67,7 @@ class FakeWorkerProcess(TaskProcess):
 
 
 def _send_events(config: TFConfig, events: int) -> None:
-    """Sends a step each tenth of a second until the parent process ends."""
+    """Sends a step every tenth of a second until the parent process ends."""
     parent = os.getppid()
     with suppress(BaseException):
         report = EventWriter(events)
@@ -88,10 +88,10 @@ def _send_events(config: TFConfig, events: int) -> None:
 
 
 class ScriptedProcess(TaskProcess):
-    """A worker without a process: the test sends its events, and ends it.
+    """A worker without a process. The test sends its events, and ends it.
 
     Attributes:
-      signals: those that it was sent; SIGKILL ends it.
+      signals: the signals sent to it, where SIGKILL ends it.
     """
 
     def __init__(self, config: TFConfig, log: Path = Path(os.devnull)) -> None:
@@ -107,7 +107,7 @@ class ScriptedProcess(TaskProcess):
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not been ended."""
+        """Whether it has not ended."""
         return self._code is None
 
     def end(self, code: int = 0) -> None:
@@ -138,7 +138,7 @@ class ScriptedProcess(TaskProcess):
         self._close_pipe()
 
     def log_tail(self, lines: int = 12) -> str:
-        """What it would have printed."""
+        """The end of its output."""
         return f"the log of {self.task}"
 
 
@@ -154,6 +154,6 @@ class FakeTime:
 
 
 def step(process: ScriptedProcess, number: int) -> None:
-    """Has a worker report a step."""
+    """Sends a step from a worker."""
     fields: dict[str, Any] = {"step": number, "loss": 1.0, "examples_per_second": None}
     process.send(EventType.STEP, **fields)

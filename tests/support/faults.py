@@ -1,4 +1,4 @@
-"""What the tests of faults share: two training APIs, and one who does harm."""
+"""Shared code of the fault tests: two training APIs, and a class that injects faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FaultAction = Callable[[LocalCluster], Any]
 
 @dataclass(frozen=True)
 class TrainingApi:
-    """A way to train the same model of one weight, to `steps`, saving each `save` steps."""
+    """A way to train the same model with one weight, to `steps`, saving every `save` steps."""
 
     name: str
     steps: int
@@ -57,7 +57,7 @@ needs_keras_3 = pytest.mark.skipif(not has_keras_3(), reason="TensorFlow from 2.
 def train_tiny(
     cluster: LocalCluster, steps: int, on_event: Callable[[Event], None] | None = None
 ) -> TrainingResult:
-    """A training that saves every 50 steps, and asserts nothing."""
+    """Trains with a checkpoint every 50 steps, and asserts nothing."""
     return cluster.train(
         tiny_model_fn,
         tiny_input_fn,
@@ -103,7 +103,7 @@ def _train_keras(
         backup_dir=str(folder),
         steps=api.steps,
         backup_every=api.save,
-        own=keras == 3,  # that of Keras 3 has all workers write to one file
+        own=keras == 3,  # with the callback of Keras 3, all workers write to one file
     )
     for value in cluster.run(fit, keras=keras, on_event=note):
         assert value["step"] == api.steps
@@ -116,8 +116,9 @@ def api_matrix(
 ) -> pytest.MarkDecorator:
     """The training APIs on 2 and on 4 workers.
 
-    The one named, if any, belongs to `make test`; the others on two workers to the lane `faults`,
-    on four to the slow tests. With `keras_3`, because the API decides, so does Keras 3.
+    The named one, if any, belongs to `make test`. The others belong to the lane `faults` on two
+    workers, and to the slow tests on four. With `keras_3`, Keras 3 is included, for tests that
+    depend on the API.
     """
     other = {2: [pytest.mark.faults], 4: [pytest.mark.slow]}
     return pytest.mark.parametrize(
@@ -144,7 +145,7 @@ def api_matrix(
 
 @dataclass
 class FaultAtStep:
-    """Does something once, at a known step, and notes when the training went on."""
+    """Calls a function once, at a known step, and records when training resumed."""
 
     cluster: LocalCluster
     step: int
@@ -178,17 +179,17 @@ class FaultAtStep:
 
 
 def kill(task: str) -> FaultAction:
-    """Ends a task as the kernel does when memory runs out."""
+    """Ends a task, like the kernel does if memory runs out."""
     return lambda cluster: cluster.inject_fault("kill", task)
 
 
 def freeze(task: str) -> FaultAction:
-    """Stops a task; only SIGCONT or SIGKILL move it again."""
+    """Stops a task, so that only SIGCONT or SIGKILL have an effect."""
     return lambda cluster: cluster.inject_fault("pause", task)
 
 
 def assert_resumed_near(api: TrainingApi, result: TrainingResult) -> None:
-    """Each attempt began no more than one checkpoint before the last step of the others."""
+    """Each attempt began at most one checkpoint before the last step of the previous ones."""
     steps = {
         attempt: [
             point.step
@@ -200,10 +201,10 @@ def assert_resumed_near(api: TrainingApi, result: TrainingResult) -> None:
     }
     for attempt in range(1, len(steps)):
         before = max((max(steps[earlier], default=0) for earlier in range(attempt)), default=0)
-        if steps[attempt]:  # a step that was done while a checkpoint was written counts too
+        if steps[attempt]:  # a step that ran while a checkpoint was written counts too
             assert before - min(steps[attempt]) < api.save + 50
 
 
 def print_latencies(saboteur: FaultAtStep) -> None:
-    """Prints the two times of a fault; `pytest -rP` shows them."""
+    """Prints the two times of a fault, which `pytest -rP` shows."""
     print(f"noticed after {saboteur.detection:.2f} s, next step {saboteur.recovery:.1f} s later")

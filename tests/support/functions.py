@@ -1,4 +1,4 @@
-"""Small functions that train: a model of one weight, quick to build, with a known answer."""
+"""Small training functions: a model with one weight, quick to build, with a known answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PARAMS: Mapping[str, Any] = {"batch_size": 5}
 def keras_fit(
     context: WorkerContext, backup_dir: str, steps: int, backup_every: int, own: bool = False
 ) -> dict[str, Any]:
-    """Learns the 2 in y = 2x with the worker's Keras, `backup_every` steps an epoch, to `steps`.
+    """Learns the 2 in y = 2x with the worker's Keras, `backup_every` steps per epoch, to `steps`.
 
     Its backups are Keras's or, if `own`, ours.
 
@@ -64,7 +64,7 @@ def keras_fit(
     dataset = dataset.with_options(options)
     if own:
         backup = BackupAndRestore(context, backup_dir)
-    else:  # kept at the end: else a fault after it would begin again at step 0
+    else:  # kept at the end, otherwise a later fault would restart at step 0
         backup = tf.keras.callbacks.BackupAndRestore(backup_dir, delete_checkpoint=False)
     history = model.fit(
         dataset,

@@ -1,7 +1,7 @@
 """A real JupyterHub with its proxy on loopback, for a teacher and students.
 
-All users are one account of this machine, with homes of their own: another spawner needs a Python
-that other accounts may run. Who somebody is, the hub says in JUPYTERHUB_USER.
+All users share one account of this machine, with separate homes, because another spawner needs a
+Python that other accounts may run. The hub identifies the user with JUPYTERHUB_USER.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ c.Spawner.default_url = "/lab"
 c.Spawner.args = ["--LabApp.expose_app_in_browser=True", "--allow-root"]
 c.Spawner.environment = {environ}
 """
-# What nbgrader asks of everybody who takes part: docs/TEACHING.md has the same lines.
+# The nbgrader settings of all participants. docs/TEACHING.md has the same lines.
 NBGRADER = """
 import os
 
@@ -60,11 +60,11 @@ def why_not() -> str:
 
 
 class Hub:
-    """Serves everybody a JupyterLab of their own. Leaving the block ends all of them.
+    """Serves each user a separate JupyterLab. Leaving the block ends all of them.
 
     Args:
       folder: for homes, exchange, records and logs.
-      users: their names; "teacher" is one who hands out and collects.
+      users: their names; "teacher" releases and collects.
       course: the name of nbgrader's course.
     """
 
@@ -97,7 +97,7 @@ class Hub:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Asked to end, a hub ends its proxy and everybody's server first."""
+        """Terminates the hub, which first ends its proxy and every user's server."""
         self._process.terminate()
         try:
             self._process.wait(30)
@@ -109,7 +109,7 @@ class Hub:
 
     @property
     def log(self) -> str:
-        """What the hub has told."""
+        """The output of the hub."""
         return (self._folder / "hub.log").read_text(errors="replace")
 
     def home(self, user: str) -> Path:
@@ -129,7 +129,7 @@ class Hub:
         tab.wait_for_url(f"**/user/{user}/lab**", timeout=120_000)
 
     def environ(self, user: str) -> Mapping[str, str]:
-        """Of a program that a user starts in a terminal."""
+        """The environment of a program that a user starts in a terminal."""
         return {
             **os.environ,
             **self._variables(),

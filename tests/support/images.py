@@ -1,7 +1,7 @@
-"""The Dockerfile as an image, and containers of it, by Debian's buildah and mmdebstrap. As root.
+"""The Dockerfile as an image, and its containers, by Debian's buildah and mmdebstrap. As root.
 
-No registry of images is asked: the base is a Debian of the registry that apt uses. A container has
-a root, a user and limits of its own; whose network it is in, its caller says.
+No image registry is used: the base is a Debian from the repository that apt uses. A container has
+its own root, user and limits. The caller chooses its network.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tests.support.processes import wait_until
 PROGRAMS = ("mmdebstrap", "buildah")
 PACKAGES = "python3,python3-pip,python3-venv,python-is-python3,ca-certificates"
 NAME, BASE = "localhost/lessons:1", "localhost/base:1"
-# How this machine's pip finds its packages, inside of the build as outside.
+# The configuration with which pip finds packages on this machine and inside the build.
 PIP_FILES = ("/etc/pip.conf", "/etc/ssl/certs")
 CGROUP = Path("/sys/fs/cgroup")
 PERIOD = 100_000  # microseconds
-MIN_MEMORY = 2**20  # bytes: to see whether there are limits
+MIN_MEMORY = 2**20  # bytes, to detect whether there are limits
 _numbers = itertools.count()
 
 
@@ -41,16 +41,16 @@ def why_not() -> str:
     try:
         Limits(MIN_MEMORY, 1.0).close()
     except OSError as error:
-        # In a container with control groups of its own (Docker without --cgroupns=host), for one.
+        # For example, in a container with its own control groups (Docker without --cgroupns=host).
         return f"no container can be given limits here: {error}"
     return ""
 
 
 class Image:
-    """The image, built as `docker build` would. Leaving the block removes all of it.
+    """The image, built as with `docker build`. Leaving the block removes all of it.
 
     Args:
-      folder: for the image and its containers; some 12 GB.
+      folder: for the image and its containers, some 12 GB.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,14 +58,14 @@ class Image:
         self._stack = ExitStack()
 
     def __enter__(self) -> Image:
-        # Here, not by who made the folder: layers may hold what ordinary removal stumbles over.
+        # Here, and not by the creator of the folder, because ordinary removal may fail on layers.
         self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
         base = self._folder / "base.tar"
         debian = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}"]
         subprocess.run([*debian, "bookworm", str(base)], check=True)
         container = self.buildah("from", "scratch")
         self.buildah("add", "--quiet", container, str(base), "/")
-        # Else Debian's pip installs into virtual environments alone.
+        # Otherwise Debian's pip only installs into virtual environments.
         self.buildah("config", "--env", "PIP_BREAK_SYSTEM_PACKAGES=1", container)
         self.buildah("commit", "--quiet", "--rm", container, BASE)
         files = [f"--volume={path}:{path}:ro" for path in PIP_FILES if os.path.exists(path)]
@@ -77,20 +77,20 @@ class Image:
         self._stack.close()
 
     def container(self, *, memory: int | None = None, cores: float | None = None) -> Container:
-        """A new container, with at most so many bytes of memory and so many cores' time."""
+        """Starts a container with a limit of memory in bytes and of CPU time in cores."""
         made = Container(self, self.buildah("from", NAME), Limits(memory, cores))
         self._stack.callback(made.close)
         return made
 
     def buildah(self, *arguments: str) -> str:
-        """What a command of buildah prints."""
+        """Returns the output of a buildah command."""
         done = subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise OSError(f"buildah {' '.join(arguments)}: {(done.stdout + done.stderr)[-3000:]}")
         return done.stdout.strip()
 
     def command(self, *arguments: str) -> list[str]:
-        """A command of buildah, upon this image's own storage."""
+        """A buildah command that uses this image's own storage."""
         places = [f"--root={self._folder / 'root'}", f"--runroot={self._folder / 'run'}"]
         return ["buildah", *places, "--storage-driver=vfs", *arguments]
 
@@ -105,17 +105,17 @@ class Container:
         self._started: list[subprocess.Popen[Any]] = []
 
     def command(self, program: Sequence[str], shared: Path, **environ: str) -> list[str]:
-        """What starts a program in it; `shared` is its folder /shared."""
+        """The command that starts a program in it. `shared` is its folder /shared."""
         variables = [f"--env={name}={value}" for name, value in environ.items()]
         options = ["--isolation=chroot", f"--volume={shared}:/shared", *variables]
         return [*self._image.command("run", *options, self._name, "--"), *program]
 
     def enter(self) -> None:
-        """Has this process, which is about to start a program in it, keep to its limits."""
+        """Applies its limits to this process, which is about to start a program in it."""
         self._limits.enter()
 
     def ask(self, program: Sequence[str], shared: Path, text: str = "", **environ: str) -> str:
-        """What a program prints that reads this text, standard error too."""
+        """Returns the output of a program that reads this text, including standard error."""
         with subprocess.Popen(
             self.command(program, shared, **environ),
             stdin=subprocess.PIPE,
@@ -139,7 +139,7 @@ class Container:
         return int(told.stdout.split()[0])
 
     def close(self) -> None:
-        """Ends what still runs in it; its files go with the image's folder."""
+        """Ends its remaining processes. Its files are removed with the image's folder."""
         for process in self._started:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -147,7 +147,7 @@ class Container:
 
 
 class Limits:
-    """Control groups that hold a container to its memory and its cores, of version 1 or 2."""
+    """Control groups that limit a container's memory and cores, of version 1 or 2."""
 
     def __init__(self, memory: int | None, cores: float | None) -> None:
         name = f"lessons-{os.getpid()}-{next(_numbers)}"
@@ -170,7 +170,7 @@ class Limits:
             raise
 
     def enter(self) -> None:
-        """Of this process, and of all that it starts."""
+        """Adds this process and all its future children."""
         for group in self._groups:
             (group / "cgroup.procs").write_text("0")
 

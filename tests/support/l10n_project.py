@@ -41,7 +41,7 @@ def text_cell(name: str, source: str, *tags: str) -> Cell:
 
 
 def code_cell(name: str, source: str, *tags: str, output: str = "", count: int | None = 1) -> Cell:
-    """A code cell, with what it printed."""
+    """A code cell with its output."""
     outputs = [{"name": "stdout", "output_type": "stream", "text": [output]}] if output else []
     return {
         "cell_type": "code",
@@ -54,7 +54,7 @@ def code_cell(name: str, source: str, *tags: str, output: str = "", count: int |
 
 
 def notebook_text(*cells: Cell) -> str:
-    """A notebook file as nbformat writes it."""
+    """The text of a notebook file in nbformat's format."""
     notebook = {
         "cells": list(cells),
         "metadata": {
@@ -80,7 +80,7 @@ def make_project(root: Path, *cells: Cell, repository: str = "", messages: bool 
 
 
 def move(root: Path, address: str) -> None:
-    """Says in a repository's pyproject.toml where the course lives; nowhere, if that is empty."""
+    """Sets the course's address in a repository's pyproject.toml, or removes it if it is empty."""
     path = root / "pyproject.toml"
     text, count = re.subn(
         r'^repository = "[^"]*"', f'repository = "{address}"', path.read_text("utf-8"), flags=re.M
@@ -90,7 +90,7 @@ def move(root: Path, address: str) -> None:
 
 
 def run(project: Project, *command: str) -> int:
-    """`python -m tools.l10n` in this repository; its exit code."""
+    """Runs `python -m tools.l10n` in this repository and returns the exit code."""
     name, *rest = command
     return main([name, "--root", str(project.root), *rest])
 
@@ -98,7 +98,7 @@ def run(project: Project, *command: str) -> int:
 def translate(
     project: Project, lang: str, texts: Mapping[str, str | list[str]], domain: str = LESSON
 ) -> None:
-    """What a translator does: writes a text, or each plural form, and removes the word fuzzy."""
+    """Acts like a translator: writes a text, or each plural form, and removes the word fuzzy."""
     path = project.catalog(domain, lang)
     messages = catalog.read(path, lang)
     for english, text in texts.items():

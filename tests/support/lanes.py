@@ -1,8 +1,8 @@
-"""The lanes: what is tested beyond `make test`, when CI runs it, and how tests are selected.
+"""The lanes: tests beyond `make test`, when CI runs them, and how tests are selected.
 
-A test belongs to `make test` or to one lane, by the marker of that name; a test that is also marked
+A test belongs to `make test` or to one lane, by the marker of that name. A test that is also marked
 `slow` belongs to the lane `slow` alone. `pytest --lane NAME` selects the tests of a lane, and
-`--smoke` its short form. `python -m tests.support.lanes plan` prints what `.ci/run` executes.
+`--smoke` its short form. `python -m tests.support.lanes plan` prints the commands of `.ci/run`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 
 MAIN, ALL, SLOW = "main", "all", "slow"
-NO_LANES = {  # markers that select within a lane
+NO_LANES = {  # markers that select tests within a lane
     "english": "a lesson in English; the lanes with other versions run all of these",
     "smoke": "belongs to the short form of its lane",
     "unit": "starts no process and imports no TensorFlow; tests/support/units.py derives it",
 }
-COMMITS = 10  # how far back a change counts as recent
+COMMITS = 10  # the number of commits that count as recent
 LESSON = re.compile(r"notebooks/(?!solutions)(\w+)/(\d\d)_\w+\.ipynb")
 
 
@@ -30,10 +30,10 @@ class Lane:
 
     Attributes:
       name: the marker, if `marked`; lanes without one run tests of others with other versions.
-      description: what it tests.
-      minutes: what its short form takes on two quiet cores; 0 if CI never runs it at a push.
+      description: the subject of its tests.
+      minutes: the time of its short form on two quiet cores; 0 if CI never runs it at a push.
       globs: of the files whose change is a reason to run it.
-      command: what CI runs, if it is not the whole lane.
+      command: the command for CI, if it is not the whole lane.
     """
 
     name: str
@@ -218,7 +218,7 @@ def markers() -> Iterator[str]:
 
 
 def expression(chosen: Sequence[str], smoke: bool = False) -> str:
-    """What pytest's `-m` is set to for these lanes; `main` is `make test`.
+    """The value of pytest's `-m` for these lanes. `main` is `make test`.
 
     With `smoke`, the lanes that have a short form are reduced to it.
     """
@@ -249,7 +249,7 @@ def lane_of(names: Iterable[str]) -> str:
 
 
 def changed(commits: Sequence[Sequence[str]]) -> list[Lane]:
-    """The lanes with a file among those of the commits; the newest commit is first."""
+    """The lanes with a file in one of the commits, of which the newest is first."""
     found = {
         lane: None
         for files in commits
@@ -260,9 +260,9 @@ def changed(commits: Sequence[Sequence[str]]) -> list[Lane]:
 
 
 def plan(commits: Sequence[Sequence[str]], turn: int) -> list[tuple[int, str]]:
-    """The minutes and the command of all that CI runs after `make test`, in this order.
+    """The minutes and the command of each CI run after `make test`, in order.
 
-    First the lanes of the changed files, then the others in turn: `turn` says which one begins.
+    First the lanes of the changed files, then the others in turn, starting with number `turn`.
     """
     urgent = changed(commits)
     others = [lane for lane in LANES if lane.minutes and lane not in urgent]
@@ -270,12 +270,12 @@ def plan(commits: Sequence[Sequence[str]], turn: int) -> list[tuple[int, str]]:
     lanes = [*urgent, *others[first:], *others[:first]]
     lessons = list(_lessons(commits, turn))
     if any(minutes > LANES[0].minutes for minutes, _command in lessons):
-        lessons, lanes = [], sorted(lanes, key=lambda lane: lane is not LANES[0])  # it has them all
+        lessons, lanes = [], sorted(lanes, key=lambda lane: lane is not LANES[0])  # it has all
     return [*lessons, *((lane.minutes, lane.short) for lane in lanes)]
 
 
 def _lessons(commits: Sequence[Sequence[str]], turn: int) -> Iterator[tuple[int, str]]:
-    """The changed lessons, each in one of the languages in which it changed."""
+    """The changed lessons, each in one of the languages in which it has changed."""
     languages: dict[str, list[str]] = {}
     for file in sorted({file for files in commits for file in files}):
         if lesson := LESSON.fullmatch(file):
@@ -289,16 +289,16 @@ def _lessons(commits: Sequence[Sequence[str]], turn: int) -> Iterator[tuple[int,
 
 
 def recent_commits(count: int = COMMITS) -> list[list[str]]:
-    """The files of the last commits, as far as this clone has them; the newest is first."""
+    """The files of the last commits that this clone has, with the newest commit first."""
     command = ["git", "log", f"-{count}", "--name-only", "--format=%x00%P", "--no-renames"]
     text = subprocess.check_output([*command, "--first-parent", "-m"], text=True)
     commits = [part.split("\n") for part in text.split("\0")[1:]]
-    # One without parents is the first, or the end of a shallow clone: it names all files.
+    # A commit without parents is the first one, or the end of a shallow clone. It lists all files.
     return [files for parents, *files in commits if parents]
 
 
 def main() -> None:
-    """Prints the plan of the commit that is checked out."""
+    """Prints the plan for the current commit."""
     if sys.argv[1:] != ["plan"]:
         raise SystemExit("usage: python -m tests.support.lanes plan")
     commit = subprocess.check_output(["git", "rev-parse", "--short=7", "HEAD"], text=True)

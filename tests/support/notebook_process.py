@@ -1,9 +1,9 @@
-"""A process that trains as a notebook would, for tests that do something to it.
+"""A process that trains like a notebook, for tests that act on it.
 
 python -m tests.support.notebook_process ENGINE WORKERS FOLDER [--at STEP --do COMMAND]
 
-ENGINE is one of `tests.support.faults`, by its name. Prints each event as a line of JSON, and at
-the end {"event": "end"} with `restarts` and `notices`, or {"event": "raised"} with `type` and
+ENGINE is the name of one of `tests.support.faults`. Prints each event as a line of JSON, and at the
+end {"event": "end"} with `restarts` and `notices`, or {"event": "raised"} with `type` and
 `message`.
 """
 
@@ -26,7 +26,7 @@ ENGINES = {engine.name: engine for engine in (ESTIMATOR, KERAS, KERAS_3)}
 
 
 def main() -> None:
-    """Trains as the arguments say."""
+    """Trains according to the arguments."""
     parser = argparse.ArgumentParser()
     parser.add_argument("engine", choices=ENGINES)
     parser.add_argument("workers", type=int)
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--do", default="", help="a shell command to run at that step")
     args = parser.parse_args()
 
-    # A shell's background jobs inherit an ignored SIGINT; a notebook never does.
+    # A shell's background jobs inherit an ignored SIGINT, but a notebook never does.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     engine = ENGINES[args.engine]
     engine = dataclasses.replace(engine, steps=args.steps or engine.steps)

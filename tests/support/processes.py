@@ -1,4 +1,4 @@
-"""What the tests see of processes: which run, and which this one has started."""
+"""Process information for the tests: running processes, and children of this one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FORK_SERVER, WORKER = "helpers.cluster.fork_server", "helpers.worker"
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Polls `condition` until it holds or the deadline passes; whether it held."""
+    """Polls `condition` until it holds or the deadline passes. Returns whether it held."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -21,7 +21,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Whether a process exists and is not a zombie."""
     try:
         return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:
@@ -29,7 +29,7 @@ def is_running(pid: int) -> bool:
 
 
 def command_of(process: psutil.Process) -> list[str]:
-    """The words a process was started with; none for one that has ended."""
+    """The command line of a process, empty if it has ended."""
     try:
         return process.cmdline()
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
@@ -37,7 +37,7 @@ def command_of(process: psutil.Process) -> list[str]:
 
 
 def children_of(process: psutil.Process) -> list[psutil.Process]:
-    """What a process has started and not yet buried."""
+    """The children of a process that still exist."""
     try:
         return process.children()
     except psutil.NoSuchProcess:
@@ -45,7 +45,7 @@ def children_of(process: psutil.Process) -> list[psutil.Process]:
 
 
 def worker_pids() -> set[int]:
-    """The workers of this process: children that run the program, and what its server forked."""
+    """The workers of this process: children that run the program, and forks of its server."""
     started = children_of(psutil.Process())
     servers = [process for process in started if FORK_SERVER in command_of(process)]
     forked = [child for server in servers for child in children_of(server)]

@@ -1,6 +1,6 @@
-"""The course as if it were published: at an address, in a git repository that a server offers.
+"""The course as if it were published: at an address, in a git repository on a server.
 
-Whoever asks for the address is led to that server by git's own setting; nobody else knows of it.
+Git's own setting redirects requests for the address to that server.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from tools.lessons.project import HOST, Project
 
 NAME = "example-owner/example-course"
 ADDRESS = HOST + NAME
-FORGED = "99.0"  # newer than any of ours
+FORGED = "99.0"  # newer than all our versions
 FORGED_CODE = "raise RuntimeError('the package of somebody else')\n"
 
 
 def copy_of_course(folder: Path) -> Path:
-    """The repository's files as git would carry them, those not yet committed too."""
+    """Copies the repository's files as git would include them, also uncommitted ones."""
     return checkout.copy_tracked_files(ROOT, folder)
 
 
 def give_address(course: Path, address: str, *langs: str) -> None:
-    """Sets the one setting, and builds the notebooks and pages of these languages."""
+    """Changes the one setting, and builds the notebooks and pages of these languages."""
     move(course, address)
     assert main(["build", "--root", str(course), *(["--lang", *langs] if langs else [])]) == 0
 
 
 def commit(course: Path) -> None:
-    """Makes a repository of a folder, with one commit."""
+    """Creates a repository in a folder, with one commit."""
     identity = ["-c", "user.name=Course", "-c", "user.email=course@example.org"]
     for command in (
         ["git", "init", "-q", "-b", "main"],
@@ -46,7 +46,7 @@ def commit(course: Path) -> None:
 
 
 def publish(course: Path, folder: Path) -> None:
-    """A repository of the course in a folder for a server, with the tag of its release."""
+    """Creates a repository of the course in a folder for a server, with the tag of its release."""
     commit(course)
     bare = folder / f"{NAME}.git"
     for command in (
@@ -55,12 +55,12 @@ def publish(course: Path, folder: Path) -> None:
         ["git", "-C", str(bare), "update-server-info"],
     ):
         subprocess.run(command, cwd=course, check=True)
-    # git asks for the address as it was given to it.
+    # git requests the address exactly as written.
     bare.with_suffix("").symlink_to(bare, target_is_directory=True)
 
 
 def offer_forgery(folder: Path) -> None:
-    """A package index in a server's folder, with a package of our name by somebody else."""
+    """Creates a package index in a server's folder, with a forged package that has our name."""
     stem = DISTRIBUTION.replace("-", "_")
     page = folder / "simple" / DISTRIBUTION
     page.mkdir(parents=True)
@@ -79,7 +79,7 @@ def offer_forgery(folder: Path) -> None:
 
 
 def environment(server: str) -> Mapping[str, str]:
-    """The variables with which pip and git find what is at an address, the forgery too."""
+    """The variables with which pip and git find the content of an address, and the forgery."""
     return {
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": f"url.{server}/.insteadOf",

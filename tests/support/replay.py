@@ -1,7 +1,7 @@
 """Replayed training: a real cluster and supervisor whose workers only send the events of a run.
 
-`replay` puts `ReplayedProcess` in the place of the processes that a `LocalCluster` starts, so that
-everything above them is real: restarts, stops, the result, the panel.
+`replay` replaces the processes that a `LocalCluster` starts with `ReplayedProcess`, so that all
+other parts are real: restarts, stops, the result, the panel.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tests.support.fake_worker import ScriptedProcess
 EPOCH_STEPS = 100
 STEP_SECONDS = 0.01
 STARTED: dict[str, Any] = {"pid": 1, "cores": [], "isolated": True, "host": "here"}
-VARIABLE_BYTES = 2_777_168  # of the lesson's model, with its momentum
+VARIABLE_BYTES = 2_777_168  # of the lesson's model, including momentum
 
 
 class ReplayedProcess(ScriptedProcess):
-    """Sends the events of an Estimator's task, a step each hundredth of a second."""
+    """Sends the events of an Estimator's task, one step every hundredth of a second."""
 
-    checkpoint = 0  # of the group: where the next attempt begins
+    checkpoint = 0  # of the group: the first step of the next attempt
 
     def __init__(
         self, config: TFConfig, path: Path, log: Path, cores: Sequence[int], **_options: Any
@@ -48,11 +48,11 @@ class ReplayedProcess(ScriptedProcess):
 
     @property
     def pid(self) -> int:
-        """There is none, which whoever wants to send a signal past `signal` must notice."""
+        """There is none. Code that sends signals without `signal` must handle this."""
         raise ProcessLookupError("a replayed process")
 
     def log_tail(self, lines: int = 12) -> str:
-        """What it has printed."""
+        """Its output."""
         return self.log.read_text("utf-8")
 
     def end(self, code: int = 0) -> None:
@@ -71,7 +71,7 @@ class ReplayedProcess(ScriptedProcess):
             self.end(0)
 
     def _begin(self) -> int:
-        """Reports what comes before the first step, and the steps that there will be."""
+        """Reports the events before the first step, and the total steps."""
         steps = self._job.steps or (self._job.epochs or 1) * EPOCH_STEPS
         workers = len([task for task in self.config.tasks if task.type != PS])
         batch = int(self._job.params["batch_size"]) * workers

@@ -1,7 +1,7 @@
 """A Slurm of two nodes on this machine, from Debian's packages: slurmctld, slurmd, srun, munge.
 
-Each node is a host of `TwoHosts`, with a name, an address and a slurmd of its own; the first also
-has the controller. As root.
+Each node is a host of `TwoHosts`, with its own name, address and slurmd. The first one also has the
+controller. As root.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.two_hosts import why_not as why_no_hosts
 NODES = ("n1", "n2")
 PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "srun", "sbatch")
 START_SECONDS = 30.0
-# Its name and its /etc/hosts are the node's own: unshare(1), and `ip netns exec` for the mounts.
+# The node has its own name and /etc/hosts: by unshare(1), and `ip netns exec` for the mounts.
 AS_NODE = 'hostname "$1"; mount --bind "$2" /etc/hosts; shift 2; exec "$@"'
 CONFIGURATION = """
 ClusterName=lessons
@@ -60,7 +60,7 @@ def why_not() -> str:
 
 
 class Slurm:
-    """Two nodes, n1 and n2, of two cores each. Leaving the block ends all that runs there.
+    """Two nodes, n1 and n2, with two cores each. Leaving the block ends all their processes.
 
     Args:
       folder: for its configuration, state and logs.
@@ -97,7 +97,7 @@ class Slurm:
         return self._hosts.run(NODES.index(node), [*as_node, *command], env=environ, **options)
 
     def ask(self, *command: str, seconds: float = 300.0) -> str:
-        """What a command prints on the first node, standard error too."""
+        """Returns the output of a command on the first node, including standard error."""
         with self.run(
             "n1", command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
@@ -117,13 +117,14 @@ class Slurm:
         controller, other = self._hosts.address(0), self._hosts.address(1)
         text = CONFIGURATION.format(controller=controller, other=other, folder=self._folder)
         self._file("slurm.conf").write_text(text)
-        # Named, since slurmd would look for the kind in /sys/fs/cgroup, which a host has none of.
+        # Set explicitly, because slurmd would detect it in /sys/fs/cgroup, which does not exist
+        # here.
         self._file("cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         self._file("state").mkdir()
         self._file("hosts").write_text(f"127.0.0.1 localhost\n{controller} n1\n{other} n2\n")
 
     def _start_munge(self, stack: ExitStack) -> None:
-        """Its key and socket are this cluster's; it listens on no network."""
+        """Starts munge with the cluster's own key and socket. It listens on no network."""
         key = self._file("munge.key")
         subprocess.run(["mungekey", "--create", "--keyfile", str(key)], check=True)
         files = [

@@ -1,7 +1,7 @@
-"""Two "hosts" on this machine: network namespaces of their own, joined by a cable.
+"""Two "hosts" on this machine: network namespaces that are joined by a cable.
 
-As root, with `ip` of iproute2. What runs in such a host sees its loopback and the other host,
-nothing else of the machine's network; files it shares with the other, as over a network file
+As root, with `ip` of iproute2. Programs on such a host see its loopback and the other host, but
+nothing else of the machine's network. They share files with the other host, as on a network file
 system.
 """
 
@@ -39,14 +39,14 @@ def why_not() -> str:
 
 
 class TwoHosts:
-    """Host 0 and host 1, and a link between them. Leaving the block kills what runs there.
+    """Host 0 and host 1, and a link between them. Leaving the block kills their processes.
 
         with TwoHosts(bandwidth="100mbit") as hosts:
             hosts.run(0, ["iperf", "-s"])
             hosts.run(1, ["iperf", "-c", hosts.address(0)]).wait()
 
     Args:
-      bandwidth: of the link, each way, as `tc` writes it ("100mbit"); None for as fast as it goes.
+      bandwidth: of the link, in each direction, in `tc` format ("100mbit"); None for no limit.
     """
 
     def __init__(self, *, bandwidth: str | None = None) -> None:
@@ -62,7 +62,8 @@ class TwoHosts:
                 _ip("netns", "add", name)
                 stack.callback(_ip, "netns", "delete", name)
                 stack.callback(self.kill, host)
-            # Both ends are born in their namespaces: in the machine's own their names may be taken.
+            # Both ends are created in their namespaces, because their names may be taken in the
+            # main one.
             ends = ["type", "veth", "peer", "name", "eth0", "netns", self._names[1]]
             _ip("link", "add", "name", "eth0", "netns", self._names[0], *ends)
             for host in (0, 1):
@@ -74,11 +75,11 @@ class TwoHosts:
         self._stack.close()
 
     def address(self, host: int) -> str:
-        """The address of a host: private, and of no other network of these tests."""
+        """The address of a host, private and in no other network of these tests."""
         return f"10.201.{self._number % 250}.{host + 1}"
 
     def run(self, host: int, command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-        """Starts a program on a host; `options` are those of `subprocess.Popen`."""
+        """Starts a program on a host. `options` are passed to `subprocess.Popen`."""
         process = subprocess.Popen(
             ["ip", "netns", "exec", self._names[host], *command],
             **{"start_new_session": True, "stdin": subprocess.DEVNULL, **options},
@@ -87,17 +88,17 @@ class TwoHosts:
         return process
 
     def pids(self, host: int) -> set[int]:
-        """The processes on a host, whoever started them."""
+        """The processes on a host, whatever started them."""
         inode = os.stat(f"/run/netns/{self._names[host]}").st_ino
         found = set()
         for pid in psutil.pids():
-            with suppress(OSError):  # it has ended meanwhile
+            with suppress(OSError):  # it has ended in the meantime
                 if os.stat(f"/proc/{pid}/ns/net").st_ino == inode:
                     found.add(pid)
         return found
 
     def kill(self, host: int) -> None:
-        """Ends every process on a host at once, as a power cut does."""
+        """Ends every process on a host at once, like a power failure."""
         deadline = time.monotonic() + STOP_TIMEOUT
         while pids := self._running(host):
             for pid in pids:
@@ -108,7 +109,7 @@ class TwoHosts:
             time.sleep(0.02)
 
     def _running(self, host: int) -> set[int]:
-        """The processes on a host, and those that are on their way into it."""
+        """The processes on a host, and processes that are about to enter it."""
         coming = {process.pid for process in self._started[host] if process.poll() is None}
         return self.pids(host) | coming
 

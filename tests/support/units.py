@@ -1,8 +1,8 @@
-"""Which tests are units: those that neither start a process nor import TensorFlow.
+"""Which tests are units: tests that neither start a process nor import TensorFlow.
 
-That is derived from the text of a test, of the functions, fixtures and constants that it uses, and
-of what these use, also from other modules of `tests`. `--lane unit` imports only modules that have
-units and do not import TensorFlow, and `Guard` holds the tests to it.
+This is derived from the text of a test and of all functions, fixtures and constants that it uses,
+directly or indirectly, including other modules of `tests`. `--lane unit` imports only modules that
+have units and do not import TensorFlow, and `Guard` checks the tests for violations.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Definitions = dict[str, tuple[str, frozenset[str]]]  # by name: the text, and th
 
 @cache
 def definitions(path: Path) -> Definitions:
-    """What a module defines or imports at its top, by name."""
+    """The names that a module defines or imports at its top level."""
     text = path.read_text("utf-8")
     lines = text.splitlines()
     found: Definitions = {}
@@ -47,7 +47,7 @@ def definitions(path: Path) -> Definitions:
         first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
         source = "\n".join(lines[first - 1 : node.end_lineno])
         for name in _defined(node):
-            if isinstance(node, ast.ImportFrom):  # not what is imported besides
+            if isinstance(node, ast.ImportFrom):  # without the other names of the statement
                 source = f"from {node.module} import {name}"
             found[name] = source, frozenset(names)
     return found
@@ -67,7 +67,7 @@ def _defined(node: ast.stmt) -> Iterator[str]:
 
 
 def module_of(source: str, name: str) -> Path | None:
-    """The module of `tests` in which a name is defined that a statement imports."""
+    """The module of `tests` that defines a name of an import statement."""
     found = re.match(r"from (tests[\w.]*) import", source)
     if not found:
         return None
@@ -79,7 +79,7 @@ def module_of(source: str, name: str) -> Path | None:
 
 @cache
 def text_of(path: Path, name: str) -> frozenset[str]:
-    """The texts of all that a name of a module needs."""
+    """The texts of all definitions that a name of a module needs."""
     seen: set[tuple[Path, str]] = set()
     left, texts = [(path, name)], set()
     while left:
@@ -126,7 +126,7 @@ def has_units(path: Path) -> bool:
 
 
 class Guard:
-    """Notes that a process was started or TensorFlow imported while it is armed."""
+    """Records whether a process was started or TensorFlow imported while it is armed."""
 
     def __init__(self) -> None:
         self.armed = False

@@ -1,4 +1,4 @@
-"""Programs as an unprivileged user, whom root has to let reach Python and the repository."""
+"""Programs as an unprivileged user, with access to Python and the repository granted by root."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IS_ROOT = os.geteuid() == 0
 
 
 def command(argv: Sequence[str], places: Path) -> list[str]:
-    """What runs `argv` as that user, in a mount namespace where closed folders hold what it needs.
+    """A command that runs `argv` as that user, in a mount namespace with the required folders.
 
     Args:
       places: an empty folder.
@@ -42,7 +42,7 @@ def command(argv: Sequence[str], places: Path) -> list[str]:
 
 
 def give(folder: Path) -> Path:
-    """Makes the folder the user's, with all in it, and lets it reach it."""
+    """Transfers a folder and its content to the user, and makes it reachable."""
     if not IS_ROOT:
         return folder
     for path in [folder, *folder.rglob("*")]:
@@ -54,7 +54,7 @@ def give(folder: Path) -> Path:
 
 
 def run(argv: Sequence[str], folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs a program in a folder of the user's; as this user, if that is an unprivileged one."""
+    """Runs a program in a folder of the user, as the current user if that one is unprivileged."""
     options = {"capture_output": True, "text": True, "timeout": 1800} | options
     if not IS_ROOT:
         return subprocess.run(argv, check=False, cwd=folder, **options)
@@ -68,7 +68,7 @@ def run(argv: Sequence[str], folder: Path, **options: Any) -> subprocess.Complet
 
 
 def _first_closed(path: Path) -> Path | None:
-    """The highest folder around a path into which the user may not go."""
+    """The highest parent folder of a path that the user may not enter."""
     for folder in reversed(path.parents):
         if folder.stat().st_mode & 0o001 == 0:
             return folder

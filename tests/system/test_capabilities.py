@@ -1,4 +1,4 @@
-"""What depends on the operating system asks in one place, and does without."""
+"""Code that depends on the operating system uses one module, and works without a feature."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASKS = re.compile(
 
 
 def test_one_module_asks_what_the_system_can_do() -> None:
-    """And the first line of the package, before anything is imported."""
+    """And the first line of the package, before any import."""
     asking = {
         path.relative_to(ROOT / "helpers").as_posix()
         for path in (ROOT / "helpers").rglob("*.py")
@@ -62,7 +62,7 @@ def test_nobody_is_bound_to_cores_where_that_cannot_be(monkeypatch: pytest.Monke
     assert machine.cores() >= 1
 
 
-# A child of a child, each in a session of its own.
+# A child of a child, each in a separate session.
 FAMILY = """
 import subprocess, sys, time
 if len(sys.argv) == 2:
@@ -144,7 +144,7 @@ QUESTIONS: list[Callable[[], bool]] = [
 
 
 def test_every_question_is_answered_here() -> None:
-    """With yes, on the Linux that the tests run on."""
+    """All features exist on the Linux that the tests run on."""
     assert len(QUESTIONS) == 8
     answers = {question.__name__: question() for question in QUESTIONS}
     if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""Python searches for no garbage while TensorFlow is imported, and does so afterwards."""
+"""Python's garbage collector is disabled while TensorFlow is imported, and enabled afterwards."""
 
 from __future__ import annotations
 

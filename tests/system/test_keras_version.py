@@ -1,4 +1,4 @@
-"""Which Keras a process has, and whether its packages fit together."""
+"""The Keras of a process, and whether its packages fit together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from helpers.system import keras_version
 
 
 def install(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
-    """Has Python find these distributions, and no others."""
+    """Makes Python find these distributions, and no others."""
     found = {name.replace("_", "-"): version for name, version in versions.items()}
 
     def version(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What this machine, or its container, lets a process use."""
+"""The resources of this machine, or its container, that a process may use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from helpers.system import machine
 
 @pytest.fixture
 def container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with 8 cores and 8000 kB, and the folder of the control groups on it."""
+    """A machine with 8 cores and 8000 kB, and the folder of its control groups."""
     (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 8000 kB\n")
     (tmp_path / "cgroup").write_text("0::/class/seat-3\n")
     group = tmp_path / "groups" / "class" / "seat-3"

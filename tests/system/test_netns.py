@@ -1,4 +1,4 @@
-"""Who can reach a worker's server: outside its namespace, nobody."""
+"""The ports of a worker's server are not reachable from outside its namespace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPEN = "ports are open to the network"
 
 
 def train_and_at_a_step(cluster: LocalCluster, deed: Callable[[], Any]) -> TrainingResult:
-    """Trains; does the deed at each report of a step, when all servers have long been up."""
+    """Trains, and calls a function at each report of a step, when all servers are running."""
 
     def on_event(event: Event) -> None:
         if event["event"] == "step":
@@ -72,7 +72,7 @@ def test_no_port_of_an_isolated_cluster_can_be_reached_from_outside() -> None:
 
 def test_the_ports_of_a_cluster_that_is_not_isolated_are_open_and_its_result_says_so() -> None:
     reached, result = reached_ports("host")
-    assert reached == {True}  # so the test above could fail
+    assert reached == {True}  # so that the test above can fail
     [notice] = result.warnings  # two workers, one line
     assert OPEN in notice
     assert notice in repr(result)

@@ -1,4 +1,4 @@
-"""oneDNN is chosen for workers and, before TensorFlow comes, for the notebook."""
+"""oneDNN is chosen for workers and, before the import of TensorFlow, for the notebook."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from helpers.system.tensorflow_import import ONE_DNN, enable_onednn, prepare_ker
 @pytest.fixture
 def on(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: request.param)
-    monkeypatch.setenv(ONE_DNN, "")  # so that what a test sets is taken back
+    monkeypatch.setenv(ONE_DNN, "")  # so that changes by a test are reverted
     monkeypatch.delenv(ONE_DNN)
 
 

@@ -1,4 +1,4 @@
-"""A process ends with the one that holds its standard input, with and without the kernel's help."""
+"""A process ends with the owner of its standard input, with and without the kernel's help."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_it_is_killed_when_the_pipe_closes(
     guards = psutil.Process(process.pid).children()
     assert len(guards) == (way == "guard")
     if does == "stopped":
-        os.killpg(process.pid, signal.SIGSTOP)  # as the laboratory does
+        os.killpg(process.pid, signal.SIGSTOP)  # like the fault-injection lab
     assert process.poll() is None
     assert process.stdin
     process.stdin.close()
@@ -108,7 +108,7 @@ def test_the_group_of_another_is_not_killed(way: str) -> None:
 
 
 def test_a_guard_kills_nobody_for_one_that_has_ended(start: list[subprocess.Popen[str]]) -> None:
-    """Its number may be another's by then; here it still is that of a group with a child in it."""
+    """Its PID may be reused by then. Here it is still the PID of a group with a child in it."""
     process = begin(start, "guard", "leaves a child")
     children = psutil.Process(process.pid).children()
     [heir] = [child for child in children if child.name() == "sleep"]

@@ -1,4 +1,4 @@
-"""Quiet while TensorFlow is imported, and nothing else is lost."""
+"""Messages are suppressed while TensorFlow is imported, and no others are lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ os.write(2, b"I0000 later\\n")
 
 
 def said(code: str, level: str) -> str:
-    """What a program writes to its standard error."""
+    """The standard error output of a program."""
     environ = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": level}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True

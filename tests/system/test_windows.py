@@ -1,4 +1,4 @@
-"""What a reader on Windows sees of the first import."""
+"""The first import, as a reader on Windows sees it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from helpers import i18n
 from helpers.errors import PlatformError
 from helpers.system import windows
 
-# A Python that says it is on Windows, and has none of the modules that Windows has not.
+# A Python that reports to be on Windows, and lacks the modules that Windows does not have.
 FAKE = """
 import os, sys
 sys.platform = "win32"

@@ -1,4 +1,4 @@
-"""Homework by nbgrader itself: release, collect, autograde, export, and hostile submissions."""
+"""Homework with nbgrader itself: release, collect, autograde, export, and hostile submissions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def third_worker(addresses):
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """A course with the exercises in English, as `make assignments` makes it."""
+    """A course with the exercises in English, as created by `make assignments`."""
     found = Course(tmp_path_factory.mktemp("course"))
     found.release(PROJECT, "en")
     return found
@@ -38,7 +38,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
 def submit(
     folder: Path, student: str, language: str, answers: dict[str, str], solved: bool = False
 ) -> None:
-    """What a student hands in: the exercise, with other code in some cells."""
+    """A student's submission: the exercise, with other code in some cells."""
     domain = f"exercises/{NAME}"
     path = PROJECT.notebook(domain, language)
     text = build.solution(PROJECT, domain, language) if solved else path.read_text("utf-8")
@@ -51,7 +51,7 @@ def submit(
 
 
 def only(course: Course, submissions: Path) -> list[str]:
-    """Collects, and returns who handed something in."""
+    """Collects, and returns the names of the students with a submission."""
     return course.collect(submissions, NAME)
 
 
@@ -108,7 +108,7 @@ def test_three_submissions_in_three_languages_are_marked(
     assert f"a-kills: {NAME}: 2 of 10 points, the kernel ended in cell shard" in printed
     assert f"c-good: {NAME}: 10 of 10 points" in printed
     if sandbox_is_permitted():
-        assert f"b-reaches-out: {NAME}: 2 of 10 points" in printed  # each attempt was refused
+        assert f"b-reaches-out: {NAME}: 2 of 10 points" in printed  # each attempt was blocked
         assert not outside.exists()
         with pytest.raises(TimeoutError):
             server.accept()

@@ -1,4 +1,4 @@
-"""What submissions did to those who graded them, and to the rest of the class; and honest ones."""
+"""Attacks by submissions on the graders and on other students, and honest submissions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class OneExercise(Project):
 
     @property
     def exercises(self) -> list[str]:
-        """That one."""
+        """The assignments of that repository."""
         return [DOMAIN]
 
 
@@ -101,7 +101,7 @@ def cell_of(notebook: Any, name: str) -> tuple[int, Any]:
 
 
 def copy_cell(notebook: Any, name: str, below: int = 1) -> Any:
-    """Copies a cell as JupyterLab does: with its metadata, and another id."""
+    """Copies a cell like JupyterLab: with its metadata, and another id."""
     place, cell = cell_of(notebook, name)
     copy = nbformat.from_dict({**cell, "id": f"{name}-2"})
     notebook.cells.insert(place + below, copy)
@@ -109,7 +109,7 @@ def copy_cell(notebook: Any, name: str, below: int = 1) -> Any:
 
 
 def graded_cells(notebook: Any, released: Path) -> list[str]:
-    """The names of the cells that give points, in their order, as nbgrader executes them."""
+    """The names of the graded cells, in the order in which nbgrader executes them."""
     resources = {
         "nbgrader": {
             **{"notebook": NAME, "assignment": NAME},
@@ -184,7 +184,7 @@ def test_odd_names_are_given_ones_that_nbgrader_can_store(name: str, tmp_path: P
     found = submissions.student_id(name)
     assert submissions.SAFE.fullmatch(found) and found != name
     assert found == submissions.student_id(name)
-    assert submissions.student_id(found) != found  # whoever calls a folder so is somebody else
+    assert submissions.student_id(found) != found  # a folder with this name is another student's
     (tmp_path / name).mkdir()
     (tmp_path / name / f"{NAME}.ipynb").write_text("{}")
     [[submission], _ignored] = submissions.find(tmp_path, [NAME])
@@ -307,7 +307,7 @@ def test_nothing_is_graded_where_an_empty_notebook_cannot_be(
 def test_nothing_is_executed_if_the_configuration_cannot_be_read(
     broken: str, course: Course, tmp_path: Path
 ) -> None:
-    """nbgrader would go on without it, and without a sandbox."""
+    """nbgrader would continue without it, and without a sandbox."""
     config = course.folder / "nbgrader_config.py"
     config.write_text(config.read_text().replace(broken, f"not_{broken}"))
     code = f"open({str(tmp_path / 'executed')!r}, 'w')"
@@ -326,7 +326,7 @@ def test_a_long_tmpdir_is_not_used_for_sockets(
     manager = SandboxedKernelManager()
     assert len(manager.connection_file) < 60
     folder = Path(manager.connection_file).parents[1]
-    assert folder.stat().st_mode & 0o077 == 0  # and so no other user reaches what is left there
+    assert folder.stat().st_mode & 0o077 == 0  # so no other user can read the remaining files
     manager.cleanup_connection_file()
     del manager
     assert not folder.exists()
@@ -334,7 +334,7 @@ def test_a_long_tmpdir_is_not_used_for_sockets(
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Path]:
-    """A folder in /tmp that an unprivileged user may reach."""
+    """A folder in /tmp that an unprivileged user may access."""
     folder = Path(f"/tmp/grading-of-a-test-{os.getpid()}")
     folder.mkdir(mode=0o755)
     yield folder
@@ -374,7 +374,7 @@ WORDS = "from IPython.display import display\ndisplay({'text/plain': 'x' * 2_900
 
 
 def class_of(folder: Path, course: Path) -> None:
-    """Submissions of a whole class, each with one right answer, if with no more."""
+    """Submissions of a whole class, each with at least one right answer."""
     honest = exercise({"third-worker": THIRD})
     for name in ("Müller, Anna [2]", " Ana ", b"\xffold", "=HYPERLINK(1)"):
         hand_in(folder, name, honest)
@@ -452,7 +452,7 @@ session.send(
 @needs_sandbox
 @pytest.mark.grading
 def test_a_message_without_end_ends_the_kernel_and_not_the_process_that_judges() -> None:
-    """4 GB in one message; of them, what is received until the kernel is killed."""
+    """4 GB in one message, of which a part is received before the kernel is killed."""
     code = [BUFFERS, "import time; time.sleep(60)", "1 + 1"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in code])
     most: list[int] = [0]

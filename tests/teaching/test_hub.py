@@ -33,8 +33,8 @@ pytestmark = [
 NAME = "01_train_on_two_workers"
 LESSON = f"{NAME}.ipynb"
 COURSE = "ko"
-STUDENTS = {"minji": "ko", "boris": "ru"}  # and the language that each reads
-RUN = {"minji": "실행", "boris": "Запуск"}  # what their panels call the button
+STUDENTS = {"minji": "ko", "boris": "ru"}  # with the language of each
+RUN = {"minji": "실행", "boris": "Запуск"}  # the label of the button in their panels
 SET_SOURCE = """async ([id, source]) => {
     const panel = window.jupyterapp.shell.currentWidget;
     await panel.context.ready;
@@ -48,7 +48,7 @@ OUTPUTS = """id => {
 }"""
 SAVE = "window.jupyterapp.commands.execute('docmanager:save')"
 SHOW_ASSIGNMENTS = "window.jupyterapp.commands.execute('nbgrader:open-assignment-list')"
-# Tries every port that a process listens on, on the loopback of this kernel.
+# Tries every port on which a process listens on the loopback of this kernel.
 REACH = """
 import json, pathlib, socket
 
@@ -77,7 +77,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """A hub on which the teacher has handed out the first exercise in Korean."""
+    """A hub on which the teacher has released the first exercise in Korean."""
     with Hub(tmp_path_factory.mktemp("hub"), ["teacher", *STUDENTS], COURSE) as running:
         Course(course_folder(running)).release(Project.load(ROOT), COURSE)
         in_terminal(running, "release_assignment", NAME)
@@ -91,7 +91,7 @@ def course_folder(hub: Hub) -> Path:
 
 
 def in_terminal(hub: Hub, *command: str) -> str:
-    """What nbgrader prints when the teacher types a command in the course folder."""
+    """Returns the output of nbgrader when the teacher runs a command in the course folder."""
     done = subprocess.run(
         [sys.executable, "-m", "nbgrader", *command],
         cwd=course_folder(hub),
@@ -141,11 +141,11 @@ def test_a_student_cannot_reach_the_workers_of_another(browser: Any, hub: Hub) -
 
 
 def isolated_processes(user: str) -> list[int]:
-    """The processes of a user of the hub that are in a network of their own."""
+    """The processes of a user of the hub that are in a separate network."""
     own = os.readlink("/proc/self/ns/net")
     found = []
     for process in psutil.process_iter():
-        with suppress(OSError, psutil.Error):  # one that has ended
+        with suppress(OSError, psutil.Error):  # a process that has ended
             isolated = os.readlink(f"/proc/{process.pid}/ns/net") != own
             if isolated and process.environ().get("JUPYTERHUB_USER") == user:
                 found.append(process.pid)

@@ -1,4 +1,4 @@
-"""Marks are made where a submission never runs, of what its answers were seen to do."""
+"""Grades are computed outside the submission's process, from observations of its answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tools.teaching.grading import (
 PROJECT = Project.load(ROOT)
 EMPTY_CASE = base64.b64encode(pickle.dumps({})).decode()
 
-# Each makes an answer right, as far as the process reaches in which the submission runs.
+# Each makes an answer right inside the process in which the submission runs.
 PATCHES = {
     "check": "import helpers.course.check\nhelpers.course.check.check = lambda *a, **k: 99.0",
     "what check finds wrong": (
@@ -80,7 +80,7 @@ PATCHES = {
 
 
 def exercise(name: str, answers: dict[str, str], language: str = "en") -> Any:
-    """An exercise as it comes back, graded cells in their places, with these answers in it."""
+    """A submitted exercise, with graded cells in their places and these answers in it."""
     text = builder.solution(PROJECT, f"exercises/{name}", language)
     found, _resources = ClearSolutions().preprocess(nbformat.reads(text, as_version=4), {})
     for cell in found.cells:
@@ -119,7 +119,7 @@ def test_an_observation_of_nothing_earns_nothing(task: str) -> None:
 
 IMAGES = {"values": [(image + 1) / 10 for image in range(32)], "decode": 32, "scale": 99}
 ANSWERS = [{"class": np.ones(size, int), "score": np.ones(size)} for size in (1, 5)]
-# Right values that a submission brings along, and the points of what it has to know for them.
+# Right values that a submission contains, and the points for those it can know.
 BROUGHT: list[tuple[str, Any, float]] = [
     ("run_steps", {"found": 1.0, "mean": 1.0, "error": None, "done": 30, "read": 7, "most": 2}, 0),
     ("max_steps", {"steps": [60, 20, 6000, 1500], "epochs": 2}, 2),
@@ -291,14 +291,15 @@ def test_an_answer_that_contains_itself_is_wrong() -> None:
 @pytest.mark.grading
 @pytest.mark.skipif(not limits_are_permitted(), reason="no control groups on this machine")
 def test_floods_of_memory_processes_and_words_end_with_their_kernel() -> None:
-    """The cells before them keep their points."""
+    """The previous cells keep their points."""
     third = (
         "def third_worker(addresses):\n"
         "    task = {'type': 'worker', 'index': 2}\n"
         "    return json.dumps({'cluster': {'worker': addresses}, 'task': task})\n"
     )
     talk = "print('x' * 1000)\n" * 3 + "for _ in range(3000):\n    print('y' * 1000)\n"
-    # Its children sleep: five hundred that are busy would starve the tests beside this one.
+    # Its children sleep, because five hundred busy ones would starve the tests that run in
+    # parallel.
     bomb = (
         "import os, time\n"
         "while True:\n"

@@ -1,4 +1,4 @@
-"""The sandbox in which submissions run: what it keeps them from, as root and without privileges."""
+"""The sandbox of submissions: its restrictions, as root and without privileges."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Sandboxed = Callable[..., str]
 
 
 def sandboxed(folder: Path, what: str, *options: str, python: str = sys.executable) -> str:
-    """What a line of Python says in the sandbox, which may write into `folder`."""
+    """The output of a line of Python in the sandbox, which may write to `folder`."""
     command = [*SANDBOX, f"--writable={folder}", *options, "--", python, "-I", "-c"]
     done = subprocess.run(
         [*command, TRY.format(what=what)], cwd=folder, capture_output=True, text=True, check=False
@@ -63,7 +63,7 @@ def attempt(request: pytest.FixtureRequest) -> Sandboxed:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A folder for the sandbox to write into, in one that it does not see."""
+    """A writable folder for the sandbox, inside a folder that it does not see."""
     folder = tmp_path / "own"
     folder.mkdir()
     return folder
@@ -82,7 +82,7 @@ def test_it_may_write_into_its_folder_and_nowhere_else(
     ):
         assert attempt(own, f"open({str(path)!r}, 'w').write('1')") == REFUSED
         assert not path.exists()
-    attempt(own, f"open({str(tmp_path / 'x')!r}, 'w').write('1')")  # in a /tmp of its own
+    attempt(own, f"open({str(tmp_path / 'x')!r}, 'w').write('1')")  # in its own /tmp
     assert not (tmp_path / "x").exists()
     assert attempt(own, "os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY)") == REFUSED
     assert attempt(own, "open('/dev/null', 'w').write('1'); open('/dev/shm/x', 'w')") == OK
@@ -107,7 +107,7 @@ def test_it_is_an_unprivileged_user_without_capabilities(own: Path, attempt: San
     assert "(0, 0, 0)" not in printed
     assert "CapEff:\t0000000000000000" in printed
     assert attempt(own, "os.setuid(0)") == REFUSED
-    assert attempt(own, "os.readlink('/proc/1/exe')") == REFUSED  # it is not read-only
+    assert attempt(own, "os.readlink('/proc/1/exe')") == REFUSED  # its target is not read-only
 
 
 def test_devices_in_a_folder_that_it_may_read_are_closed(tmp_path: Path, own: Path) -> None:
@@ -174,7 +174,7 @@ def test_terminals_and_fifos_of_the_machine_are_out_of_reach(own: Path, attempt:
         for path in (fifo, terminal):
             assert attempt(own, f"os.open({path!r}, os.O_WRONLY | os.O_NONBLOCK)") == REFUSED
         assert attempt(own, "import pty; pty.openpty(); open('/dev/tty')") == REFUSED
-        assert attempt(own, "import pty; pty.openpty()") == OK  # its own
+        assert attempt(own, "import pty; pty.openpty()") == OK  # its own terminal
     finally:
         for number in (reader, ours, theirs):
             os.close(number)
@@ -212,7 +212,7 @@ def test_a_setuid_file_gives_nobody_anything(own: Path, attempt: Sandboxed) -> N
     made = "import shutil; shutil.copy('/usr/bin/id', 'id'); os.chmod('id', 0o4755)"
     assert attempt(own, made) == OK
     (own / "root").write_bytes(Path("/usr/bin/id").read_bytes())
-    (own / "root").chmod(0o4755)  # of who grades, planted by somebody else
+    (own / "root").chmod(0o4755)  # owned by the grader, planted by a student
     ran = attempt(own, "print(subprocess.check_output(['./root', '-u'], text=True))")
     assert ran.split() not in (["0", "ok"], [str(os.geteuid()), "ok"]) or os.geteuid() != 0
 
@@ -323,7 +323,7 @@ def test_it_has_no_more_memory_than_it_is_given_all_its_processes_together(tmp_p
     start_two = (
         f"import threading; threading.Thread(target=lambda: {both}).start(); {greedy}; {both}"
     )
-    if os.getuid() == 0:  # for somebody else, the limit is each process's
+    if os.getuid() == 0:  # for other users, the limit applies to each process
         assert sandboxed(tmp_path, start_two, limit) != OK
         assert sandboxed(tmp_path, start_two, "--memory=900000000") == OK
 
@@ -331,7 +331,7 @@ def test_it_has_no_more_memory_than_it_is_given_all_its_processes_together(tmp_p
 @needs_limits
 @pytest.mark.skipif(os.getuid() != 0, reason="only root has limits that can be written to")
 def test_it_cannot_raise_its_own_limit(tmp_path: Path) -> None:
-    """In a user namespace, and one of control groups, it may write to what is its own."""
+    """In a user namespace and a control group namespace, it may write to its own files."""
     raising = "mount -t cgroup -o memory none m && echo 9000000000 > m/memory.limit_in_bytes"
     second = "mount -t cgroup2 none m && echo max > m/memory.max"
     for how in (raising, second):
@@ -359,7 +359,7 @@ def test_nothing_is_left_of_its_control_groups(tmp_path: Path) -> None:
 @needs_limits
 @pytest.mark.skipif(os.getuid() != 0, reason="only root has control groups")
 def test_two_in_two_pid_namespaces_leave_each_other_alone(tmp_path: Path) -> None:
-    """Containers may share control groups; the number of a process is of one namespace."""
+    """Containers may share control groups, but a PID is only valid in one namespace."""
     limit = ["--processes=50", "--", "sleep"]
     elsewhere = ["unshare", "--pid", "--fork", "--mount-proc", *SANDBOX, *limit, "1237"]
     process = subprocess.Popen(elsewhere, cwd=tmp_path, start_new_session=True)
@@ -373,6 +373,6 @@ def test_two_in_two_pid_namespaces_leave_each_other_alone(tmp_path: Path) -> Non
 
 
 def sleepers(seconds: str = "1234") -> list[int]:
-    """The processes that sleep so long, wherever they are."""
+    """The processes that sleep that long, wherever they are."""
     sleeping = [p.pid for p in psutil.process_iter() if command_of(p) == ["sleep", seconds]]
     return [pid for pid in sleeping if is_running(pid)]

@@ -56,7 +56,7 @@ def test_a_worker_that_would_train_alone_ends_with_a_sentence(name: str, tmp_pat
 
 
 def assign_on_the_server(folder: str, context: WorkerContext) -> str | None:
-    """The server serves until the worker has assigned a variable there."""
+    """The server runs until the worker has assigned a variable there."""
     import tensorflow as tf
 
     spec = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()

@@ -1,4 +1,4 @@
-"""Which task runs on which node: what Slurm 22.05 set for real steps, and what we make of it."""
+"""The node of each task: the variables of Slurm 22.05 in real steps, and our result."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from helpers.errors import ConfigError
 from helpers.tf_config.slurm import config_from_slurm
 
-# Of a step: its counts, its distribution and other variables, and the host of each task. All were
-# seen with srun on the two nodes of tests/support/slurm.py, but for the three nodes.
+# Each step has its counts, its distribution and other variables, and the host of each task. All
+# were recorded with srun on the two nodes of tests/support/slurm.py, except for the three nodes.
 STEPS = {
     "the default": ("2(x2)", {}, "n1 n1 n2 n2"),
     "block": ("2(x2)", {"SLURM_DISTRIBUTION": "block"}, "n1 n1 n2 n2"),
@@ -32,7 +32,7 @@ STEPS = {
 
 
 def variables_of(rank: int, hosts: list[str], counts: str, more: dict[str, str]) -> dict[str, str]:
-    """What the task of this rank finds in its environment."""
+    """The environment variables of the task with this rank."""
     nodes = sorted(set(hosts))
     return {
         "SLURM_JOB_ID": "5",

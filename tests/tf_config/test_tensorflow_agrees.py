@@ -1,4 +1,4 @@
-"""What `TFConfig.parse` accepts means the same to TensorFlow, by its two readers."""
+"""A `TF_CONFIG` that `TFConfig.parse` accepts means the same to both readers in TensorFlow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXTRA = {"environment": "cloud", "rpc_layer": "grpc", "job": {"region": "r"}, "r
 
 
 def generate_text(draw: random.Random) -> str:
-    """A `TF_CONFIG`: about half are right, the others have one or more common mistakes."""
+    """A `TF_CONFIG`. About half are right, the others have one or more common mistakes."""
     if draw.random() < 0.05:
         return draw.choice(["", " ", "{}", "null", "[]", "1", "{'cluster': {}}", '{"task": null}'])
     value: dict[str, Any] = {}
@@ -70,7 +70,7 @@ def generate_task(draw: random.Random, cluster: Any) -> Any:
 
 
 def read_by_resolver() -> dict[str, Any]:
-    """What `TFConfigClusterResolver` makes of the environment."""
+    """The content of the environment according to `TFConfigClusterResolver`."""
     from helpers.estimator import tf
 
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
@@ -79,7 +79,7 @@ def read_by_resolver() -> dict[str, Any]:
 
 
 def read_by_estimator() -> dict[str, Any]:
-    """What `RunConfig` makes of it."""
+    """The content of the environment according to `RunConfig`."""
     from helpers.estimator import tf
 
     config = tf.estimator.RunConfig()
@@ -100,7 +100,7 @@ def expected_of_resolver(config: TFConfig) -> dict[str, Any]:
 
 
 def expected_of_estimator(config: TFConfig) -> dict[str, Any]:
-    evaluates = config.task.type == EVALUATOR  # a member of no cluster
+    evaluates = config.task.type == EVALUATOR  # not a member of the cluster
     return {
         "cluster": {} if evaluates else config.spec,
         "task": (config.task.type, config.task.index),
@@ -111,9 +111,9 @@ def expected_of_estimator(config: TFConfig) -> dict[str, Any]:
 
 
 def compare(text: str, config: TFConfig, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Has TensorFlow read a text that was accepted; which of its readers agreed."""
+    """Passes an accepted text to TensorFlow, and returns which of its readers agreed."""
     value = json.loads(text) if text.strip() else {}
-    if not text.strip() or "sparseCluster" in value:  # the worker hands these on in another form
+    if not text.strip() or "sparseCluster" in value:  # the worker passes these on in another form
         text = "{}" if config == TFConfig() else config.to_json()
         value = json.loads(text)
     monkeypatch.setenv("TF_CONFIG", text)

@@ -61,7 +61,7 @@ def test_the_explanation_names_everyone_this_process_waits_for(configs: list[TFC
 def test_no_worker_beside_parameter_servers_is_said_to_wait_for_another(
     configs: list[TFConfig],
 ) -> None:
-    """TensorFlow's device filters keep it from them: see the test with RunConfig."""
+    """TensorFlow's device filters separate them: see the test with RunConfig."""
     for config in configs:
         if PS in config.cluster and config.task.type == WORKER:
             text = config.explain()

@@ -1,4 +1,4 @@
-"""Backups of Keras 3: two are kept, and one that is not whole is known."""
+"""Backups of Keras 3: two are kept, and an incomplete one is detected."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from helpers.worker.context import WorkerContext
 
 @pytest.fixture
 def told() -> list[dict[str, Any]]:
-    """What the worker reported."""
+    """The reports of the worker."""
     return []
 
 
 @pytest.fixture
 def context(told: list[dict[str, Any]]) -> WorkerContext:
-    """That of a chief."""
+    """The context of a chief."""
     chief = build_tf_configs(["127.0.0.1:1", "127.0.0.1:2"])[0]
     return WorkerContext(chief, lambda kind, **fields: told.append({"kind": kind, **fields}))
 
 
 def write(folder: Path, *steps: int) -> None:
-    """A backup at each of these steps, which holds their number."""
+    """Writes a backup at each of these steps, which holds the step number."""
     for step in steps:
 
         def save(path: Path, text: str = f"step {step}") -> None:
@@ -80,7 +80,7 @@ def test_one_whose_writing_fails_leaves_those_before(
     with pytest.raises(OSError, match="No space left"):
         backups.save_backup(tmp_path, 3, 300, fail)
     assert [backup.step for backup in backups.list_backups(tmp_path)] == [100, 200]
-    write(tmp_path, 300)  # over the half one
+    write(tmp_path, 300)  # over the incomplete one
     assert [backup.step for backup in backups.list_backups(tmp_path)] == [200, 300]
 
 

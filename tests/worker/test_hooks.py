@@ -1,4 +1,4 @@
-"""What the hooks make of a session's errors."""
+"""How the hooks handle a session's errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_other_errors_pass() -> None:
 
 
 def ask_often(context: WorkerContext, times: int) -> dict[str, int]:
-    """Runs a session on a server so often that TensorFlow refuses some of it."""
+    """Runs a session on a server so often that TensorFlow rejects some of the calls."""
     v1 = tf.compat.v1
     server = tf.distribute.Server(tf.train.ClusterSpec(dict(context.config.cluster)))
     refused = answered = 0
@@ -83,5 +83,5 @@ def ask_often(context: WorkerContext, times: int) -> dict[str, int]:
 def test_each_of_very_many_steps_is_answered() -> None:
     with LocalCluster(workers=1) as cluster:
         [found] = cluster.run(functools.partial(ask_often, times=300_000), timeout=60)
-    print(f"{found['refused']} of 300,000 were refused")  # some 6; none, once in 300 times
+    print(f"{found['refused']} of 300,000 were refused")  # about 6, and none in one of 300 runs
     assert found["answered"] == 300_000

@@ -1,4 +1,4 @@
-"""Steps and batches of a training, and where in the data it goes on."""
+"""Steps and batches of a training run, and the position at which it resumes in the data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_batches_end_an_epoch_and_a_restart_goes_on_with_the_next(
     assert first.total_steps == 20 // every * updates
     first.record(step)
 
-    for config in (CHIEF, WORKER):  # all read the chief's note
+    for config in (CHIEF, WORKER):  # all read the chief's file
         again = progress(tmp_path, config, total_batches=20)
         again.begin(step)
         assert again.batches == 12
@@ -86,7 +86,7 @@ def test_only_the_newest_positions_are_kept(tmp_path: Path) -> None:
     position = DataPosition(str(tmp_path), CHIEF, 1)
     for step in range(2, 2 * KEPT + 22, 2):
         position.record(step, step // 2)
-    assert position.batches_at(2) == 2  # forgotten: as if the step counted batches
+    assert position.batches_at(2) == 2  # forgotten, as if the step counted batches
     assert position.batches_at(2 * KEPT) == KEPT
 
 

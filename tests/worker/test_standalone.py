@@ -1,4 +1,4 @@
-"""`python -m helpers.worker` as a person, a pod or Slurm starts it: with no supervisor."""
+"""`python -m helpers.worker` as started by a user, a pod or Slurm, without a supervisor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 from tests.support.processes import wait_until
 from tests.support.two_hosts import TwoHosts, why_not
 
-SECONDS = 120.0  # in which anything here must have happened, on a busy machine too
+SECONDS = 120.0  # a limit for everything here, on a busy machine too
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Command:
 
 @dataclass
 class Hands:
-    """Starts workers, and ends at last those that still run."""
+    """Starts workers, and finally ends those that still run."""
 
     folder: Path
     commands: list[Command] = field(default_factory=list)
@@ -143,7 +143,7 @@ ALONE = '{"cluster": {"evaluator": ["host:2222"]}, "task": {"type": "evaluator",
 def test_an_evaluator_with_a_cluster_of_its_own_evaluates_what_others_have_saved(
     hands: Hands, tmp_path: Path
 ) -> None:
-    """As the guides start it. It cannot count the steps of an epoch that others read in shards."""
+    """As in the guides. It cannot count the steps of an epoch that others read in shards."""
     folder = str(tmp_path / "model")
     work = functools.partial(
         estimator_job, tiny_model_fn, tiny_input_fn, params=PARAMS, model_dir=folder
@@ -312,7 +312,7 @@ def test_ctrl_c_ends_it(hands: Hands) -> None:
     [command] = hands.start_all(training(hands, 1_000_000), on_loopback(1))
     assert wait_until(lambda: "step 1" in command.text(), SECONDS)
     os.kill(command.process.pid, signal.SIGINT)
-    assert command.wait(30) == -signal.SIGINT  # a shell says 130
+    assert command.wait(30) == -signal.SIGINT  # a shell reports 130
 
 
 def slurm(

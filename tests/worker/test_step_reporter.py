@@ -46,5 +46,5 @@ def test_staleness_is_what_others_did_during_the_own_steps() -> None:
         for _step in range(own):
             reporter.count()
         reporter.report(step)
-    # Nothing before the first report, nor without a step of its own; and never below 0.
+    # Nothing before the first report or without an own step, and never below 0.
     assert told == [(22, 2.0), (24, 0.0), (34, 0.0)]

@@ -1,4 +1,4 @@
-"""What is changed in TensorFlow inside a worker."""
+"""Changes to TensorFlow inside a worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from helpers.estimator import tf
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
-    """Asks a tensor, which works only where AutoGraph has translated the question."""
+    """Tests a tensor in an `if`, which only works if AutoGraph has converted the function."""
     logits = make_network()(features)
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
     if loss > 1e9:

@@ -1,7 +1,7 @@
-"""Plausible wrong answers to the tasks of the exercises: each stands for a misunderstanding.
+"""Plausible wrong answers to the tasks of the exercises. Each represents a misunderstanding.
 
 Attributes:
-  WRONG: by task, what is misunderstood and the code in place of the answer.
+  WRONG: by task, the misunderstanding and the code in place of the answer.
   PARTLY: by task, the points and the code of an answer that earns some of them.
 """
 

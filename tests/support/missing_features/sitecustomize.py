@@ -1,7 +1,7 @@
-"""Takes abilities of the operating system away from a process: those that WITHOUT names.
+"""Disables features of the operating system in a process: the features in WITHOUT.
 
-Python imports this before anything else in every process that has this folder in PYTHONPATH, so in
-whatever a test starts, and in all that this starts. `tests.support.degraded` sets both variables.
+Python imports this module first in every process that has this folder in PYTHONPATH, so in all
+processes that a test starts, and in their children. `tests.support.degraded` sets both variables.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ NUMBERS = {"x86_64": (272, 308), "aarch64": (97, 268)}  # of unshare(2) and setn
 
 
 def pidfd() -> None:
-    """No descriptor stands for a process."""
+    """There are no file descriptors for processes."""
     del os.pidfd_open, signal.pidfd_send_signal
 
 
 def eventfd() -> None:
-    """No counter is a descriptor."""
+    """There are no counters with a file descriptor."""
     for name in [name for name in vars(os) if name.startswith(("eventfd", "EFD_"))]:
         delattr(os, name)
 
 
 def namespaces() -> None:
-    """The kernel refuses to make or enter one, here and in all children, as in many containers."""
+    """The kernel forbids creating or entering one, also in all children, as in many containers."""
     unshare, setns = NUMBERS[os.uname().machine]
     steps = [
         (LOAD, 0, 0, 0),  # the number of the call
@@ -64,22 +64,24 @@ def namespaces() -> None:
 
 
 def affinity() -> None:
-    """No process can be bound to cores, or told which it has."""
+    """Processes cannot be bound to cores, and cannot read their affinity."""
     del os.sched_getaffinity, os.sched_setaffinity
-    if hasattr(os, "process_cpu_count"):  # Python 3.13's needs them
+    if hasattr(os, "process_cpu_count"):  # the function of Python 3.13 needs them
         os.process_cpu_count = os.cpu_count
 
 
 def setsig() -> None:
-    """A pipe that closes sends no signal of one's choice."""
+    """A closed pipe cannot send a chosen signal."""
     del fcntl.F_SETSIG
 
 
 def proc() -> None:
-    """No process is a folder. psutil sees each still, by other ways elsewhere; but elsewhere only
-    root may ask for the connections of all of them at once.
+    """There are no process folders in /proc.
+
+    psutil still sees each process, because it uses other methods on other systems. But there, only
+    root may read the connections of all processes at once.
     """
-    import psutil  # which no other ability needs
+    import psutil  # not needed by any other feature
 
     vars(psutil).update(net_connections=_denied)
     for name in OPENERS:
@@ -88,12 +90,12 @@ def proc() -> None:
 
 
 def limits() -> None:
-    """No process sets the limits of another."""
+    """A process cannot set the limits of another."""
     del resource.prlimit
 
 
 def _blind(function: Any) -> Any:
-    """What does as the function, but does not see what is in PROC."""
+    """Wraps a function so that it does not see the paths in PROC."""
     blind = functools.partial(_unless_hidden, function)
     for known in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks):
         if function in known:

@@ -1,1 +1,1 @@
-"""Programs as people write them, on real clusters: they work, or an error names their line."""
+"""Typical user programs on real clusters: they work, or an error names their line."""

@@ -1,4 +1,4 @@
-"""One cluster for all programs of a module: each start costs seconds."""
+"""One cluster for all programs of a module, because each start takes seconds."""
 
 from __future__ import annotations
 

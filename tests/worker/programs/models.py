@@ -1,4 +1,4 @@
-"""What the programs share: a model of one weight, and data for it."""
+"""Shared code of the programs: a model with one weight, and data for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXAMPLES, BATCH = 100, 5
 
 
 def examples(mode: str = "train", input_context: Any = None) -> Any:
-    """(x, 2x), a part of them for each worker that trains; 10 batches for each of two."""
+    """(x, 2x), sharded among the training workers, with 10 batches for each of two."""
     values = tf.range(EXAMPLES, dtype=tf.float32)[:, None] / EXAMPLES
     data = tf.data.Dataset.from_tensor_slices((values, 2 * values))
     if mode == "train" and input_context:
@@ -31,14 +31,14 @@ def loss_of(features: Any, labels: Any) -> tuple[Any, Any]:
 
 
 def spec(mode: str, loss: Any, train_op: Any = None, metrics: Any = None, **more: Any) -> Any:
-    """What a model_fn returns."""
+    """The result of a model_fn."""
     return tf.estimator.EstimatorSpec(
         mode, loss=loss, train_op=train_op, eval_metric_ops=metrics, **more
     )
 
 
 def plain_model_fn(features: Any, labels: Any, mode: str) -> Any:
-    """The model as TensorFlow 1 programs write it."""
+    """The model in the style of TensorFlow 1 programs."""
     loss, _weight = loss_of(features, labels)
     optimizer = v1.train.GradientDescentOptimizer(0.1)
     return spec(mode, loss, optimizer.minimize(loss, v1.train.get_or_create_global_step()))

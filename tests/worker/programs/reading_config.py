@@ -1,4 +1,4 @@
-"""A program whose functions read `config` and `TF_CONFIG`; run by itself, a plain Estimator.
+"""A program whose functions read `config` and `TF_CONFIG`. Run directly, a plain Estimator.
 
 python -m tests.worker.programs.reading_config FOLDER STRATEGY STEPS
 """
@@ -30,7 +30,7 @@ READ = (
 
 
 def note(folder: str, where: str, mode: str, config: Any) -> None:
-    """Writes what a function sees into a file of its task."""
+    """Writes the values that a function sees to a file of its task."""
     task = json.loads(os.environ["TF_CONFIG"])["task"]
     seen = {name: getattr(config, name) for name in READ}
     seen["cluster_spec"] = seen["cluster_spec"].as_dict()
@@ -40,7 +40,7 @@ def note(folder: str, where: str, mode: str, config: Any) -> None:
 
 
 def input_fn(folder: str, mode: str, config: Any) -> Any:
-    """Shards by `config`, as programs do that were written before `input_context`."""
+    """Shards by `config`, like programs that are older than `input_context`."""
     note(folder, "input_fn", mode, config)
     values = tf.range(100, dtype=tf.float32)[:, None] / 100
     data = tf.data.Dataset.from_tensor_slices((values, 2 * values))
@@ -56,12 +56,12 @@ def model_fn(folder: str, features: Any, labels: Any, mode: str, config: Any) ->
 
 
 def functions(folder: str) -> tuple[Any, Any]:
-    """Both, for a folder."""
+    """Returns both functions, for a folder."""
     return functools.partial(model_fn, folder), functools.partial(input_fn, folder)
 
 
 def main(folder: str, strategy: str, steps: str) -> None:
-    """What TensorFlow's guides write for a task of `TF_CONFIG`."""
+    """The code in TensorFlow's guides for a task of `TF_CONFIG`."""
     mine, data = functions(folder)
     chosen: Any = None
     if json.loads(os.environ["TF_CONFIG"])["task"]["type"] != "evaluator":

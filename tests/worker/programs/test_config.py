@@ -1,4 +1,4 @@
-"""What `config` and `TF_CONFIG` say to the reader's functions, against a plain Estimator."""
+"""The content of `config` and `TF_CONFIG` in the reader's functions, against a plain Estimator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Seen = dict[str, Any]
 
 
 def seen_in(folder: Path) -> dict[str, list[Seen]]:
-    """What each task has noted, with places for its ports."""
+    """The values that each task recorded, with placeholders for its ports."""
     noted = {}
     for path in folder.iterdir():
         if path.is_file() and path.suffix != ".log":
@@ -45,7 +45,7 @@ def without_ports(seen: Seen) -> Seen:
 
 
 def run_plain(folder: Path, strategy: str, configs: Sequence[TFConfig]) -> dict[str, list[Seen]]:
-    """Runs the program once for each task, as a person does."""
+    """Runs the program once for each task, like a user."""
     folder.mkdir()
     started = []
     for config in configs:

@@ -1,4 +1,4 @@
-"""Evaluation data without an end, and metrics that are no numbers."""
+"""Endless evaluation data, and metrics that are not numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ v1 = tf.compat.v1
 
 
 def counting_model_fn(features: Any, labels: Any, mode: str) -> Any:
-    """Counts what is evaluated."""
+    """Counts the evaluated examples."""
     loss, _weight = loss_of(features, labels)
     step = v1.train.get_or_create_global_step()
     train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
@@ -33,7 +33,7 @@ def counting_model_fn(features: Any, labels: Any, mode: str) -> Any:
 
 
 def for_both_modes() -> Any:
-    """The commonest input_fn of all."""
+    """The most common form of input_fn."""
     return examples().shuffle(100).repeat().batch(7)
 
 
@@ -42,7 +42,7 @@ def repeated_last() -> Any:
 
 
 def generated() -> Any:
-    """Of unknown length, and endless."""
+    """A dataset of unknown length, which is endless."""
 
     def numbers() -> Iterator[Any]:
         for number in itertools.count():

@@ -1,4 +1,4 @@
-"""Programs whose global step does not count batches, or stands still."""
+"""Programs whose global step does not count batches, or does not change."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from helpers.protocol.events import Event
 from tests.worker.programs.models import BATCH, EXAMPLES, batches, loss_of, spec
 
 v1 = tf.compat.v1
-OWN_BATCHES = EXAMPLES // BATCH // 2  # of one of two workers, in an epoch
+OWN_BATCHES = EXAMPLES // BATCH // 2  # of one of two workers, per epoch
 
 
 def noting(folder: str, data: Any) -> Any:
-    """The data, with what is read of it written to a file of the process's task."""
+    """The data, with every example that is read written to a file of the process's task."""
     task = json.loads(os.environ["TF_CONFIG"])["task"]
     path = Path(folder) / f"{task['type']}-{task['index']}"
 
@@ -42,7 +42,7 @@ def noting(folder: str, data: Any) -> Any:
 
 
 def two_optimizers(features: Any, labels: Any, mode: str) -> Any:
-    """As a GAN: both minimize() count a step."""
+    """Like a GAN, where both minimize() calls count a step."""
     loss, weight = loss_of(features, labels)
     other = v1.get_variable("other", [], initializer=v1.zeros_initializer())
     step = v1.train.get_or_create_global_step()
@@ -54,7 +54,7 @@ def two_optimizers(features: Any, labels: Any, mode: str) -> Any:
 
 
 def every_fifth(features: Any, labels: Any, mode: str) -> Any:
-    """Gradient accumulation: the step counts updates of the weight."""
+    """Gradient accumulation, where the step counts updates of the weight."""
     loss, weight = loss_of(features, labels)
     if mode != "train":
         return spec(mode, loss)
@@ -75,7 +75,7 @@ def every_fifth(features: Any, labels: Any, mode: str) -> Any:
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], int, int]] = {
-    "two optimizers": (two_optimizers, 2, 1),  # steps, in so many batches
+    "two optimizers": (two_optimizers, 2, 1),  # steps, in that many batches
     "accumulation": (every_fifth, 1, 5),
 }
 
@@ -102,7 +102,7 @@ def test_an_epoch_is_an_epoch_however_steps_are_counted(
     again = cluster.train(
         model_fn, batches, epochs=2, evaluate=None, model_dir=tmp_path, progress=False
     )
-    assert again.steps in (0, expected)  # complete: no step is added
+    assert again.steps in (0, expected)  # complete, so no step is added
 
 
 def kill_once(cluster: LocalCluster, at: int) -> Callable[[Event], None]:

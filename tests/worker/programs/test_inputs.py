@@ -1,4 +1,4 @@
-"""What input_fn may return, and what functions may and may not use from outside."""
+"""Allowed results of input_fn, and objects that functions may and may not use from outside."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def embedding_model_fn(features: Any, labels: Any, mode: str) -> Any:
 
 
 def ids(input_context: Any) -> Any:
-    """Worker 0 has 0; 0, 1; ...; worker 1 two more, and each id twice."""
+    """Worker 0 has the ids 0, then 0 and 1, and so on. Worker 1 has two more, and each id twice."""
     more, times = 2 * input_context.input_pipeline_id, 1 + input_context.input_pipeline_id
     data = tf.data.Dataset.range(1, 6)
     return data.map(lambda n: (tf.tile(tf.range(n + more), [times]), tf.ones([1])))
@@ -151,7 +151,7 @@ def test_what_a_module_starts_at_its_import_is_named(
     module = module_from_spec(source)
     monkeypatch.setitem(sys.modules, name, module)
     source.loader.exec_module(module)
-    monkeypatch.chdir(tmp_path)  # where the workers find it
+    monkeypatch.chdir(tmp_path)  # found by the workers there
     with pytest.raises(ConfigError, match=f"{name}.py, line 2: ") as raised:
         cluster.train(plain_model_fn, module.input_fn, steps=5, progress=False)
     assert line in str(raised.value)

@@ -1,4 +1,4 @@
-"""A reader's functions get the reader's params, and no others."""
+"""A reader's functions receive the reader's params, and no others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ v1 = tf.compat.v1
 
 
 def own_default(features: Any, labels: Any, mode: str, params: Any) -> Any:
-    """Its own default is 0: the weight stays."""
+    """Its own default is 0, so that the weight does not change."""
     loss, _weight = loss_of(features, labels)
     optimizer = v1.train.GradientDescentOptimizer(params.get("learning_rate", 0.0))
     train_op = optimizer.minimize(loss, v1.train.get_or_create_global_step())
@@ -26,7 +26,7 @@ def own_default(features: Any, labels: Any, mode: str, params: Any) -> Any:
 
 
 class Net:
-    """A network that takes its params by name."""
+    """A network that reads its params by name."""
 
     def __init__(self, start: float = 7.0) -> None:
         self.start = start
@@ -66,7 +66,7 @@ def test_no_param_is_added(
         model_fn, input_fn, epochs=1, params=params, model_dir=tmp_path, progress=False
     )
     assert float(tf.train.load_variable(str(tmp_path), "w")) == weight
-    assert result.global_batch == 2 * BATCH  # counted, as no param says it
+    assert result.global_batch == 2 * BATCH  # counted, because no param contains it
 
 
 @pytest.mark.programs

@@ -20,11 +20,11 @@ from tests.worker.programs.models import BATCH, batches, examples, loss_of, plai
 
 v1 = tf.compat.v1
 FILES = 3
-SOON = 15.0  # seconds after the last step; a deadline would take 30, restarts several times that
+SOON = 15.0  # seconds after the last step; a deadline would be 30, restarts several times that
 
 
 def own_shard(count: int) -> Any:
-    """Batches of the files of this worker, of `count` files with 25 examples each."""
+    """Batches of this worker's files, out of `count` files with 25 examples each."""
     task = json.loads(os.environ["TF_CONFIG"])
     workers = len(task["cluster"]["worker"])
     mine = list(range(count))[task["task"]["index"] :: workers]
@@ -59,14 +59,14 @@ def stopping_model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any
 
 
 def one_shot_on_worker_1(mode: str) -> Any:
-    """Tensors: the second worker's end after 7 batches."""
+    """Tensors that end after 7 batches on the second worker."""
     first = json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0
     data = batches(mode).repeat(None if first and mode == "train" else 1).take(1000 if first else 7)
     return v1.data.make_one_shot_iterator(data).get_next()
 
 
 def refused(cluster: LocalCluster, *functions: Callable[..., Any], **options: Any) -> str:
-    """What `train` says, at once and without a restart."""
+    """The error of `train`, raised immediately and without a restart."""
     seen: list[Event] = []
     with pytest.raises(ConfigError) as raised:
         cluster.train(*functions, progress=False, on_event=seen.append, **options)
@@ -127,7 +127,7 @@ def test_a_hook_that_ends_all_workers_is_fine(cluster: LocalCluster, tmp_path: P
 
 
 def loop_over_unequal_shards(context: WorkerContext) -> int:
-    """A loop as guides write it, over one batch fewer on worker 1."""
+    """A loop as in the guides, with one batch fewer on worker 1."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     data = examples().batch(BATCH).take(10 - context.config.task.index)
     with strategy.scope():
