@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """For the units, only their modules are imported."""
+    """In the lane `unit`, only modules with units are imported."""
     if config.getoption("--lane") != ["unit"] or not collection_path.name.startswith("test_"):
         return None
     return None if collection_path.suffix == ".py" and has_units(collection_path) else True

@@ -52,7 +52,7 @@ ANSWERS = Callable[[int], list[Answers]]
 
 @pytest.fixture(scope="module")
 def answers(request: pytest.FixtureRequest) -> Callable[[int], list[Answers]]:
-    """The results of each worker of a group of this size, for the selected programs."""
+    """The results of the selected programs on each worker of a group of this size."""
 
     @functools.cache
     def found(workers: int) -> list[Answers]:

@@ -36,7 +36,7 @@ APPENDICES = sorted(
     for path in ROOT.glob(f"notebooks/*/{domain}.ipynb")
 )
 ENGLISH_APPENDICES = [path for path in APPENDICES if path.parent.name == "en"]
-TRANSLATED = {2: "ru", 4: "es", 5: "ko", 7: "zh"}  # lessons that one run executes in these
+TRANSLATED = {2: "ru", 4: "es", 5: "ko", 7: "zh"}  # lessons that a run executes in this language
 FIRST = "01"  # the lesson that `make test` executes
 KERAS_3 = ("02", "05", "06", "10", "12")  # lessons that Keras 2 cannot run
 SHORT = ("01", "05")  # the lessons that the short lanes with other versions execute
@@ -105,7 +105,7 @@ def compare(path: Path) -> subprocess.CompletedProcess[str]:
         env=reader_env(),
         capture_output=True,
         text=True,
-        timeout=1500,  # long enough for slow machines, and only for hangs
+        timeout=1500,  # only a hang takes longer, even on a slow machine
         check=False,
     )
 

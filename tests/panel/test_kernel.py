@@ -60,8 +60,7 @@ def test_a_program_is_told_how_its_run_ended() -> None:
 
 
 def test_a_repaint_late_in_a_run_costs_what_an_early_one_does() -> None:
-    """After ten times the steps. Calls are counted, and benchmarks/results/repaint.md has the time.
-    """
+    """After ten times the steps. Counts calls, while benchmarks/results/repaint.md has the time."""
     early, late = repaint.measure(4, repaints=5)
     assert (early.step, late.step) == (300, 3000)
     assert 1000 < early.calls < 30_000

@@ -207,4 +207,4 @@ def assert_resumed_near(api: TrainingApi, result: TrainingResult) -> None:
 
 def print_latencies(saboteur: FaultAtStep) -> None:
     """Prints the two times of a fault, which `pytest -rP` shows."""
-    print(f"noticed after {saboteur.detection:.2f} s, next step {saboteur.recovery:.1f} s later")
+    print(f"detected after {saboteur.detection:.2f} s, next step {saboteur.recovery:.1f} s later")

@@ -2,7 +2,7 @@
 
 A test belongs to `make test` or to one lane, by the marker of that name. A test that is also marked
 `slow` belongs to the lane `slow` alone. `pytest --lane NAME` selects the tests of a lane, and
-`--smoke` its short form. `python -m tests.support.lanes plan` prints the commands of `.ci/run`.
+`--smoke` its short form. `python -m tests.support.lanes plan` prints the plan of `.ci/run`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def test_a_checkpoint_that_training_has_deleted_since_is_known(tmp_path: Path) -
 
 
 def test_one_that_is_named_as_kept_and_is_missing_is_an_error_to_be_told(tmp_path: Path) -> None:
-    """An evaluator that assumed it was deleted would wait for it forever."""
+    """An evaluator that assumed it was deleted would retry forever."""
     folder, kept = str(tmp_path), str(tmp_path / "model.ckpt-20")
     tf.compat.v1.train.update_checkpoint_state(folder, kept, [kept])
     assert not was_deleted(not_found(kept), folder)

@@ -43,7 +43,7 @@ def eventfd() -> None:
 
 
 def namespaces() -> None:
-    """The kernel forbids creating or entering one, also in all children, as in many containers."""
+    """The kernel forbids new namespaces, here and in all children, as in many containers."""
     unshare, setns = NUMBERS[os.uname().machine]
     steps = [
         (LOAD, 0, 0, 0),  # the number of the call
