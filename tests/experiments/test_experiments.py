@@ -323,8 +323,10 @@ def test_the_shares_are_those_of_dalys_cost_function() -> None:
 
 def test_the_sentence_about_checkpoints_says_the_best_interval() -> None:
     view = checkpoints.draw(2, 1, 1, 10)
-    assert "every 9.8\u00a0min of work" in view.sentence and "one of them" not in view.sentence
-    assert "hardly anything" in checkpoints.draw(600, 0.25, 4096, 1800).sentence
+    assert (
+        "interval is 9.8\u00a0min of work" in view.sentence and "one of them" not in view.sentence
+    )
+    assert "hardly any progress" in checkpoints.draw(600, 0.25, 4096, 1800).sentence
 
 
 @pytest.mark.parametrize("wrong", [(0, 1, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1), (1, 1, 1, -1)])

@@ -9,7 +9,7 @@ from typing import Any
 from helpers.i18n import _, gettext_noop, number
 
 Case = Mapping[str, Any]
-READ_TASK = gettext_noop("Read the task again, and run your own code to see what it does.")
+READ_TASK = gettext_noop("Read the task again, and run your own code to see its result.")
 
 
 class CheckFailed(Exception):

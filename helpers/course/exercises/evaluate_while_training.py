@@ -143,7 +143,7 @@ def _waits_least(found: list[Any], case: Case) -> None:
             one == right,
             expected=_("{value}, with {numbers}").format(value=repr(right), numbers=dict(numbers)),
             found=repr(one),
-            hint=_("Write down the three waits, and leave out the way that is not allowed."),
+            hint=_("Write down the three waits, and leave out the method that is not allowed."),
         )
 
 

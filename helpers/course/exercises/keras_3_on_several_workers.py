@@ -91,7 +91,7 @@ def _is_equal(seen: dict[str, Any], case: Case) -> None:
     hint = _("How many examples does the whole group train on in one step, and in what order?")
     expect(
         not seen["difference"],
-        expected=_("two workers that compute what one worker computes"),
+        expected=_("two workers that compute the same as one worker"),
         found=seen["difference"],
         hint=hint,
     )
@@ -149,7 +149,7 @@ def _adds_up(found: list[float], case: Case) -> None:
         len(found) == len(sizes),
         expected=_("a list of {count} numbers").format(count=len(sizes)),
         found=found,
-        hint=_("One number for each worker: what one of its examples counts."),
+        hint=_("One number for each worker: the weight of one of its examples."),
     )
     total = sum(share * size for share, size in zip(found, sizes, strict=True))
     expect(
@@ -165,9 +165,9 @@ def _is_real(found: list[float], case: Case) -> None:
     real = [counted[start] for start in np.cumsum([0, *_sizes(case)[:-1]])]
     expect(
         same_shape_and_close(found, real, atol=1e-6),
-        expected=_("what they count on real workers: {shares}").format(shares=format_numbers(real)),
+        expected=_("their weights on real workers: {shares}").format(shares=format_numbers(real)),
         found=format_numbers(found),
-        hint=_("Each worker takes the mean over its own part. What happens to these means next?"),
+        hint=_("Each worker computes the mean over its part. What happens to these means next?"),
     )
 
 
@@ -223,7 +223,7 @@ def _both_know(seen: list[dict[str, Any]], case: Case) -> None:
         len(losses) == 2 and all(loss is not None and abs(loss - wanted) < 1e-5 for loss in losses),
         expected=_("a loss of {loss} in both workers").format(loss=number(wanted, ".4f")),
         found=losses,
-        hint=_("evaluate returns the mean over all workers. Who has to call it?"),
+        hint=_("evaluate returns the mean over all workers. Which of them have to call it?"),
     )
 
 

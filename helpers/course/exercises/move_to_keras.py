@@ -50,7 +50,7 @@ def _losses(answer: Callable[..., Any], case: Case) -> list[float]:
 
 
 def _begins_alike(losses: list[float], case: Case) -> None:
-    hint = _("Lesson 11 has a table of what to check, by the step at which two programs diverge.")
+    hint = _("Lesson 11 has a table of causes, by the step at which two programs diverge.")
     _judge_losses(losses, case, 1, hint)
 
 
@@ -296,7 +296,7 @@ EXERCISES = {
         (
             Criterion(
                 2,
-                gettext_noop("The predictions of the model are those of the Estimator."),
+                gettext_noop("The model predicts the same as the Estimator."),
                 _predicts_alike,
             ),
             Criterion(1, gettext_noop("Training resumes at the right step."), _goes_on),

@@ -64,7 +64,7 @@ def _expect_tasks(found: Counter[str], wanted: Counter[str]) -> None:
         found == wanted,
         expected=_("one string for each of {tasks}").format(tasks=", ".join(wanted)),
         found=", ".join(found.elements()) or _("no string"),
-        hint=_("Every process has its own `task`; within a job, tasks are numbered from 0."),
+        hint=_("Every process has its own `task`. Within a job, tasks are numbered from 0."),
     )
 
 
@@ -178,7 +178,7 @@ def _whole(seen: dict[str, Any], case: Case) -> None:
             isinstance(found, int),
             expected=_("an integer"),
             found=repr(found),
-            hint=_("max_steps counts steps, so it is an integer."),
+            hint=_("max_steps is a number of steps, which must be an integer."),
         )
 
 

@@ -228,7 +228,7 @@ EXERCISES = {
         (
             Criterion(
                 2,
-                gettext_noop("Two workers and an evaluator do what their roles require."),
+                gettext_noop("Two workers and an evaluator do the work of their roles."),
                 _does_its_part("workers"),
             ),
             Criterion(

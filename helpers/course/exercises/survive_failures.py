@@ -60,7 +60,9 @@ def _whole(found: list[Any], case: Case) -> None:
                 numbers=dict(numbers)
             ),
             found=repr(steps),
-            hint=_("save_checkpoints_steps takes whole numbers. How often can you save at most?"),
+            hint=_(
+                "save_checkpoints_steps must be a whole number. How often can you save at most?"
+            ),
         )
 
 
@@ -158,7 +160,7 @@ def _went_on(steps: list[int], case: Case) -> None:
         found=_("killed at step {step}, it restarted with step {begun}").format(
             step=case["killed_at"], begun=begun
         ),
-        hint=_("At the start, look for what was saved."),
+        hint=_("At the start, look for a saved checkpoint."),
     )
 
 
@@ -212,7 +214,7 @@ EXERCISES = {
     ),
     "must_restart": Exercise(
         identity,
-        (Criterion(2, gettext_noop("You know whose failure ends the group."), _restarts),),
+        (Criterion(2, gettext_noop("You know which failures end the group."), _restarts),),
         {
             "wanted": {
                 "a worker under MultiWorkerMirroredStrategy": True,

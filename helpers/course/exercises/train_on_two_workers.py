@@ -204,7 +204,9 @@ EXERCISES = {
     "scaled_loss": Exercise(
         _gradients,
         (
-            Criterion(2, gettext_noop("Two equal batches give the right gradient."), _gradient(0)),
+            Criterion(
+                2, gettext_noop("Two equal batches produce the right gradient."), _gradient(0)
+            ),
             Criterion(1, gettext_noop("So do two batches of different sizes."), _gradient(1)),
         ),
         {"batches": [[4, 4], [5, 2]]},

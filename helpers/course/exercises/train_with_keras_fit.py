@@ -151,7 +151,7 @@ def _read_evenly(seen: list[Parts], case: Case) -> None:
             found=_("{sizes} in step {step}: {parts}").format(
                 sizes=sizes, step=step, parts=_describe(seen)
             ),
-            hint=_("The lesson compares what the workers read under each auto-shard policy."),
+            hint=_("The lesson compares the data that workers read under each auto-shard policy."),
         )
 
 

@@ -81,7 +81,7 @@ def _partitions(answer: Callable[..., Any], case: Case) -> list[list[int]]:
             isinstance(partitioner, tf.distribute.experimental.partitioners.Partitioner),
             expected=_("one of the partitioners of TensorFlow"),
             found=type(partitioner).__name__,
-            hint=_("Return the partitioner itself; the strategy will call it."),
+            hint=_("Return the partitioner itself. The strategy will call it."),
         )
         shapes = [tf.TensorShape(shape) for shape in case["shapes"]]
         seen.append([int(partitioner(shape, tf.float32)[0]) for shape in shapes])

@@ -40,8 +40,8 @@ def batch_paths() -> Drawing:
     parts.append(p.legend(bottom + 22, _legend()))
     label = join_clauses(f"{name}: {content}" for name, content in told.items())
     where = _(
-        "With MirroredStrategy and MultiWorkerMirroredStrategy every replica has a copy of the "
-        "variables, and an all-reduce of the gradients keeps the copies equal; with "
+        "With MirroredStrategy and MultiWorkerMirroredStrategy, every replica has a copy of the "
+        "variables, and an all-reduce of the gradients keeps the copies equal. With "
         "ParameterServerStrategy the parameter servers hold the variables, each a part of them."
     )
     return p.figure(bottom + 34, parts, f"{label}. {where}")

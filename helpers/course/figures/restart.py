@@ -146,15 +146,15 @@ def _loss(scenario: RestartScenario) -> str:
 def _label(scenario: RestartScenario) -> str:
     """The figure in words."""
     label = _(
-        "A training run on {workers}; steps: {steps}, steps between checkpoints: {every}. A worker "
+        "A training run on {workers}. Steps: {steps}, steps between checkpoints: {every}. A worker "
         "dies after step {failed}. All workers restart from the last checkpoint, after step "
-        "{saved}; {lost}."
+        "{saved}: {lost}."
     )
     if not scenario.saved:
         label = _(
-            "A training run on {workers}; steps: {steps}, steps between checkpoints: {every}. A "
+            "A training run on {workers}. Steps: {steps}, steps between checkpoints: {every}. A "
             "worker dies after step {failed}, before the first checkpoint. All workers restart "
-            "from the beginning; {lost}."
+            "from the beginning: {lost}."
         )
     lost = ngettext("{count} step lost", "{count} steps lost", scenario.lost).format(
         count=scenario.lost

@@ -179,7 +179,7 @@ def _label(workers: int, round: int, state: State) -> str:
         for worker, held in enumerate(state)
     ]
     label = _(
-        "Ring all-reduce after {round} of {rounds} rounds. What the parts of each worker hold: "
+        "Ring all-reduce after {round} of {rounds} rounds. The contents of the parts: "
         "{parts}. {next}"
     )
     found = {"parts": join_clauses(told), "next": _next(workers, round)}

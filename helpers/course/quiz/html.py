@@ -28,7 +28,7 @@ def plain(text: str) -> str:
 
 def invitation() -> str:
     """What to do, above the questions."""
-    tip = _("Choose an answer to each question. You are told at once whether it is right, and why.")
+    tip = _("Choose an answer to each question. You see at once whether it is right, and why.")
     return f'<p class="mwl-tip">{escape(tip)}</p>'
 
 

@@ -25,7 +25,7 @@ def sharding_policies() -> Experiment:
     """What each worker reads of a dataset of files, over policy, files, workers and batch."""
     orders = {_("before sharding"): True, _("after it"): False}
     return Experiment(
-        _("What each worker reads"),
+        _("Data that each worker reads"),
         draw,
         {
             "policy": buttons(_("Auto-shard policy"), {policy: policy for policy in POLICIES}),

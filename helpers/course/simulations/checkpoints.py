@@ -144,13 +144,13 @@ def _sentence(best: float, write: float, between: float, restart: float, machine
         "{machines} machines: one of them fails every {between}.",
         machines,
     )
-    advice = _("Best is a checkpoint after every {best} of work (Daly; Young: {first}).")
+    advice = _("The best interval is {best} of work (Daly) or {first} (Young).")
     lost = _(
-        "Then {total} of the time is lost: {writing} writing, {again} doing work again, {restart} "
-        "restarting; with an interval four times as long, {longer}."
+        "Then {total} of the time is lost: {writing} writing, {again} repeating work, {restart} "
+        "restarting. With an interval four times as long, {longer} is lost."
     )
     if least.total > MAX_TIME_LOST:
-        lost = _("Even then {total} of the time is lost: hardly anything gets done.")
+        lost = _("Even then {total} of the time is lost, so there is hardly any progress.")
     return join_sentences([many, advice, lost]).format(
         machines=format_value(machines),
         between=duration(between),
@@ -181,7 +181,7 @@ def _picture(write: float, between: float, restart: float, top: float) -> str:
     plot = Plot(54, 34, WIDTH - 54 - 30, 230, x, y)
     layers = [
         (_("restarting"), GREEN, 0, [one.restart for one in found]),
-        (_("doing work again"), BLUE, 1, [one.rework for one in found]),
+        (_("repeating work"), BLUE, 1, [one.rework for one in found]),
         (_("writing checkpoints"), ORANGE, 2, [one.writing for one in found]),
     ]
     parts, lower = [], [0.0] * len(intervals)

@@ -114,10 +114,10 @@ def _sentence(batch: int) -> str:
         )
     ]
     if batch == BASE:
-        parts.append(_("From here, the two rules say what other batches need."))
+        parts.append(_("From here, two rules predict the learning rate of other batches."))
     else:
-        parts.append(_("The linear rule says {linear}: {linearly}."))
-        parts.append(_("The square-root rule says {root}: {rooted}."))
+        parts.append(_("The linear rule predicts {linear}: {linearly}."))
+        parts.append(_("The square-root rule predicts {root}: {rooted}."))
     return join_sentences(parts).format(
         batch=format_value(batch),
         steps=format_value(found.trained // batch),

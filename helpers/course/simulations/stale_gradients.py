@@ -35,7 +35,7 @@ MIN_LOSS, LARGEST_LOSS = 1e-5, 1e2  # that are drawn
 def staleness() -> Experiment:
     """Asynchronous training over workers, one that is slower than the others, learning rate."""
     return Experiment(
-        _("How stale a gradient is, and what that does"),
+        _("Staleness of gradients, and its effect"),
         draw,
         {
             "workers": slider(_("Workers"), WORKERS, 4),
@@ -60,7 +60,7 @@ def _sentence(workers: int, rate: float, training: Training) -> str:
         workers,
     )
     if workers == 1:
-        stale = _("1 worker: no other updates come in between, so no gradient is stale.")
+        stale = _("1 worker: there are no other updates in between, so no gradient is stale.")
     if training.losses[-1] > 1:
         end = _("At a learning rate of {rate} the loss grows, and training diverges.")
     else:
@@ -68,8 +68,8 @@ def _sentence(workers: int, rate: float, training: Training) -> str:
     parts = [stale, end]
     if workers > 1:
         steps = ngettext(
-            "Synchronous training would take {steps} step in the same time and reach {other}.",
-            "Synchronous training would take {steps} steps in the same time and reach {other}.",
+            "Synchronous training would run {steps} step in the same time and reach {other}.",
+            "Synchronous training would run {steps} steps in the same time and reach {other}.",
             training.same_time,
         )
         limit = _(
@@ -127,7 +127,7 @@ def _histogram(training: Training) -> str:
 def _losses(training: Training) -> str:
     """The loss over the updates, and over the steps of synchronous training."""
     x = Scale(
-        _("updates; synchronous: steps"),
+        _("updates (synchronous: steps)"),
         0,
         UPDATES,
         {k: format_value(k) for k in range(0, UPDATES + 1, 60)},

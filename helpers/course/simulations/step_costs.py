@@ -47,7 +47,7 @@ class StepCost(NamedTuple):
 def step_cost() -> Experiment:
     """The time of a step over workers, size of the gradients, network and computation."""
     return Experiment(
-        _("What a step costs on how many workers"),
+        _("Cost of a step by number of workers"),
         draw,
         {
             "workers": slider(_("Workers"), WORKERS, 8),
@@ -87,7 +87,7 @@ def draw(workers: int, **network: float) -> View:
         (_("latency"), chosen.latency, GREEN),
     ]
     body = _bar(parts, chosen.seconds) + _efficiency(workers, **network)
-    label = _("A step by its parts: {parts}; efficiency {efficiency}").format(
+    label = _("A step by its parts: {parts}. Efficiency: {efficiency}").format(
         parts=join_phrases(f"{name} {duration(seconds)}" for name, seconds, _color in parts),
         efficiency=percent(chosen.efficiency),
     )
@@ -103,8 +103,8 @@ def _sentence(workers: int, chosen: StepCost) -> str:
     each = _("There is no other worker, so there is no all-reduce.")
     if workers > 1:
         each = _(
-            "Each worker does {share} of what it would do alone, and all of them together {times} "
-            "times the work of one."
+            "Each worker does {share} of the work it would do alone, and all of them together do "
+            "{times} times the work of one."
         )
     return join_sentences([step, each]).format(
         count=workers,
@@ -134,7 +134,7 @@ def _bar(parts: list[tuple[str, float, str]], seconds: float) -> str:
 def _efficiency(workers: int, **network: float) -> str:
     x = Scale(_("workers"), 1, WORKERS[-1], {n: format_value(n) for n in WORKERS}, log=True)
     ticks = {level: percent(level) for level in (0.0, 0.25, 0.5, 0.75, 1.0)}
-    y = Scale(_("efficiency: what a worker does, in % of what it does alone"), 0, 1, ticks)
+    y = Scale(_("efficiency: work of a worker, in % of its work alone"), 0, 1, ticks)
     plot = Plot(46, 124, WIDTH - 46 - 14, 166, x, y)
     costs = {n: cost(n, **network) for n in WORKERS}
     bound = {n: cost(n, **{**network, "microseconds": 0}) for n in WORKERS}
