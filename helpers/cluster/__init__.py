@@ -1,1 +1,1 @@
-"""The notebook's side: starts workers, watches them, starts them again."""
+"""The notebook's side, which starts, monitors and restarts workers."""

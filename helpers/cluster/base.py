@@ -1,4 +1,4 @@
-"""`Cluster`: the interface of a group of workers, wherever its processes run."""
+"""`Cluster`, the interface of a group of workers, independent of where its processes run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Cluster(ABC):
     """A group of workers that trains and recovers from failures.
 
     Attributes:
-      workers, collective, max_restarts: as the subclass takes them.
+      workers, collective, max_restarts: see the subclass.
       strategy: the `tf.distribute` strategy by name.
       timeouts: how long to wait before the group counts as failed.
     """
@@ -86,33 +86,33 @@ class Cluster(ABC):
         `RunConfig(train_distribute=…)`. A fault restarts all workers from the last checkpoint.
 
         Args:
-          model_fn, input_fn: as `tf.estimator.Estimator` takes them, in any of its forms: `mode`,
-            `params`, `config` and `input_context` go to those that have arguments of these names.
-            `input_fn` returns one epoch, a `tf.data.Dataset` of (features, labels) batches; in
-            "train" mode it is repeated, and its `input_context` says which shard to read. Or it
-            returns tensors: then `steps` is needed, every evaluation reads them to their end, and
-            a restart begins with the first ones again.
-          epochs: passes over the data; or
-          steps: the global step to train to. One of the two, else one epoch.
+          model_fn, input_fn: in any form that `tf.estimator.Estimator` accepts. `mode`, `params`,
+            `config` and `input_context` are passed if the function has arguments of these names.
+            `input_fn` returns one epoch, a `tf.data.Dataset` of (features, labels) batches. In
+            "train" mode it is repeated, and its `input_context` specifies the shard to read. If it
+            returns tensors instead, `steps` is required, every evaluation reads them to their end,
+            and a restart begins with the first tensors.
+          epochs: passes over the data.
+          steps: the global step to train to. Pass one of the two. The default is one epoch.
           params: hyper-parameters for both functions, which get these and no others. The functions
-            of this package take `helpers.params.DEFAULT_PARAMS` for what is missing.
+            of this package use `helpers.params.DEFAULT_PARAMS` for missing ones.
           model_dir: the folder for checkpoints, without their graphs (no .meta files). Training
             resumes from a checkpoint in it. By default a temporary folder, deleted with the
             cluster. All machines of the group must be able to access it.
           save_checkpoints_steps: how many steps a fault may cost.
-          evaluate: "after" the training, by the chief; "sidecar", by an additional process
-            that evaluates each checkpoint, on this machine only; or None.
-          eval_steps: batches of one evaluation, as the `steps` of `tf.estimator.EvalSpec`; by
-            default all that `input_fn` returns.
-          on_event: called with every event, in this thread; see `helpers.protocol.events`.
+          evaluate: "after" (the chief evaluates after training), "sidecar" (an additional process
+            on this machine evaluates each checkpoint), or None.
+          eval_steps: batches of one evaluation, as the `steps` of `tf.estimator.EvalSpec`. By
+            default, an evaluation uses all batches of `input_fn`.
+          on_event: called with every event, in this thread (see `helpers.protocol.events`).
           progress: whether to show a progress bar.
-          result: what to fill and return, made by `TrainingResult.for_run`: another thread may read
-            it during training.
+          result: the object to fill and return, created by `TrainingResult.for_run`. Another thread
+            may read it during training.
 
         Raises:
-          ConfigError, DataError: what was asked for cannot be done; the message says why.
-          UserCodeError: `model_fn` or `input_fn` raised; with their own traceback.
-          ClusterError: faults came more than `max_restarts` times.
+          ConfigError, DataError: the request cannot be fulfilled, and the message explains why.
+          UserCodeError: `model_fn` or `input_fn` raised an exception. It contains their traceback.
+          ClusterError: more than `max_restarts` faults occurred.
           StoppedError: `stop` was called from another thread.
         """
         self._check_evaluation(evaluate)
@@ -169,10 +169,10 @@ class Cluster(ABC):
           result_tasks: the tasks that call it.
           timeout: seconds for the function, from the start or from the last step it reported.
 
-        Returns: what it returned in each of these tasks, in order.
+        Returns: its result in each of these tasks, in order.
         """
         values: dict[str, Any] = {}
-        reported: set[str] = set()  # several workers may give the same
+        reported: set[str] = set()  # several workers may report the same notice
         timeouts = replace(self.timeouts, progress=timeout)
         with self._exclusive():
             self._connect()
@@ -195,10 +195,10 @@ class Cluster(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Stops a running `train` or `run`, from any thread; does nothing if none is running."""
+        """Stops `train` or `run` from any thread, or does nothing if none is running."""
 
     def close(self) -> None:
-        """Stops, and deletes the temporary folder of logs and checkpoints; may be called twice."""
+        """Stops, and deletes the temporary folder of logs and checkpoints. May be called twice."""
         self.stop()
         self._disconnect()
         if self._folder:
@@ -230,7 +230,7 @@ class Cluster(ABC):
     def _run_job(
         self, job: EstimatorJob | FunctionJob, folder: Path, timeouts: Timeouts
     ) -> Generator[Event, None, None]:
-        """Runs a job in every task and yields its events; closing the generator ends the job."""
+        """Runs a job in every task and yields its events. Closing the generator ends the job."""
 
     @abstractmethod
     def _busy_message(self) -> str:
@@ -247,7 +247,7 @@ class Cluster(ABC):
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Allows one `train` or `run` at a time; raises ClusterError for a second one."""
+        """Allows one `train` or `run` at a time, and raises ClusterError for a second one."""
         if not self._run_lock.acquire(blocking=False):
             raise ClusterError(self._busy_message())
         try:

@@ -13,7 +13,7 @@ PROBE_BYTES = 4096
 
 
 def check_folder() -> None:
-    """Raises ConfigError if the folder in which this program works is gone."""
+    """Raises ConfigError if the working directory of this program has been deleted."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -28,7 +28,7 @@ def check_memory(workers: int, ps: int = 0, *, forked: bool) -> None:
     """Raises ConfigError if the free memory is too small for these workers or parameter servers.
 
     Args:
-      forked: whether they are forked; else each imports TensorFlow.
+      forked: whether they are forked. Otherwise each imports TensorFlow.
     """
     most = max_processes(forked=forked)
     if most is not None and ps > most:
@@ -74,7 +74,7 @@ def _check_text(model_dir: str) -> None:
 def check_links(model_dir: str) -> None:
     """Raises ConfigError if another user has put a link into the folder of checkpoints.
 
-    TensorFlow follows links when it writes, so a checkpoint would replace what the link names.
+    TensorFlow follows links when it writes, so a checkpoint would replace the link's target.
     """
     for folder, folders, files in os.walk(model_dir):
         for path in (os.path.join(folder, name) for name in (*folders, *files)):

@@ -1,4 +1,4 @@
-"""Whether the tasks of a group train equally long."""
+"""Checks whether the tasks of a group train for the same number of steps."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from helpers.tf_config import EVALUATOR, Task, TFConfig
 
 
 class EqualSteps:
-    """Finds a task that trains longer than another, from the events of all.
+    """Finds a task that trains longer than another one, from the events of all tasks.
 
-    Synchronous training needs the same number of steps on every worker: one that ends earlier
+    Synchronous training needs the same number of steps on every worker. A worker that ends earlier
     leaves the others in a collective that never completes, and a restart repeats that.
     """
 
@@ -27,7 +27,7 @@ class EqualSteps:
         self._ended: set[Task] = set()
 
     def note(self, config: TFConfig, event: Event) -> str | None:
-        """Takes in an event; returns a sentence if the tasks cannot end together."""
+        """Processes an event, and returns a sentence if the tasks cannot end together."""
         task = config.task
         if task.type == EVALUATOR:
             return None
@@ -46,17 +46,17 @@ class EqualSteps:
                 return self._compare_ends()
             case EventType.WAITING if (
                 self._returned and not event["batches"]
-            ):  # a function, in a call of TensorFlow
+            ):  # a function, in a TensorFlow call
                 return self._explain(config, self._returned)
         return None
 
     def end(self, config: TFConfig) -> None:
-        """Notes that a task has ended well."""
+        """Records that a task has ended successfully."""
         if not config.is_asynchronous and config.task in config.tasks:
             self._ended.add(config.task)
 
     def explain(self, config: TFConfig) -> str | None:
-        """The ended task that a task without peers or progress waits for."""
+        """Describes the ended task that a task without peers or progress waits for."""
         return self._explain(config, self._ended)
 
     def _explain(self, config: TFConfig, ended_tasks: set[Task]) -> str | None:

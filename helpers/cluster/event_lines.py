@@ -1,4 +1,4 @@
-"""Splits the data of an event pipe into lines, and keeps no more of a line than an event has."""
+"""Splits the data of an event pipe into lines of at most the size of an event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESULT_START = encode(EventType.RESULT)[: len('{"event": "result"')]
 class LineBuffer:
     """The part of a line that has arrived so far.
 
-    Adding takes time in proportion to what is added, however long the line has become.
+    The time to add data is proportional to the size of the data, however long the line is.
     """
 
     def __init__(self) -> None:
@@ -22,9 +22,9 @@ class LineBuffer:
         self._max = MAX_LINE_BYTES
 
     def add(self, data: bytes) -> list[bytes]:
-        """Takes in what was read; returns the lines that are complete with it.
+        """Adds data from the pipe, and returns the lines that it completes.
 
-        A line that is longer than any event arrives as an empty one.
+        A line that is longer than any event is returned as an empty line.
         """
         first, *others = data.split(b"\n")
         self._keep(first)

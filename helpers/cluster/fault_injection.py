@@ -1,4 +1,4 @@
-"""Fault injection: what can happen to the processes of a cluster, caused by code."""
+"""Fault injection: code that causes the faults that can affect a cluster's processes."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ FAULT_OPTIONS: Mapping[FaultType, Mapping[str, float | None]] = {
 RUN_SLICE_SECONDS = 0.04  # resuming work costs time, so shorter slices run slower than their share
 MAX_STOP_SECONDS = 0.5  # so that heartbeats arrive in time
 MAX_SLOWDOWN = 50
-MIN_FILE_SIZE_LIMIT = 32  # bytes; POSIX semaphores are files too: sem_overview(7)
+MIN_FILE_SIZE_LIMIT = 32  # bytes, because POSIX semaphores are files too: sem_overview(7)
 
 
 class FaultInjector:
     """Injects faults into the processes of a run, from any thread, and records events about them.
 
-    A fault ends with its process: the task's next process starts without it. Only a delayed start
-    is meant for the next process.
+    A fault ends with its process, and the task's next process starts without it. Only a delayed
+    start applies to the next process.
 
     Args:
       tasks: the names of the tasks that a run can have.
@@ -46,12 +46,12 @@ class FaultInjector:
 
     def __init__(self, tasks: Sequence[str]) -> None:
         self._task_names = tasks
-        self._lock = threading.Lock()  # of all below
+        self._lock = threading.Lock()  # guards all attributes below
         self._events: list[Event] = []
         self._delays: dict[str, float] = {}
         self._active: dict[tuple[str, FaultType], threading.Timer | None] = {}
         self._throttles: dict[str, Throttle] = {}
-        self._tasks: Sequence[str] = []  # of the run; empty between runs
+        self._tasks: Sequence[str] = []  # of the run, or empty between runs
         self._processes: Callable[[], Sequence[TaskProcess]] = list
         self._hosts: VirtualHosts | None = None
 
@@ -214,7 +214,7 @@ class FaultInjector:
         return timer
 
     def _expire(self, fault: FaultType, process: TaskProcess) -> None:
-        """Clears a fault when its time is over, in the timer's thread."""
+        """Clears a fault in the timer's thread when its time is over."""
         task = str(process.task)
         with self._lock:
             current = self._active.get((task, fault)) is threading.current_thread()
@@ -223,7 +223,7 @@ class FaultInjector:
                 self._record(EventType.FAULT_CLEARED, fault, task)
 
     def _end(self, task: str, fault: FaultType) -> None:
-        """Marks a fault as not active, and cancels its timer."""
+        """Marks a fault as inactive, and cancels its timer."""
         if timer := self._active.pop((task, fault), None):
             timer.cancel()
 
@@ -274,7 +274,7 @@ class Throttle:
             self._thread.join()
 
     def _slow(self) -> None:
-        share = self._factor - 1  # of stops to slices
+        share = self._factor - 1  # ratio of stops to slices
         while not self._over.is_set() and self._process.is_running:
             began = time.monotonic()
             self._process.signal(signal.SIGCONT)
@@ -292,7 +292,7 @@ def _fault_type(fault: str) -> FaultType:
 
 
 def _validate(fault: FaultType, given: Mapping[str, Any]) -> dict[str, float]:
-    """The options of a fault, with the defaults of those that are not given.
+    """Returns the options of a fault, with defaults for the missing ones.
 
     Raises:
       ConfigError: an option or its value is wrong.

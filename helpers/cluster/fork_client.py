@@ -1,4 +1,4 @@
-"""Client of the fork server, in the process of the notebook."""
+"""Client of the fork server, in the notebook's process."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ logger = logging.getLogger(__name__)
 
 POLL_INTERVAL = 0.1
 SHUTDOWN_TIMEOUT = 1.0
-ERROR_BYTES = 1 << 13  # the end of what a server that failed has printed
-STATUS_BYTES = 100  # more than a number and a code take
+ERROR_BYTES = 1 << 13  # of the output of a failed server, from its end
+STATUS_BYTES = 100  # more than a pid and an exit code need
 
 
 @functools.cache
 def can_fork() -> bool:
-    """Whether workers are forked on this machine; else each is spawned and imports TensorFlow.
+    """Whether workers are forked on this machine, or else spawned, so that each imports TensorFlow.
 
-    Not with a GPU, whose driver a fork cannot share; nor on macOS; nor where the system does not
-    tell of the end of a process by a descriptor, and of the end of a pipe by a signal.
+    Workers are not forked on a machine with a GPU, because a fork cannot share its driver, or on
+    macOS. The system must also report the end of a process by a descriptor, and the end of a pipe
+    by a signal.
     """
     return (
         capabilities.fork_is_safe()
@@ -48,7 +49,7 @@ def can_fork() -> bool:
 
 
 class ForkServer:
-    """A running fork server; it ends after this process and after the last worker it forked.
+    """A running fork server, which ends after this process and after the last worker it forked.
 
     Args:
       environment: of the server and of the workers it forks.
@@ -73,17 +74,18 @@ class ForkServer:
                 start_new_session=True,
             )
         self._ready = False
-        # When the last reference goes, and when this program ends.
+        # Called when the last reference is dropped, and when this program ends.
         self.end = weakref.finalize(self, _end, self._process, self._requests, os.getpid())
 
     @classmethod
     def get(cls, environment: Mapping[str, str], after: ForkServer | None = None) -> ForkServer:
-        """The one that runs, or a new one: TensorFlow may have read the environment already.
-        There is one for each Keras.
+        """Returns the server for a Keras version, or starts one if its environment differs.
+
+        A new environment needs a new server, because TensorFlow may have read the old one already.
 
         Args:
-          environment: what it must have.
-          after: one that is of no use any more.
+          environment: the environment that the server must have.
+          after: a server that is no longer usable.
         """
         keras = keras_version.version_from_env(environment)
         with cls._lock:
@@ -98,7 +100,7 @@ class ForkServer:
 
     @classmethod
     def running(cls) -> list[ForkServer]:
-        """The servers that are running."""
+        """Returns the running servers."""
         return [server for server in cls._servers.values() if server._process.poll() is None]
 
     @property
@@ -112,7 +114,7 @@ class ForkServer:
 
     @property
     def start_error(self) -> str | None:
-        """What the server printed, if it failed before it could fork; else None."""
+        """The output of a server that failed before it could fork, or None."""
         code = None
         with suppress(subprocess.TimeoutExpired):
             code = self._process.wait(SHUTDOWN_TIMEOUT)
@@ -134,12 +136,12 @@ class ForkServer:
         self._requests.close()
 
     def fork(self, request: Request, descriptors: Sequence[int]) -> None:
-        """Requests a new process; the server forks it after it has imported TensorFlow."""
+        """Requests a new process, which the server forks after it has imported TensorFlow."""
         socket.send_fds(self._requests, [request.encode()], descriptors)
 
 
 def _error_file() -> IO[bytes] | None:
-    """A file that is deleted with its descriptor, or None if none can be created."""
+    """Creates a file that is deleted with its descriptor, or returns None if that fails."""
     try:
         return tempfile.TemporaryFile()
     except OSError as error:
@@ -150,20 +152,20 @@ def _error_file() -> IO[bytes] | None:
 
 def _end(server: subprocess.Popen[bytes], requests: socket.socket, owner: int) -> None:
     if owner == os.getpid():  # not in a fork of the notebook's process
-        requests.close()  # it ends, but for workers of this program: after them
+        requests.close()  # the server ends after the workers of this program
         assert server.stdin is not None
-        server.stdin.close()  # if it still imports, it is killed
+        server.stdin.close()  # kills the server if it is still importing
         with suppress(subprocess.TimeoutExpired):
             server.wait(SHUTDOWN_TIMEOUT)
 
 
 class ForkedProcess:
-    """A worker forked by the fork server; implements `ProcessHandle`.
+    """A worker forked by the fork server, which implements `ProcessHandle`.
 
     Args:
       lifeline: when this descriptor is closed, the process is killed.
       status_pipe: receives the pid from the process, and the exit code from the server.
-      token: who claims it (`fork_server.claim`) decides whether the process starts.
+      token: the side that claims it (`fork_server.claim`) decides whether the process starts.
       server: is kept alive as long as this object.
     """
 
@@ -180,11 +182,11 @@ class ForkedProcess:
         self._pid: int | None = None
         self._returncode: int | None = None
         self.start_error: str | None = None  # why the server could not fork it
-        self._lock = threading.RLock()  # a panel's button kills what another thread watches
+        self._lock = threading.RLock()  # panel buttons run in another thread
 
     @property
     def pid(self) -> int:
-        """The process id, also of its process group; waits until the server has forked it.
+        """The process id, also of its process group. Waits until the server has forked it.
 
         Raises:
           ProcessLookupError: it was killed before it was forked.
@@ -196,7 +198,7 @@ class ForkedProcess:
         return self._pid
 
     def poll(self) -> int | None:
-        """The exit code, or minus the number of the signal; None while it runs."""
+        """Returns the exit code, or minus the signal number, or None while it runs."""
         self._poll_status(0)
         return self._returncode
 
@@ -215,9 +217,9 @@ class ForkedProcess:
         return self._returncode
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process and its children; does nothing if it has ended."""
+        """Sends a signal to the process and its children, or does nothing if it has ended."""
         with self._lock:
-            waits = self.poll() is None and self._pid is None  # for the server, or for its number
+            waits = self.poll() is None and self._pid is None  # for the server, or for its pid
             if waits and number == signal.SIGKILL and claim(self._token):
                 self._finish(-number)
         if self.poll() is None:
@@ -249,7 +251,7 @@ class ForkedProcess:
                     self._pid = int(line)
                 else:
                     self._returncode = int(line)
-            if not data and self._returncode is None:  # the server has gone
+            if not data and self._returncode is None:  # the server has ended
                 if self._server and self._pid is None:
                     self.start_error = self._server.start_error
                 self._finish(-signal.SIGKILL)
@@ -276,7 +278,7 @@ def fork(spec: ProcessSpec) -> ForkedProcess:
         server = ForkServer.get(spec.env)
         try:
             server.fork(request, descriptors)
-        except ConnectionError:  # it died while we looked at it
+        except ConnectionError:  # it died after the check
             logger.warning("The fork server has died: starting another one")
             server = ForkServer.get(spec.env, after=server)
             server.fork(request, descriptors)

@@ -1,8 +1,8 @@
-"""Imports TensorFlow once, and forks workers that have it imported already.
+"""Imports TensorFlow once, and forks workers, which need not import it themselves.
 
     python -m helpers.cluster.fork_server REQUESTS
 
-Importing TensorFlow takes most of a worker's start and of its initial memory; forks share both. A
+Importing TensorFlow costs most of a worker's start time and initial memory, and forks share both. A
 fork is safe as long as TensorFlow has run no operation, because only operations start its threads.
 So this process imports TensorFlow, and then only forks.
 
@@ -36,7 +36,7 @@ from helpers.system.tensorflow_import import gc_disabled
 MESSAGE_BYTES = 1 << 16
 MAX_FDS = 8
 PRELOAD = "helpers.course.preload"
-READY_BYTE = b"r"  # what the server says when TensorFlow is imported
+READY_BYTE = b"r"  # sent when TensorFlow is imported
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Request:
 
     Attributes:
       arguments: of `helpers.worker.main.main`.
-      environment: the variables that differ from those of the server.
+      environment: the variables that differ from the server's environment.
       cwd: its working directory.
     """
 
@@ -126,7 +126,7 @@ class Server:
         code = 1
         try:
             for polled, child in self._children.items():
-                for descriptor in {polled, child.status}:  # of one that has ended, only this
+                for descriptor in {polled, child.status}:  # after its end, only its status
                     os.close(descriptor)
             self._requests.close()
             code = run(request, descriptors)
@@ -152,10 +152,10 @@ class Server:
             os.write(child.status, b"%d\n" % code)
         self._poll.unregister(child.pidfd)
         os.close(child.pidfd)
-        self._watch(child, child.status, 0)  # an error there: no process listens anymore
+        self._watch(child, child.status, 0)  # an error means that no process listens anymore
 
     def _kill_orphans(self, ended: Child) -> None:
-        """Kills processes that a worker left behind; running workers adopt their own orphans."""
+        """Kills processes that a worker left behind. Running workers adopt their own orphans."""
         workers = {ended.pid, *(child.pid for child in self._children.values())}
         orphans.kill_descendants(exclude=workers)
 
@@ -166,14 +166,14 @@ class Server:
 
 
 def claim(token: int) -> bool:
-    """Claims a one-shot token; True for one caller only.
+    """Claims a one-shot token, and returns True for one caller only.
 
     The server claims it to fork a worker, the client to cancel a worker that was not forked yet. So
     exactly one of them decides whether the process starts.
     """
     try:
         return bool(os.read(token, 1))
-    except BlockingIOError:  # its other end is still in a fork that another thread made meanwhile
+    except BlockingIOError:  # its other end is still open in a fork by another thread
         return False
 
 
@@ -187,9 +187,9 @@ def new_claim_token() -> int:
 
 
 def run(request: Request, descriptors: list[int]) -> int:
-    """Runs the worker in a forked process; returns its exit code."""
+    """Runs the worker in a forked process, and returns its exit code."""
     stdin, log, events, status, token, *namespaces = descriptors
-    os.setsid()  # Ctrl-C in the notebook is not for the worker
+    os.setsid()  # Ctrl-C in the notebook must not reach the worker
     os.write(status, b"%d\n" % os.getpid())
     os.close(status)
     for source, target in [(stdin, 0), (log, 1), (log, 2)]:
@@ -210,7 +210,7 @@ def run(request: Request, descriptors: list[int]) -> int:
 
 
 def preload() -> None:
-    """Imports the modules that workers need; errors are raised again, and reported, in workers."""
+    """Imports the modules that workers need. Workers raise and report the errors again."""
     keras = keras_version.version_from_env(os.environ)
     with gc_disabled(), suppress(Exception):
         keras_version.select_keras(keras)
@@ -224,11 +224,11 @@ def preload() -> None:
         if keras == 3 and "keras" in sys.modules and keras_version.wants_fix():
             import helpers.keras_3  # noqa: F401
     gc.collect()
-    gc.freeze()  # a collection would write to every page, and so unshare it
+    gc.freeze()  # a collection would write to every page, which would no longer be shared
 
 
 def _reseed_numpy() -> None:
-    """Seeds NumPy in a fork; Python's `random` does so itself."""
+    """Seeds NumPy in a fork, which Python's `random` does itself."""
     numpy = sys.modules.get("numpy")
     if numpy:
         numpy.random.seed()
@@ -244,7 +244,7 @@ def main() -> None:
     preload()
     with suppress(OSError):  # no process asks anymore
         requests.send(READY_BYTE)
-    continue_on_parent_death()  # and end after the last worker, and after what that left behind
+    continue_on_parent_death()  # to end after the last descendant
     Server(requests).serve()
 
 

@@ -23,7 +23,7 @@ from helpers.system import machine
 logger = logging.getLogger(__name__)
 
 POLL_INTERVAL = 0.1
-LARGE_GROUP = 63  # processes; with more, timeouts are checked less often, and events read together
+LARGE_GROUP = 63  # with more processes, checks are rarer and events are batched
 BATCH_READ_SECONDS = 0.05
 
 
@@ -58,7 +58,7 @@ class RespawnPolicy:
         if failure.error or not lost.config.is_respawnable or not self._left:
             raise failure
         self._left -= 1
-        lost.signal(signal.SIGKILL)  # if it is frozen, and not dead
+        lost.signal(signal.SIGKILL)  # if it is frozen but not dead
         lost.wait()
         return self._start(lost)
 
@@ -68,11 +68,12 @@ class WorkerGroup:
 
     Args:
       processes: the started processes of all tasks.
-      servers: the names of the tasks that only serve; the group ends when all others have ended.
+      servers: the names of the tasks that only serve. The group ends when all other tasks have
+        ended.
       timeouts: how long to wait before a task counts as failed.
-      respawn_policy: replaces lost workers; without one, each loss is a failure of the group.
+      respawn_policy: replaces lost workers. Without one, each loss is a failure of the group.
       fault_injector: injects faults into these processes, and records the events about them.
-      clock: measures the timeouts; by default one that does not count time in suspend.
+      clock: measures the timeouts. The default does not count time in suspend.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class WorkerGroup:
         return list(self._processes)
 
     def close(self) -> None:
-        """Kills all processes; sends all signals before it waits for the first process."""
+        """Kills all processes, and sends all signals before it waits for the first process."""
         for process in self._processes:
             process.signal(signal.SIGKILL)
         for process in self._processes:
@@ -130,7 +131,7 @@ class WorkerGroup:
                     time.sleep(BATCH_READ_SECONDS)
                 try:
                     found = selector.select(POLL_INTERVAL)
-                    yield from self._injected_events()  # before what came of it
+                    yield from self._injected_events()  # before its consequences
                     for key, _mask in found:
                         if key.data is None:
                             raise StoppedError(_("The run was stopped."))
@@ -235,7 +236,7 @@ class WorkerGroup:
         return next(process for process in self._processes if str(process.task) == task)
 
     def _check_peers(self, process: TaskProcess) -> None:
-        """Raises a failure that no restart answers if a task waits for one that has ended."""
+        """Raises a failure without restart if a task waits for a task that has ended."""
         if reason := self._equal_steps.explain(process.config):
             raise _final(process, reason)
 

@@ -1,4 +1,4 @@
-"""Starts the processes of one attempt: ports, `TF_CONFIG`s, cores, logs."""
+"""Starts the processes of one attempt, with ports, `TF_CONFIG`s, cores and logs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Launcher:
     """Starts processes for all attempts of one run.
 
     Attributes:
-      workers: how many worker processes.
-      ps: how many parameter servers; if there are any, there is also a chief, the coordinator.
+      workers: the number of worker processes.
+      ps: the number of parameter servers. If there are any, there is also a chief, the coordinator.
       evaluator: whether there is an evaluator.
       payload_path: the file that contains the job.
       run_dir: where each attempt gets a folder for logs and temporary files.
       network: an isolated network, a virtual host for each task, or None for the machine's network.
-      keras: which Keras the workers import.
-      fault_injector: knows by how much the start of a task is delayed.
+      keras: the Keras version that the workers import.
+      fault_injector: determines by how much the start of a task is delayed.
     """
 
     workers: int
@@ -40,7 +40,7 @@ class Launcher:
     fault_injector: FaultInjector
 
     def launch(self, attempt: int) -> list[TaskProcess]:
-        """Starts one process for each task, on free ports; if one fails to start, none is left."""
+        """Starts one process for each task on free ports. If one fails to start, all are ended."""
         configs = build_tf_configs(
             self._addresses(), chief=self.ps > 0, ps=self.ps, evaluator=self.evaluator
         )
@@ -60,7 +60,7 @@ class Launcher:
         started: list[TaskProcess] = []
         try:
             for index, config in enumerate(configs):
-                # Servers wait for each other in threads, so with ps they need more than one.
+                # Servers wait for each other in threads, so with ps they need several threads.
                 alone = config.task.type == EVALUATOR or self.ps > 0
                 cores = [] if alone else shares[index]
                 log = folder / f"{config.task.type}-{config.task.index}.log"
@@ -95,7 +95,7 @@ class Launcher:
         return self.network
 
     def _gpus(self, task: Task) -> str | None:
-        """The GPUs of a task: only workers get some. None if the machine has no GPU."""
+        """The GPUs of a task. Only workers get GPUs. None if the machine has no GPU."""
         if not visible_gpus():
             return None
         return assign_gpus(self.workers)[task.index] if task.type == WORKER else ""

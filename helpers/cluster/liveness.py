@@ -1,4 +1,4 @@
-"""Decides, from the events of a group and a clock, which task has failed without saying so."""
+"""Decides, from the events of a group and a clock, which task has failed silently."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ PROGRESS_EVENTS = (
 )
 
 
-MIN_BUSY_SHARE = 0.1  # of a core; below it a task does not compute
-MAX_BUILDING = 10  # times the start timeout, for a task that computes all the while
+MIN_BUSY_SHARE = 0.1  # of a core, below which a task does not compute
+MAX_BUILDING = 10  # times the start timeout, for a task that computes continuously
 
 
 class Clock(Protocol):
@@ -39,8 +39,8 @@ class FailureCause(NamedTuple):
 
     Attributes:
       task: the task that failed, as "worker 1".
-      reason: how it failed; a sentence without its full stop.
-      is_alive: whether its process runs and sends heartbeats, and makes no progress.
+      reason: how it failed, as a sentence without its full stop.
+      is_alive: whether its process runs and sends heartbeats without progress.
     """
 
     task: str
@@ -49,7 +49,7 @@ class FailureCause(NamedTuple):
 
 
 class LivenessTracker:
-    """Tracks heartbeats, readiness and progress of a group; it reads and sends nothing itself.
+    """Tracks heartbeats, readiness and progress of a group. It reads and sends nothing itself.
 
     Args:
       tasks: the names of the tasks, as "worker 1". An evaluator need not be ready for the others
@@ -67,13 +67,13 @@ class LivenessTracker:
         self._clock = clock
         self._running = list(tasks)
         self._not_ready = {task for task in tasks if not task.startswith(EVALUATOR)}
-        self._connecting: set[str] = set()  # they block all threads, so they send no heartbeat
+        self._connecting: set[str] = set()  # all threads blocked, no heartbeat
         self._slowdown: dict[str, float] = {}
         # The start timeout covers the time before a task's first event.
         self._last_event: dict[str, float] = {}
         self._last_progress = 0.0
         self._last_computing = 0.0
-        self._cpu: dict[str, tuple[float, float]] = {}  # seconds used, and when that was
+        self._cpu: dict[str, tuple[float, float]] = {}  # CPU seconds, and when they were measured
 
     @property
     def not_ready(self) -> list[str]:
@@ -81,7 +81,7 @@ class LivenessTracker:
         return [task for task in self._running if task in self._not_ready]
 
     def observe(self, task: str, event: Event) -> None:
-        """Takes in an event of a task."""
+        """Processes an event of a task."""
         kind = event["event"]
         self._last_event[task] = self._clock.now
         if kind in PROGRESS_EVENTS:
@@ -99,7 +99,7 @@ class LivenessTracker:
             self._running.remove(task)
 
     def _observe_cpu(self, task: str, cpu: float) -> None:
-        """Counts computing as progress before a start: building a large graph takes minutes."""
+        """Counts computing as progress before a start, because building a large graph is slow."""
         now = self._clock.now
         before, then = self._cpu.get(task, (cpu, now))
         if task not in self._connecting and cpu > before + MIN_BUSY_SHARE * (now - then):
@@ -107,18 +107,18 @@ class LivenessTracker:
         self._cpu[task] = cpu, now
 
     def set_slowdown(self, task: str, factor: float) -> None:
-        """Multiplies the heartbeat timeout of a task that is slowed down on purpose."""
+        """Multiplies the heartbeat timeout of a task that is slowed down intentionally."""
         self._slowdown[task] = factor
 
     def reset(self, task: str) -> None:
-        """Starts all timeouts of a task again, whose process was replaced."""
+        """Restarts all timeouts of a task whose process was replaced."""
         self._slowdown.pop(task, None)
         self._connecting.discard(task)
-        self._not_ready.discard(task)  # the start timeout is that of the whole group
+        self._not_ready.discard(task)  # the start timeout applies to the whole group
         self._last_event[task] = self._last_progress = self._clock.now
 
     def check(self) -> FailureCause | None:
-        """The task that failed, if a timeout has passed."""
+        """Returns the failed task if a timeout has passed."""
         now, limits = self._clock.now, self._timeouts
         free = [task for task in self._running if task not in self._connecting]
         for task in free:
@@ -155,13 +155,13 @@ class LivenessTracker:
         return FailureCause(task, message.format(**values))
 
     def _suspect_key(self, task: str) -> tuple[bool, float]:
-        """Sort key: the task most likely to have caused the failure comes first."""
+        """Sort key that puts the task most likely to have caused the failure first."""
         return task in self._connecting, self._last_event.get(task, -1.0)
 
     def _no_progress(self, task: str) -> FailureCause:
         message = (
             _("{task} and its peers have made no progress for {seconds:g} s since step {step}")
-            if math.isinf(self._timeouts.heartbeat)  # then a process may have ended unnoticed
+            if math.isinf(self._timeouts.heartbeat)  # then a process may have ended undetected
             else _(
                 "{task} and its peers have made no progress for {seconds:g} s since step "
                 "{step}, although all processes are alive"

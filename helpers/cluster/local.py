@@ -1,4 +1,4 @@
-"""`LocalCluster`: several TensorFlow processes on this machine."""
+"""`LocalCluster`, several TensorFlow processes on this machine."""
 
 from __future__ import annotations
 
@@ -44,36 +44,36 @@ class LocalCluster(Cluster):
             result = cluster.train(model_fn, input_fn, epochs=3)
 
     Args:
-      workers: how many worker processes; worker 0 is the chief. Under MirroredStrategy, which
-        has one process, how many replicas.
-      ps: how many parameter servers; by default one under ParameterServerStrategy, otherwise none.
-        With any, there is also a `chief`: for `run` the coordinator, which calls the function;
-        for `train` one more task that trains.
-      strategy: the `tf.distribute` strategy by name, for `train`; by default
+      workers: the number of worker processes. Worker 0 is the chief. Under MirroredStrategy, which
+        has one process, the number of replicas.
+      ps: the number of parameter servers, by default one under ParameterServerStrategy, otherwise
+        none. With parameter servers, there is also a `chief`. For `run` it is the coordinator,
+        which calls the function, and for `train` it is one more task that trains.
+      strategy: the `tf.distribute` strategy by name, for `train`. The default is
         ParameterServerStrategy with a ps, else MultiWorkerMirroredStrategy.
       collective: how gradients are summed: "AUTO", "RING" (gRPC) or "NCCL" (NVIDIA GPUs).
-      max_restarts: how many faults are answered by starting the group again from its last
-        checkpoint; or, for a worker that serves a coordinator, by starting that worker again.
-      start_timeout: seconds until every worker must be ready to train; by default 60, and more
-        where many workers share few cores.
+      max_restarts: the number of faults after which the group is restarted from its last checkpoint
+        or, for a worker that serves a coordinator, only that worker is restarted.
+      start_timeout: seconds until every worker must be ready to train, by default 60, and more if
+        many workers share few cores.
       step_timeout: seconds without a step after which the group counts as failed.
       heartbeat_timeout: seconds without a heartbeat from one worker after which it counts as
-        failed; by default `step_timeout`.
-      network: the network of the workers, where the machine permits it (see SECURITY.md):
+        failed, by default `step_timeout`.
+      network: the network of the workers, if the machine permits it (see SECURITY.md):
 
-        - "isolated": one network for the cluster, which nothing else can reach.
+        - "isolated": one network for the cluster, which no other process can reach.
         - "per_task": a network for each task, with its own address, connected by a switch as if
           each task ran on its own machine. The fault "partition" needs it.
         - "host": the network of this machine. Choose it if your functions need the network.
 
-      bandwidth: bits per second that an isolated network carries in total, or that each task's
-        link carries in each direction with "per_task"; unlimited by default.
+      bandwidth: bits per second that an isolated network carries in total, or that each task's link
+        carries in each direction with "per_task". The default is unlimited.
 
-    From the first one on, where that is safe, a process of this program imports TensorFlow;
+    If it is safe, the first `LocalCluster` starts a process that imports TensorFlow, and all
     workers are forked from it.
 
     Raises:
-      ConfigError: a choice this machine cannot run.
+      ConfigError: this machine cannot run such a cluster.
     """
 
     folder_prefix = "local-cluster-"
@@ -111,7 +111,7 @@ class LocalCluster(Cluster):
         self.network = network
         self.bandwidth = bandwidth
         self._fault_injector = FaultInjector(self._tasks(evaluator=True))
-        self._lock = threading.Lock()  # of the two below
+        self._lock = threading.Lock()  # guards the two attributes below
         self._running = False
         self._supervisor: Supervisor | None = None
         with limit_explained():
@@ -133,30 +133,31 @@ class LocalCluster(Cluster):
     ) -> list[Any]:
         """Runs any function in every worker, and waits for the end.
 
-        With parameter servers, it is called in the coordinator alone: workers and parameter
-        servers run a `tf.distribute.Server`, until the coordinator has finished. A worker of
-        theirs that dies or freezes is replaced, and the others continue meanwhile.
+        With parameter servers, it is called in the coordinator only. Workers and parameter servers
+        run a `tf.distribute.Server` until the coordinator has finished. A worker that dies or
+        freezes is replaced, and the others continue meanwhile.
 
-        The function creates its own strategy; `TF_CONFIG` is set. If it takes an argument, it is
-        given the `helpers.worker.context.WorkerContext`. If a process dies or freezes, all of
-        them are restarted and call it again, so the function must save all results that it needs.
+        The function creates its own strategy, and `TF_CONFIG` is set. If it has a parameter, the
+        `helpers.worker.context.WorkerContext` is passed. If a process dies or freezes, all
+        processes are restarted and call the function again, so it must save all results that it
+        needs.
 
         Args:
-          function: what to call; it travels as the functions of `train` do.
-          evaluator_fn: what one more process, the evaluator of `TF_CONFIG`, calls meanwhile. The
-            run ends when both have returned.
-          keras: which Keras `tf.keras` is in the workers: 2, or 3, which needs TensorFlow 2.16 or
-            later. By default, what it is or would be here: 2 after `import helpers.estimator` or
-            with `TF_USE_LEGACY_KERAS=1`, else 3. In the workers, `helpers.keras_3` is applied as
+          function: the function to call, which is serialized like the functions of `train`.
+          evaluator_fn: a function that one more process, the evaluator of `TF_CONFIG`, calls
+            meanwhile. The run ends when both have returned.
+          keras: the version of `tf.keras` in the workers, 2 or 3. Version 3 needs TensorFlow 2.16
+            or later. The default is the version of this process: 2 after `import helpers.estimator`
+            or with `TF_USE_LEGACY_KERAS=1`, else 3. In the workers, `helpers.keras_3` is applied as
             soon as Keras 3 is imported.
           timeout: seconds for the function, from the start or, if it reports steps
             (`helpers.keras_callbacks.StepReportCallback`), from the last one.
-          on_event: called with every event, in this thread; see `helpers.protocol.events`.
+          on_event: called with every event, in this thread (see `helpers.protocol.events`).
 
-        Returns: for each worker in order, or for the coordinator alone, and then for the
-          evaluator, what the function returned: numbers, strings, None, lists and dicts.
+        Returns: the results of each worker in order, or of the coordinator only, and then of the
+          evaluator. A result consists of numbers, strings, None, lists and dicts.
 
-        Warns: what else the reader should know, as `TrainingResult.warnings`.
+        Warns: like `TrainingResult.warnings`.
 
         Raises: as `train`.
         """
@@ -171,32 +172,33 @@ class LocalCluster(Cluster):
         )
 
     def stop(self) -> None:
-        """Stops a running `train` or `run`, from any thread; does nothing if none is running."""
+        """Stops `train` or `run` from any thread, or does nothing if none is running."""
         with self._lock:
             if self._supervisor and self._running:
                 self._supervisor.stop()
 
     def inject_fault(self, fault: str, task: str, **options: Any) -> None:
-        """Injects a fault into the process of a running task; can be called from any thread.
+        """Injects a fault into the process of a running task. Can be called from any thread.
 
-        Call it while `train` or `run` is at work: from `on_event`, from another thread, or from a
+        Call it while `train` or `run` is running: from `on_event`, from another thread, or from a
         button. Each fault is recorded as the event "fault_injected" and as a line of
-        `TrainingResult.fault_log`, which also says how the fault was detected and when training
+        `TrainingResult.fault_log`, which also reports how the fault was detected and when training
         resumed. A fault ends when its process ends: after a restart, the new process has no fault.
 
         Args:
-          fault: one of these; docs/FAULTS.md says how TensorFlow reacts to each:
+          fault: one of these (docs/FAULTS.md describes TensorFlow's reaction to each):
 
             - "kill": sends SIGKILL, as the kernel does if memory runs out.
             - "pause": sends SIGSTOP to the process and its children, for `seconds` or until
               cleared.
-            - "throttle": runs the process at 1/`factor` of its speed (4; at most 50) until cleared.
+            - "throttle": runs the process at 1/`factor` of its speed (default 4, at most 50) until
+              cleared.
             - "partition": drops all packets from and to the process, as if its network cable were
               pulled, for `seconds` or until cleared. Connections stay open. Needs
               `network="per_task"`.
             - "disk_full": makes every write to a file fail, to its log too, until cleared. On a
-              full disk, TensorFlow finds "No space left on device" (ENOSPC); here it finds "File
-              too large" (EFBIG, RLIMIT_FSIZE), because the disk of the machine is not filled.
+              full disk, TensorFlow gets "No space left on device" (ENOSPC). Here it gets "File too
+              large" (EFBIG, RLIMIT_FSIZE), because the disk of the machine is not filled.
             - "delay_start": delays the next start of the task by `seconds` (5): the start after a
               restart or, if called before `train` or `run`, the first start.
 

@@ -1,7 +1,7 @@
 """Starts the fork server early, so that the first workers start sooner.
 
-Importing TensorFlow takes most of a worker's start. The fork server can begin it on another core
-while the notebook still imports other modules.
+Importing TensorFlow is most of a worker's start time. The fork server can start to import it on
+another core while the notebook still imports other modules.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ ALLOW_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 def init(lang: str = "en") -> None:
     """Sets the language of messages, starts the fork server, and prints the versions in use.
 
-    Call it once, after `helpers.estimator` or `keras` was imported: the workers that it prepares
-    have the Keras of this program (`helpers.system.keras_version`). Without these imports it is the
-    Keras that `TF_USE_LEGACY_KERAS` selects, else Keras 3. The fork server ends with this program.
+    Call it once, after `helpers.estimator` or `keras` was imported, because the workers that it
+    prepares have the Keras of this program (`helpers.system.keras_version`). Without these imports
+    it is the Keras that `TF_USE_LEGACY_KERAS` selects, else Keras 3. The fork server ends with this
+    program.
 
     Args:
       lang: a code such as ``"ru"``.
@@ -44,14 +45,14 @@ def prewarm(keras: int | None = None) -> None:
     Does nothing if workers are not forked on this machine, or if the server is running.
 
     Args:
-      keras: the Keras of these workers; by default the one that they probably need.
+      keras: the Keras of these workers, by default the version that they probably need.
     """
     if can_fork():
         ForkServer.get(base_env(_likely_keras() if keras is None else keras))
 
 
 def _likely_keras() -> int:
-    """The Keras of this process; 2 for `helpers.model_fn` while this process has none yet."""
+    """The Keras of this process, or 2 for `helpers.model_fn` if none is imported yet."""
     if "tensorflow" not in sys.modules and "helpers.course.lazy_defaults" in sys.modules:
         return 2
     return keras_version.default()

@@ -1,4 +1,4 @@
-"""The interface of a worker process, whether it is forked or spawned, and what starts one."""
+"""The interface of a forked or spawned worker process, and the specification to start one."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ class ProcessSpec:
 
 
 class ProcessHandle(Protocol):
-    """A worker process, however it is started."""
+    """A worker process, forked or spawned."""
 
     @property
     def pid(self) -> int:
-        """The process id, also of its process group; waits until the process was started.
+        """The process id, also of its process group. Waits until the process was started.
 
         Raises:
           ProcessLookupError: it was killed before it was started.
         """
 
     def poll(self) -> int | None:
-        """The exit code, or minus the number of the signal; None while it runs."""
+        """Returns the exit code, or minus the signal number, or None while it runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Waits for the end, and returns what `poll` returns.
+        """Waits for the end, and returns the value of `poll`.
 
         Raises:
           subprocess.TimeoutExpired: it still runs after `timeout` seconds.
         """
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process and its children; does nothing if it has ended.
+        """Sends a signal to the process and its children, or does nothing if it has ended.
 
         A process that has not been started yet can only be killed.
         """

@@ -43,13 +43,13 @@ class SpawnedProcess(subprocess.Popen[bytes]):
             stderr=subprocess.STDOUT,
             env=environ,
             pass_fds=[spec.event_fd, *spec.namespaces],
-            start_new_session=True,  # Ctrl-C in the notebook is not for the worker
+            start_new_session=True,  # Ctrl-C in the notebook must not reach it
         )
 
     def signal(self, number: int) -> None:
         if self.poll() is None:
             left_its_session = orphans.descendants(self.pid) if number == signal.SIGKILL else []
-            with suppress(ProcessLookupError, PermissionError):  # it has just ended (macOS says so)
+            with suppress(ProcessLookupError, PermissionError):  # it has just ended (macOS)
                 os.killpg(self.pid, number)
             for pid in left_its_session:
                 with suppress(ProcessLookupError, PermissionError):
@@ -57,7 +57,7 @@ class SpawnedProcess(subprocess.Popen[bytes]):
 
     def wait(self, timeout: float | None = None) -> int:
         code = super().wait(timeout)
-        # Kills what is left of its session.
+        # Kills the remaining processes of its session.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         return code
@@ -77,7 +77,7 @@ class DelayedProcess:
     def __init__(self, spec: ProcessSpec, seconds: float) -> None:
         self._spec = replace(spec, log_fd=os.dup(spec.log_fd), event_fd=os.dup(spec.event_fd))
         self._process: ProcessHandle | None = None
-        self._returncode: int | None = None  # of one that never began
+        self._returncode: int | None = None  # of a process that was never started
         self._lock = threading.Lock()
         self._decided = threading.Event()
         self._timer = threading.Timer(seconds, self._begin)
@@ -93,7 +93,7 @@ class DelayedProcess:
 
     @property
     def process(self) -> ProcessHandle | None:
-        """The process, once it has begun."""
+        """The process, after it was started."""
         return self._process
 
     @property
@@ -127,7 +127,7 @@ class DelayedProcess:
         self._on_delay_elapsed(None)
 
     def _on_delay_elapsed(self, returncode: int | None) -> None:
-        """Starts the process or, with a return code, never starts it; the first call decides."""
+        """Starts the process or, with a return code, never starts it. The first call decides."""
         with self._lock:
             if self._decided.is_set():
                 return
@@ -145,15 +145,15 @@ class DelayedProcess:
 
 
 def start_process(spec: ProcessSpec) -> ProcessHandle:
-    """Starts a worker: forks it if that is safe on this machine, else spawns it."""
+    """Starts a worker. It is forked if that is safe on this machine, else spawned."""
     return fork(spec) if can_fork() else SpawnedProcess(spec)
 
 
 class TaskProcess:
     """The process of a task, with its own session, event pipe and log file.
 
-    It ends with this process: it is killed when the pipe to its standard input is closed
-    (`helpers.system.parent_death`). If that is safe, it is forked from a process that has imported
+    It ends with this process, because it is killed when the pipe to its standard input is closed
+    (`helpers.system.parent_death`). If it is safe, it is forked from a process that has imported
     TensorFlow (`helpers.cluster.fork_server`).
 
     Attributes:
@@ -162,9 +162,9 @@ class TaskProcess:
 
     Args:
       payload: the file that contains the job.
-      cores: the cores it is bound to; empty for all.
-      gpus: the value of CUDA_VISIBLE_DEVICES; None for all GPUs.
-      network: an isolated network, or None for that of the machine.
+      cores: the cores it is bound to, or empty for all cores.
+      gpus: the value of CUDA_VISIBLE_DEVICES, or None for all GPUs.
+      network: an isolated network, or None for the machine's network.
       keras: the Keras it imports.
       delay: seconds to wait before it is started.
     """
@@ -225,7 +225,7 @@ class TaskProcess:
 
     @property
     def start_error(self) -> str | None:
-        """What was printed instead of its start, if it could not be started; else None."""
+        """The output of the failed start, or None if the process could be started."""
         started = self._process
         process = started.process if isinstance(started, DelayedProcess) else started
         return process.start_error if isinstance(process, ForkedProcess) else None
@@ -241,7 +241,7 @@ class TaskProcess:
         return self._reader is None
 
     def read_events(self) -> list[Event]:
-        """Reads the events that arrived since the last call; does not wait."""
+        """Reads the events that arrived since the last call, without waiting."""
         if self._reader is None:
             return []
         lines: list[bytes] = []
@@ -258,7 +258,7 @@ class TaskProcess:
         return [event for line in lines if (event := decode(line)) is not None]
 
     def wait(self, seconds: float = EXIT_TIMEOUT) -> int:
-        """Waits for the end; returns the exit code, or minus the number of the signal.
+        """Waits for the end, and returns the exit code, or minus the signal number.
 
         A process still there after `seconds` is killed.
         """
@@ -269,7 +269,7 @@ class TaskProcess:
             return self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process and its children; does nothing if it has ended."""
+        """Sends a signal to the process and its children, or does nothing if it has ended."""
         self._process.signal(number)
 
     def close(self) -> None:
@@ -285,14 +285,14 @@ class TaskProcess:
         return "\n".join(text.splitlines()[-lines:])
 
     def truncate_log(self) -> None:
-        """Cuts the end of a log that is too long; new output is appended after a note."""
+        """Cuts the end of a log that is too long. New output is appended after a note."""
         with suppress(OSError):
             size = self.log.stat().st_size
             if size > MAX_LOG_BYTES:
                 os.truncate(self.log, MAX_LOG_BYTES // 2)
                 note = _("… {cut:,} bytes omitted here: a log has at most {most:,} …")
                 note = note.format(cut=size - MAX_LOG_BYTES // 2, most=MAX_LOG_BYTES)
-                with self.log.open("ab") as file:  # as the process writes: at the end
+                with self.log.open("ab") as file:  # append, as the process does
                     file.write(f"\n{note}\n".encode())
 
     def _close_pipe(self) -> None:
@@ -306,6 +306,6 @@ def _task_env(config: TFConfig, folder: Path, gpus: str | None) -> dict[str, str
     return {
         **({VISIBLE_GPUS: gpus} if gpus is not None else {}),
         "TF_CONFIG": config.to_json(),
-        "TMPDIR": str(folder),  # what a killed process leaves there goes with the run
-        LANGUAGE: language(),  # for the errors it sends to the notebook
+        "TMPDIR": str(folder),  # deleted with the run, after a kill too
+        LANGUAGE: language(),  # for the errors that it sends to the notebook
     }

@@ -1,9 +1,9 @@
 """Supervises a group of processes, and restarts it when one of them fails.
 
-The group is restarted as a whole, as in torchrun: TensorFlow's collectives neither survive the loss
-of a member nor accept a new one. So one failure ends all processes, and a new group, on new ports,
-resumes from the last checkpoint. The exception is a worker with parameter servers: it holds no
-state and no other task waits for it, so a new process replaces it at the same address.
+The group is restarted as a whole, as in torchrun, because TensorFlow's collectives neither survive
+the loss of a member nor accept a new one. So one failure ends all processes, and a new group, on
+new ports, resumes from the last checkpoint. The exception is a worker with parameter servers. It
+holds no state and no other task waits for it, so a new process replaces it at the same address.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ class Supervisor:
         parameter servers.
       is_server: whether a task only serves, so that it never ends by itself.
       timeouts: how long to wait before a task counts as failed.
-      max_restarts: how often the group is restarted; and, in each attempt, how many workers are
-        respawned.
+      max_restarts: the limit of restarts of the group and, in each attempt, of respawned workers.
       fault_injector: injects faults into the processes of each attempt.
     """
 
@@ -63,11 +62,11 @@ class Supervisor:
         return self._group.processes if self._group else []
 
     def stop(self) -> None:
-        """Stops the run from another thread; `run` then raises StoppedError."""
+        """Stops the run from another thread, so that `run` raises StoppedError."""
         os.write(self._stop_w, b"s")
 
     def close(self) -> None:
-        """Closes the descriptors; call it after `run` has ended."""
+        """Closes the descriptors. Call it after `run` has ended."""
         os.close(self._stop_r)
         os.close(self._stop_w)
 
@@ -75,7 +74,7 @@ class Supervisor:
         """Yields the events of all attempts, with a "group_restart" event between two attempts.
 
         Raises:
-          UserCodeError: the job itself raised, so that a new attempt would raise again.
+          UserCodeError: the job itself raised an exception, so a new attempt would raise it again.
           ClusterError: a task failed after `max_restarts` restarts.
           StoppedError: `stop` was called.
         """

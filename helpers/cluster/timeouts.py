@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from helpers.errors import check_seconds
 from helpers.system.machine import cores
 
-DEFAULT_START_TIMEOUT = 60.0  # of a group whose workers have half a core each, or more
+DEFAULT_START_TIMEOUT = 60.0  # of a group whose workers have at least half a core each
 MAX_TICK_SECONDS = 1.0
 
 
@@ -29,10 +29,10 @@ class Timeouts:
 
     @classmethod
     def checked(cls, start: float, step: float, heartbeat: float | None = None) -> Timeouts:
-        """From the arguments `start_timeout`, `step_timeout` and `heartbeat_timeout` of a cluster.
+        """Creates them from `start_timeout`, `step_timeout` and `heartbeat_timeout` of a cluster.
 
         Raises:
-          ConfigError: one of them is no number of seconds.
+          ConfigError: one of them is not a number of seconds.
         """
         heartbeat = step if heartbeat is None else heartbeat
         check_seconds("start_timeout", start)
@@ -42,7 +42,7 @@ class Timeouts:
 
 
 def default_start_timeout(workers: int) -> float:
-    """Seconds until a group must be ready; more if many workers import TensorFlow on few cores."""
+    """Seconds until a group must be ready, with more for many importing workers on few cores."""
     return DEFAULT_START_TIMEOUT * max(1.0, workers / (2 * cores()))
 
 
