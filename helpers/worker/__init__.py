@@ -1,1 +1,1 @@
-"""What runs inside each process of a cluster."""
+"""The code that runs inside each process of a cluster."""

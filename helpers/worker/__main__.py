@@ -10,4 +10,4 @@ from helpers.worker.main import main
 code = main()
 sys.stdout.flush()
 sys.stderr.flush()
-os._exit(code)  # TensorFlow's threads may wait for peers that have already gone
+os._exit(code)  # TensorFlow's threads may wait for peers that have already exited

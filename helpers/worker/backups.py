@@ -1,6 +1,6 @@
-"""Backups of a Keras 3 model: the last two files, each with a digest of its content in its name.
+"""Backups of a Keras 3 model, the last two files, each with a digest of its content in its name.
 
-The name also has the epoch to resume with, and the step.
+The name also contains the epoch to resume from, and the step.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from helpers.protocol.events import EventType
 from helpers.worker.context import WorkerContext
 
 MAX_TO_KEEP = 2
-SUFFIX = ".weights.h5"  # Keras asks for it
+SUFFIX = ".weights.h5"  # required by Keras
 NAME = re.compile(r"epoch-(\d+)-step-(\d+)-([0-9a-f]{16})" + re.escape(SUFFIX))
 
 
 @dataclass(frozen=True)
 class Backup:
-    """One of them.
+    """A backup file.
 
     Attributes:
-      epoch: the one to resume from, starting at 0.
-      step: how many were done.
-      digest: of its content, when it was written.
+      epoch: the epoch to resume from, starting at 0.
+      step: the number of completed steps.
+      digest: of its content when it was written.
     """
 
     path: Path
@@ -38,17 +38,17 @@ class Backup:
 
     @property
     def is_intact(self) -> bool:
-        """Whether it holds what was written."""
+        """Whether its content is unchanged."""
         return digest(self.path) == self.digest
 
 
 def digest(path: Path) -> str:
-    """Of a file's content."""
+    """Returns the digest of a file's content."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def list_backups(folder: Path) -> list[Backup]:
-    """The backups in a folder, the oldest first."""
+    """Returns the backups in a folder, oldest first."""
     found = [
         Backup(path, int(match[1]), int(match[2]), match[3])
         for path in folder.glob(f"*{SUFFIX}")
@@ -58,7 +58,7 @@ def list_backups(folder: Path) -> list[Backup]:
 
 
 def latest_valid(folder: Path, context: WorkerContext) -> Backup | None:
-    """The last backup that is whole; says what it left out. None if there is none at all.
+    """Returns the last intact backup, or None without backups, and warns about skipped ones.
 
     Raises:
       ConfigError: there are backups, and all are damaged.
@@ -76,10 +76,10 @@ def latest_valid(folder: Path, context: WorkerContext) -> Backup | None:
 
 
 def save_backup(folder: Path, epoch: int, step: int, save: Callable[[Path], None]) -> None:
-    """Has `save` write a backup, which appears when it is whole, and deletes those before the last.
+    """Calls `save` to write a backup atomically, and deletes all but the last two.
 
     Raises:
-      OSError: the disk is full, or may not be written to; the backups before are still there.
+      OSError: the disk is full or not writable. The earlier backups are kept.
     """
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f"part{SUFFIX}"
@@ -90,7 +90,7 @@ def save_backup(folder: Path, epoch: int, step: int, save: Callable[[Path], None
 
 
 def all_corrupt_error(folder: str, reasons: list[str]) -> ConfigError:
-    """The error if every checkpoint or backup is damaged."""
+    """Returns the error for the case that every checkpoint or backup is damaged."""
     message = _(
         "No checkpoint in {model_dir} can be read ({reasons}). Use another model_dir, or "
         "delete this one to start at step 0."
@@ -99,6 +99,6 @@ def all_corrupt_error(folder: str, reasons: list[str]) -> ConfigError:
 
 
 def skipped_message(reasons: list[str], step: int) -> str:
-    """The warning about damaged checkpoints, and where training resumes."""
+    """Returns the warning about damaged checkpoints, and the step at which training resumes."""
     message = _("Damaged checkpoints were skipped ({reasons}); training resumes at step {step}.")
     return message.format(reasons=join_clauses(reasons), step=step)

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: told of as they come, and read again only when whole."""
+"""The checkpoints of a run: reports new ones, and skips damaged ones when training resumes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KERAS_STEP = "train_counter/.ATTRIBUTES/VARIABLE_VALUE"  # in the backups of Bac
 
 
 class CheckpointMonitor:
-    """Lets the chief tell of each new checkpoint in a model_dir.
+    """Reports, in the chief, each new checkpoint in a model_dir.
 
     TensorFlow allows no CheckpointSaverListener under MultiWorkerMirroredStrategy.
 
@@ -37,7 +37,7 @@ class CheckpointMonitor:
         self._seen = self._changed()
 
     def report(self) -> None:
-        """Reports the newest checkpoint, if it came since the last call."""
+        """Reports the newest checkpoint, if it was written since the last call."""
         if (changed := self._changed()) == self._seen:
             return
         self._seen = changed
@@ -68,12 +68,12 @@ def latest_step(model_dir: str) -> int | None:
 
 
 def resume_step(model_dir: str) -> int:
-    """The global step that training in `model_dir` resumes from; 0 without a checkpoint."""
+    """The global step that training in `model_dir` resumes from, or 0 without a checkpoint."""
     return latest_step(model_dir) or 0
 
 
 def was_deleted(error: Exception, model_dir: str) -> bool:
-    """Whether an error names a checkpoint that training has deleted since, to keep but five."""
+    """Whether an error names a checkpoint that training has since deleted, to keep only five."""
     named = re.findall(re.escape(os.path.join(model_dir, "model.ckpt-")) + r"\d+", str(error))
     state = tf.train.get_checkpoint_state(model_dir)
     kept = state.all_model_checkpoint_paths if state else []
@@ -81,14 +81,13 @@ def was_deleted(error: Exception, model_dir: str) -> bool:
 
 
 def skip_corrupt_checkpoints(folder: str, context: WorkerContext) -> None:
-    """Makes the newest checkpoint that can be read the last one, and says what it left out.
+    """Marks the newest readable checkpoint as the last one, and reports the skipped ones.
 
-    A checkpoint is damaged when the machine, or the disk, failed while it was written.
-    Every value of it is read, with its checksum. Several workers may do so at once: they
-    find the same.
+    A checkpoint is damaged if the machine or the disk failed while it was written. Every value in
+    it is read, with its checksum. Several workers may do so at once, with the same result.
 
     Raises:
-      ConfigError: there are checkpoints, and none of them can be read.
+      ConfigError: there are checkpoints, but none of them can be read.
     """
     state = tf.train.get_checkpoint_state(folder)
     if state is None:
@@ -110,18 +109,18 @@ def skip_corrupt_checkpoints(folder: str, context: WorkerContext) -> None:
 
 
 def _step_in(path: str) -> int:
-    """The step of a checkpoint that can be read."""
+    """The step of a readable checkpoint."""
     reader = tf.train.load_checkpoint(path)
-    counts = reader.has_tensor(KERAS_STEP)  # Keras numbers its backups, not by steps
+    counts = reader.has_tensor(KERAS_STEP)  # Keras does not number its backups by steps
     return int(reader.get_tensor(KERAS_STEP)) if counts else step_of(path)
 
 
 def _damage(path: str) -> str | None:
-    """Why a checkpoint cannot be read to its end, or None."""
+    """The reason why a checkpoint cannot be read to its end, or None."""
     try:
         reader = tf.train.load_checkpoint(path)
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
-    except Exception as error:  # TensorFlow raises many types here, down to a bare IndexError
+    except Exception as error:  # TensorFlow raises many types here, even a bare IndexError
         return str(getattr(error, "message", error)).splitlines()[0]
     return None

@@ -1,4 +1,4 @@
-"""What the work in a process is given, and what it raises when it has lost its peers."""
+"""The context of the work in a process, and the exception for lost peers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Report = Callable[..., None]
 
 
 class PeerLostError(Exception):
-    """A session of TensorFlow can do no step any more, as a peer has gone."""
+    """A TensorFlow session cannot run any further step, because a peer has exited."""
 
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """What the work is given: its place in the cluster and a way to report.
+    """The context of the work: its place in the cluster and a function to send events.
 
     Attributes:
-      config: this process's checked `TF_CONFIG`.
-      report: sends an event; the kinds are listed in `helpers.protocol.events`.
-      collective: what its cluster was asked for, for the strategy that a function makes.
+      config: this process's validated `TF_CONFIG`.
+      report: sends an event. `helpers.protocol.events` lists the kinds.
+      collective: the collective of its cluster, for the strategy that a function creates.
     """
 
     config: TFConfig

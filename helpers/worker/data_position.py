@@ -1,7 +1,7 @@
-"""How many batches a task had read at each checkpoint, so that a restart repeats and skips none.
+"""The number of batches that a task had read at each checkpoint, for an exact restart.
 
-The global step does not say: two optimizers raise it twice for a batch, gradient accumulation
-once for several.
+The global step does not contain this number, because two optimizers increment it twice for a batch,
+and gradient accumulation once for several batches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from helpers.tf_config import TFConfig
 
 FILE = "batches-{task.type}-{task.index}.json"
 UPDATES = "updates per batch"
-KEPT = 20  # checkpoints, newest last; Estimator keeps five
+KEPT = 20  # checkpoints, newest last (Estimator keeps five)
 
 
 class DataPosition:
@@ -25,7 +25,7 @@ class DataPosition:
     it. With parameter servers, each task writes its own.
 
     Args:
-      tasks: how many raise the global step, each with its own batches.
+      tasks: the number of tasks that increment the global step, each with its own batches.
     """
 
     def __init__(self, model_dir: str, config: TFConfig, tasks: int) -> None:
@@ -37,16 +37,16 @@ class DataPosition:
         self._tasks = tasks
 
     def batches_at(self, step: int) -> int:
-        """The batches that this task had read when the checkpoint of `step` was saved."""
+        """The number of batches that this task had read when it saved the checkpoint of `step`."""
         return int(self._read().get(str(step), step // (self._tasks * (self.updates or 1))))
 
     @property
     def updates(self) -> int | None:
-        """By how much a batch raises the global step, if it is known not to be 1."""
+        """The increment of the global step for a batch, if it is known not to be 1."""
         return _read(self._of_chief).get(UPDATES)
 
     def record(self, step: int, batches: int, updates: int | None = None) -> None:
-        """Notes the batches at a checkpoint, if the global step alone would not give them."""
+        """Records the batches at a checkpoint, if the global step does not determine them."""
         if not self._writes:
             return
         known = self._read()
@@ -63,10 +63,10 @@ class DataPosition:
 
 
 class EndOfTraining:
-    """The chief's note to the evaluator: the global step at which training ended.
+    """The chief's note to the evaluator, with the global step at which training ended.
 
     Args:
-      plan: what the job asks for, epochs and steps; a note of another plan is an older one.
+      plan: the epochs and steps of the job. A note of another plan is outdated.
     """
 
     def __init__(self, model_dir: str, plan: object) -> None:
@@ -74,7 +74,7 @@ class EndOfTraining:
         self._plan = repr(plan)
 
     def write(self, step: int) -> None:
-        """Notes the last step."""
+        """Writes the last step."""
         _write(self._path, {"plan": self._plan, "step": step})
 
     def clear(self) -> None:
@@ -82,7 +82,7 @@ class EndOfTraining:
         self._path.unlink(missing_ok=True)
 
     def is_at(self, step: int) -> bool:
-        """Whether training has ended, and the checkpoint of `step` is its last."""
+        """Whether training has ended, and the checkpoint of `step` is its last one."""
         note = _read(self._path)
         return note.get("plan") == self._plan and step >= note["step"]
 
@@ -96,7 +96,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    """Replaces the file at once: a reader, or a restart, finds the old content or the new."""
+    """Replaces the file atomically, so a reader or a restart finds the old or the new content."""
     new = path.with_suffix(".new")
     new.write_text(json.dumps(content))
     os.replace(new, path)

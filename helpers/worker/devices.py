@@ -1,6 +1,7 @@
 """Strategies, and the devices, cores and variables that they use.
 
-A strategy is created only inside a worker: its constructor starts a server that cannot be stopped.
+A strategy is created only inside a worker, because its constructor starts a server that cannot be
+stopped.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from helpers.tf_config import Task
 
 
 def make_strategy(name: str, collective: str = "AUTO", replicas: int = 1) -> Any:
-    """The `tf.distribute` strategy of that name, as an Estimator takes it.
+    """Creates the `tf.distribute` strategy of that name in the form that Estimator accepts.
 
-    Call it once, in a worker, before any other TensorFlow operation: for
-    MultiWorkerMirroredStrategy it returns when every worker of `TF_CONFIG` has come.
+    Call it once, in a worker, before any other TensorFlow operation. For
+    MultiWorkerMirroredStrategy it returns when every worker of `TF_CONFIG` is connected.
 
     Args:
       name: one of `STRATEGIES`.
       collective: for MultiWorkerMirroredStrategy.
-      replicas: how many logical CPU devices MirroredStrategy gets.
+      replicas: the number of logical CPU devices for MirroredStrategy.
     """
     if name == MIRRORED:
         return tf.distribute.MirroredStrategy(logical_cpus(replicas))
     if name == ONE_DEVICE:
         return tf.distribute.OneDeviceStrategy("/cpu:0")
-    if name == PARAMETER_SERVER:  # that of tf.distribute has a coordinator, and no Estimator
+    if name == PARAMETER_SERVER:  # tf.distribute's own needs a coordinator
         return tf.compat.v1.distribute.experimental.ParameterServerStrategy()
     if name != MULTI_WORKER:
         raise unknown_choice("strategy", name, STRATEGIES)
@@ -42,8 +43,9 @@ def make_strategy(name: str, collective: str = "AUTO", replicas: int = 1) -> Any
 
 
 def logical_cpus(count: int) -> list[str]:
-    """Divides the CPU into `count` devices and returns their names. Call it before TensorFlow
-    uses the CPU.
+    """Divides the CPU into `count` devices and returns their names.
+
+    Call it before TensorFlow uses the CPU.
     """
     [cpu] = tf.config.list_physical_devices("CPU")
     parts = [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
@@ -52,7 +54,7 @@ def logical_cpus(count: int) -> list[str]:
 
 
 def use_cores(cores: list[int]) -> None:
-    """Pins this process to `cores` and gives TensorFlow one thread for each.
+    """Pins this process to `cores` and limits TensorFlow to one thread for each core.
 
     Call it before TensorFlow runs its first operation.
     """
@@ -64,12 +66,12 @@ def use_cores(cores: list[int]) -> None:
 
 
 def bytes_by_task(local_task: Task, variables: Iterable[Any]) -> dict[str, int]:
-    """How many bytes of variables are stored on each task, by its name.
+    """The number of bytes of variables that each task stores, by its name.
 
     Args:
-      local_task: the task of this process; a variable whose device names no task is stored there.
-      variables: those of a graph. Of one that a strategy has copied, each copy counts; a copy that
-        is also listed by itself counts once.
+      local_task: the task of this process. It stores the variables whose device names no task.
+      variables: the variables of a graph. If a strategy has copied a variable, each copy counts. A
+        copy that is also listed separately counts once.
     """
     copies = {
         copy.name: copy

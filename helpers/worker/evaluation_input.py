@@ -1,4 +1,4 @@
-"""Evaluation data that never ends: found, and read once."""
+"""Detects endless evaluation data, and reads it once."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from helpers.protocol.failures import readers_line
 from helpers.worker.context import Report
 from helpers.worker.run_config import without_rewriting
 
-NOTICE_AFTER = 2  # times the batches of the training
+NOTICE_AFTER = 2  # times the batches of training
 MAX_TIMES = 10
-MIN_BATCHES = 20_000  # below that, evaluation data of unknown length is never called endless
+MIN_BATCHES = 20_000  # fewer batches are never reported as endless
 
 
 class EvaluationInput:
-    """Calls an `input_fn` for an evaluation; if its dataset repeats forever, without the repeat.
+    """Calls an `input_fn` for an evaluation, and removes the `repeat()` of an endless dataset.
 
     Args:
       report: sends warnings.
-      line: the reader's line that repeats forever, once it is known.
+      line: the reader's line that repeats forever, after it was found.
     """
 
     def __init__(self, report: Report) -> None:
@@ -35,7 +35,7 @@ class EvaluationInput:
         self.line: str | None = None
 
     def read(self, call: Callable[[], Any]) -> Any:
-        """What `call` returns, one epoch of it.
+        """Returns one epoch of the result of `call`.
 
         Raises:
           ConfigError: it has no end even without `repeat()`.
@@ -64,7 +64,7 @@ class EvaluationLimit:
     """Ends an evaluation of unknown length that does not end by itself.
 
     Args:
-      training_batches: how many batches were trained.
+      training_batches: the number of batches in training.
     """
 
     def __init__(self, data: EvaluationInput, report: Report, training_batches: int) -> None:
@@ -74,14 +74,14 @@ class EvaluationLimit:
         self._batches = 0
 
     def begin(self) -> None:
-        """Begins to count, for the next evaluation."""
+        """Starts to count the batches of the next evaluation."""
         self._batches = 0
 
     def count(self) -> None:
-        """Notes a batch.
+        """Counts a batch.
 
         Raises:
-          ConfigError: it is one too many.
+          ConfigError: it exceeds the limit.
         """
         self._batches += 1
         if self._batches > self._most:
@@ -97,20 +97,20 @@ class EvaluationLimit:
 
 
 def is_endless(data: Any) -> bool:
-    """Whether TensorFlow knows that a dataset, made in the present graph, has no end."""
+    """Whether TensorFlow knows that a dataset of the current graph has no end."""
     if not isinstance(data, tf.data.Dataset):
         return False
     try:
         graph = tf.compat.v1.get_default_graph()
         with tf.compat.v1.Session(graph=graph, config=without_rewriting()) as session:
             return int(session.run(data.cardinality())) == tf.data.INFINITE_CARDINALITY
-    except tf.errors.OpError:  # it needs a table that is not there yet, for instance
+    except tf.errors.OpError:  # it needs a table that does not exist yet, for instance
         return False
 
 
 @contextmanager
 def _repeats(*, ignored: bool) -> Iterator[list[str]]:
-    """Gives the reader's lines that call `repeat()` without a count; if `ignored`, in vain."""
+    """Yields the reader's lines that call `repeat()` without a count, which `ignored` disables."""
     dataset: Any = tf.data.Dataset
     original, lines = dataset.repeat, []
 

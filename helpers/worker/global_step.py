@@ -1,4 +1,4 @@
-"""Whether the train_op of a model_fn moves the global step at all."""
+"""Checks whether the train_op of a model_fn changes the global step."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from helpers.i18n import _
 from helpers.protocol.failures import readers_line
 
 READS = ("ReadVariableOp", "Identity", "VarIsInitializedOp", "VariableShape", "NoOp")
-MAX_BATCHES = 1000  # without a move, however the train_op looks
+MAX_BATCHES = 1000  # without a change, independent of the train_op
 
 
 def check_moves(train_op: Any, global_step: Any, batches: int) -> None:
     """Raises ConfigError if no operation of `train_op` can change the global step.
 
-    Called when the step did not move with a batch. Gradient accumulation moves it later, and an
+    Called if a batch did not change the step. Gradient accumulation changes it later, and the
     operation that does so, in a branch for instance, is part of the train_op.
 
     Args:
-      batches: how many were trained without a move.
+      batches: the number of batches trained without a change.
     """
     if batches < MAX_BATCHES and any(_writers(train_op, global_step)):
         return
@@ -37,7 +37,7 @@ def check_moves(train_op: Any, global_step: Any, batches: int) -> None:
 
 
 def _line_of(train_op: Any) -> str | None:
-    """The reader's line that created the last operation of the train_op; Estimator's own follow."""
+    """The reader's line that created the last operation of the train_op before Estimator's own."""
     needed = set(_ancestors(train_op))
     for operation in reversed(train_op.graph.get_operations()):
         if operation in needed:
@@ -48,7 +48,7 @@ def _line_of(train_op: Any) -> str | None:
 
 
 def count_updates(train_op: Any, global_step: Any) -> int:
-    """By how much `train_op` raises the global step, with every batch.
+    """The increment of the global step by `train_op`, for every batch.
 
     Raises:
       ConfigError: it depends on the batch.
@@ -65,7 +65,7 @@ def count_updates(train_op: Any, global_step: Any) -> int:
 
 
 def _writers(train_op: Any, global_step: Any) -> Iterator[Any]:
-    """The operations that `train_op` depends on and that take the step's variable to change it."""
+    """The operations that `train_op` depends on and that can change the step's variable."""
     variables = getattr(global_step, "values", None) or [global_step]
     handles = {getattr(getattr(one, "handle", one), "op", None) for one in variables}
     for operation in _ancestors(train_op):
@@ -75,7 +75,7 @@ def _writers(train_op: Any, global_step: Any) -> Iterator[Any]:
 
 
 def _ancestors(train_op: Any) -> Iterator[Any]:
-    """The operation itself and all that it depends on."""
+    """The operation itself and all its dependencies."""
     seen, left = set(), [getattr(train_op, "op", train_op)]
     while left:
         operation = left.pop()

@@ -1,4 +1,4 @@
-"""What gradients of an Estimator's graph need on several workers, beyond what TensorFlow does."""
+"""Extensions of TensorFlow for gradients of an Estimator's graph on several workers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MAX_DENSE_BYTES = 64 * 2**20
 
 
 def sum_sparse_gradients_of_any_length() -> None:
-    """Lets the number of ids of an embedding vary from step to step.
+    """Allows the number of ids of an embedding to vary from step to step.
 
     TensorFlow gathers the rows of all workers, and in graph mode (to TensorFlow 2.21) a collective
-    keeps the shape of its first step: "Shape mismatch in the collective instance". Where the number
-    is not fixed, the sum of whole tables is exchanged, and the rows that any worker has used are
-    taken from it: the same gradient.
+    keeps the shape of its first step: "Shape mismatch in the collective instance". If the number is
+    not fixed, whole tables are all-reduced, and the rows that any worker has used are selected from
+    the sum. The result is the same gradient.
 
     Call it once in a process, before the graph is built.
     """
@@ -71,7 +71,9 @@ def _too_large(slices: Any, size: float) -> str:
 
 
 def refuse_sync_replicas_optimizer() -> None:
-    """Lets SyncReplicasOptimizer name what takes its place; under a strategy it cannot work.
+    """Makes SyncReplicasOptimizer raise an error that names its replacement.
+
+    Under a strategy it cannot work.
 
     Call it once in a process, before the graph is built.
     """

@@ -1,4 +1,4 @@
-"""What an Estimator training tells the notebook, and the hooks that tell it."""
+"""Hooks that report the events of an Estimator training run to the notebook."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ DUPLICATE_REQUEST_MESSAGE = "The same RunGraph (Worker) request was received twi
 
 
 class ProgressHook(tf.estimator.SessionRunHook):
-    """Reports steps, loss and speed, where the variables are, and how stale asynchronous steps are;
-    ends training after the last batch; and ends a worker whose peers have gone.
+    """Reports an Estimator's training, and ends it after the last batch or a lost peer.
+
+    Reports steps, loss and speed, the placement of the variables, and the staleness of asynchronous
+    steps.
 
     When a peer dies, Estimator hides TensorFlow's error, and creates a new session every 0.6 s,
-    forever, without a step. So this hook gives the error another type, which
-    Estimator lets through.
+    forever, without a step. So this hook changes the error to another type, which Estimator does
+    not catch.
 
     Args:
-      progress: how far training is, and how far it goes.
+      progress: the current position of training, and its end.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
 
     def begin(self) -> None:
         graph = tf.compat.v1.get_default_graph()
-        # The last loss is the one Estimator added: the sum over replicas of their shares.
+        # Estimator added the last loss, the sum of the shares of all replicas.
         loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
         self._step = tf.compat.v1.train.get_global_step()
         self._fetches = {"loss": loss, "step": self._step}
@@ -73,7 +75,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self._slow_steps.begin(progress.batches)
         wanted = []
         if progress.is_asynchronous:
-            wanted.append("step")  # others count too
+            wanted.append("step")  # other tasks count too
         if self._reporter.should_report or progress.may_be_last:
             wanted.append("loss")
         return tf.estimator.SessionRunArgs({name: self._fetches[name] for name in wanted})
@@ -108,7 +110,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
             progress.counts_with_a_batch(count_updates(train_op, self._step))
 
     def _report_plan(self) -> None:
-        """Reports the number of steps again if batches turn out to count otherwise."""
+        """Reports the number of steps again if batches count differently than expected."""
         if (total := self._progress.total_steps) != self._planned:
             self._planned = total
             self._report(EventType.RUN_INFO, total_steps=total, global_batch=self._global_batch)
@@ -123,11 +125,11 @@ class ProgressHook(tf.estimator.SessionRunHook):
 
 
 def run_with_retry(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Calls `run`, a session's, with the other arguments; again if TensorFlow took it for another.
+    """Calls a session's `run` with the other arguments, and retries rejected requests.
 
-    A session on a server gives each request a number, out of 2**32 and drawn again, and rejects one
-    that was among the last 100,000 (RecentRequestIds; to TensorFlow 2.21). So after that many steps
-    one in 43,000 is rejected, by chance, before anything was done for it.
+    A session on a server draws a random number out of 2**32 for each request, and rejects a number
+    that was among the last 100,000 (RecentRequestIds, to TensorFlow 2.21). So after that many steps
+    one in 43,000 is rejected by chance, before anything was computed for it.
 
     Raises:
       PeerLostError: with TensorFlow's reason.
@@ -160,11 +162,11 @@ class EvaluationHook(tf.estimator.SessionRunHook):
 
 
 class LastEvaluation(Exception):
-    """The evaluator has evaluated the last checkpoint of the training."""
+    """The evaluator has evaluated the last checkpoint of training."""
 
 
 class EvaluationReporter(tf.estimator.Exporter):
-    """Reports what the evaluator task found; `train_and_evaluate` tells no other process."""
+    """Reports the evaluator's results, which `train_and_evaluate` sends to no other process."""
 
     name = "report"
 
@@ -186,6 +188,6 @@ class EvaluationReporter(tf.estimator.Exporter):
 
 
 def report_evaluation(context: WorkerContext, metrics: Mapping[str, Any]) -> None:
-    """Reports the metrics of one evaluation, and the step whose checkpoint was evaluated."""
+    """Reports the metrics of one evaluation, and the step of its checkpoint."""
     found = {name: plain_metric(value) for name, value in metrics.items() if name != "global_step"}
     context.report(EventType.EVALUATION, step=int(metrics["global_step"]), metrics=found)

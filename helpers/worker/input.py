@@ -1,4 +1,4 @@
-"""What the reader's `input_fn` gives to one task: batches without end, one evaluation, a length."""
+"""The input of one task from the reader's `input_fn`: endless batches, one evaluation, a length."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from helpers.worker.context import Report
 from helpers.worker.evaluation_input import EvaluationInput
 from helpers.worker.run_config import without_rewriting
 
-# What an input_fn may return instead of a dataset, in any structure.
+# Types that an input_fn may return instead of a dataset, in any structure.
 PARTS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor, np.ndarray, np.generic, type(None))
-# Operations that give another value each time, and end when there is none left.
+# Operations that return a new value each time, and end after the last value.
 _READERS = ("IteratorGetNext", "QueueDequeue", "ReaderRead")
 
 
 class InputPipeline:
-    """An `input_fn`, called as Estimator calls it: by the names of its arguments.
+    """An `input_fn`, called like Estimator does, by the names of its arguments.
 
     Args:
-      pipelines: how many tasks read data.
-      config: that of this task, for a call before Estimator's own.
+      pipelines: the number of tasks that read data.
+      config: the config of this task, for a call before Estimator's own.
       report: sends warnings.
     """
 
@@ -42,23 +42,24 @@ class InputPipeline:
     def training_batches(
         self, mode: str, config: Any, input_context: Any, batches_done: int = 0
     ) -> Callable[[], Any]:
-        """What gives the next batch: the reader's epoch over and over, so that no worker runs out
-        before the others.
+        """Returns the source of the next batch, the reader's epoch repeated endlessly.
+
+        So no worker runs out of data before the others.
 
         Args:
-          batches_done: left out at the beginning. Tensors are not a place in a file: of those,
-            none are.
+          batches_done: the number of batches to skip at the beginning. It has no effect for
+            tensors, which have no position.
         """
         data = self._call(mode, config, input_context)
         if not isinstance(data, tf.data.Dataset):
             return lambda: data
-        # The thread that tunes a pipeline sleeps up to 60 s between two looks, and a session
-        # that ends waits until it wakes.
+        # The autotuning thread sleeps for up to 60 s between two checks, and a session that ends
+        # waits until it wakes.
         options = tf.data.Options()
         options.autotune.enabled = False
         dataset = data.repeat().skip(batches_done).with_options(options)
-        # A dataset would be wrapped in a second one, with a tuning thread that no option
-        # reaches; a function that gives the next batch is called as it is.
+        # A dataset would be wrapped in a second one, with a tuning thread that no option controls.
+        # A function that returns the next batch is called directly.
         iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
         tf.compat.v1.add_to_collection(
             tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer
@@ -67,8 +68,9 @@ class InputPipeline:
         return next_batch
 
     def evaluation(self, mode: str, config: Any) -> Any:
-        """What Estimator evaluates: to its end, or `eval_steps` batches. Tensors that no operation
-        reads are one batch.
+        """Returns the evaluation data, to its end or `eval_steps` batches.
+
+        Tensors that do not change are one batch.
         """
         call = functools.partial(self._call, mode, config, None)
         data = call() if self._job.eval_steps else self.endless_evaluation.read(call)
@@ -80,7 +82,7 @@ class InputPipeline:
         """The steps of one epoch, by the task with the fewest batches.
 
         Raises:
-          ConfigError: TensorFlow cannot tell, or there is none.
+          ConfigError: TensorFlow cannot determine it, or there is none.
         """
         with tf.Graph().as_default(), _session() as session:
             data = self._call("train", self._config, self._last_context(replicas))
@@ -95,9 +97,7 @@ class InputPipeline:
         return steps
 
     def batch_size(self, replicas: int) -> int:
-        """The examples of a batch: as `params` says to a function that asks for them, else those
-        of the first batch.
-        """
+        """The examples of a batch: from `params` if the function uses them, else from a batch."""
         job = self._job
         if "params" in fn_arg_names(job.input_fn):
             if "batch_size" in job.params:
@@ -119,10 +119,11 @@ class InputPipeline:
         return tf.distribute.InputContext(self._pipelines, self._pipelines - 1, replicas)
 
     def _call(self, mode: str, config: Any, input_context: Any) -> Any:
-        """What the function returns: a dataset, or tensors; arrays become tensors.
+        """Returns the function's result, a dataset or tensors. Arrays are converted to tensors.
 
         Raises:
-          ConfigError: it is something else; or tensors, which several replicas cannot share.
+          ConfigError: the result has another type, or consists of tensors, which several replicas
+            cannot share.
         """
         job = self._job
         known = {
@@ -172,13 +173,13 @@ def _as_tensor(part: Any) -> Any:
 
 
 def fn_arg_names(function: Callable[..., Any]) -> set[str]:
-    """The names of the arguments that Estimator finds a function to have."""
+    """The names of a function's arguments, as Estimator finds them."""
     util: Any = importlib.import_module("tensorflow_estimator.python.estimator.util")
     return set(util.fn_args(function))
 
 
 def _is_read(graph: Any) -> bool:
-    """Whether a graph has something that gives another value each time, and can end."""
+    """Whether a graph has an operation that returns a new value each time, and can end."""
     return any(operation.type.startswith(_READERS) for operation in graph.get_operations())
 
 

@@ -1,7 +1,8 @@
-"""Records what a Keras 3 program computes in a worker, for `helpers.compare`.
+"""Records the computation of a Keras 3 program in a worker, for `helpers.compare`.
 
-`fit`, `evaluate` and `train_on_batch` of Keras are wrapped, so the program needs no change: each
-batch's logs, the examples in it, the weights after it, and the gradients of the first one.
+`fit`, `evaluate` and `train_on_batch` of Keras are wrapped, so the program needs no change. The
+record contains each batch's logs, its examples, the weights after it, and the gradients of the
+first batch.
 """
 
 from __future__ import annotations
@@ -39,14 +40,15 @@ MAX_ROWS = 50_000  # examples whose hashes are recorded
 class Recorded:
     """A function that returns a record of the Keras program it calls.
 
-    Python's and NumPy's random numbers are seeded first, so that weights start alike on each group
-    size. TensorFlow's are not: a seed would hide an order of examples that differs by worker.
+    Python's and NumPy's random numbers are seeded first, so that weights start with the same values
+    for each group size. TensorFlow's are not, because a seed would hide an order of examples that
+    differs by worker.
     """
 
     function: Callable[..., Any]
 
     def __call__(self, context: WorkerContext) -> Record:
-        """Calls the function and returns the record, which `plain` can carry."""
+        """Calls the function and returns the record, which `plain` can convert."""
         import numpy as np
 
         random.seed(SEED)
@@ -58,7 +60,7 @@ class Recorded:
 
 
 class _Recorder:
-    """Wraps the methods of Keras's trainer while its context lasts."""
+    """Wraps the methods of Keras's trainer while its context is active."""
 
     def __init__(self) -> None:
         self._fits: list[Record] = []
@@ -80,12 +82,12 @@ class _Recorder:
             setattr(_trainer(), name, method)
 
     def record(self) -> Record:
-        """All that was recorded, with the weights as they are now."""
+        """The whole record, with the current weights."""
         models = [snapshot(model) for model in self._models]
         return {"fits": self._fits, "results": self._results, "models": models}
 
     def _call(self, method: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
-        """In place of `evaluate`, `train_on_batch` and `test_on_batch`."""
+        """Replaces `evaluate`, `train_on_batch` and `test_on_batch`."""
         if self._inside:
             return method(model, *args, **options)
         self._note(model)
@@ -98,7 +100,7 @@ class _Recorder:
         return result
 
     def _fit(self, method: Callable[..., Any], model: Any, *args: Any, **options: Any) -> Any:
-        """In place of `fit`."""
+        """Replaces `fit`."""
         if self._inside:
             return method(model, *args, **options)
         self._note(model)
@@ -152,7 +154,7 @@ class _Watch:
         self.callback = _callback(self)
 
     def __enter__(self) -> None:
-        """Has the model's next function record the data of each step, and gradients."""
+        """Makes the model's next train function record the data of each step, and gradients."""
         from helpers.estimator import tf
 
         model = self._model
@@ -163,7 +165,7 @@ class _Watch:
         if self._optimizer is not None:
             apply = self._noting_apply(self._optimizer.apply)
             object.__setattr__(self._optimizer, "apply", apply)
-        object.__setattr__(model, "train_function", None)  # it was built without these
+        object.__setattr__(model, "train_function", None)  # it was built without them
 
     def __exit__(self, *_error: object) -> None:
         from helpers.estimator import tf
@@ -175,15 +177,15 @@ class _Watch:
         object.__setattr__(self._model, "train_function", None)
 
     def begin(self) -> None:
-        """When `fit` has built the model."""
+        """Called when `fit` has built the model."""
         self.record |= {"initial": snapshot(self._model)}
 
     def end_epoch(self) -> None:
-        """When an epoch is over."""
+        """Called at the end of an epoch."""
         self.record["epochs"].append(len(self.record["steps"]))
 
     def end_step(self, logs: Mapping[str, Any]) -> None:
-        """When an execution is over, of one step or several."""
+        """Called at the end of an execution of one or more steps."""
         if self._steps_left <= 0:
             return
         self._steps_left -= 1
@@ -289,7 +291,7 @@ def _callback(watch: _Watch) -> Any:
     import keras
 
     class Recording(keras.callbacks.Callback):
-        """Tells the watch how far `fit` is."""
+        """Reports the progress of `fit` to the watch."""
 
         def on_train_begin(self, logs: Any = None) -> None:
             watch.begin()

@@ -1,4 +1,4 @@
-"""What a Keras model is at a moment, in plain numbers: weights, layers, examples."""
+"""Snapshots of a Keras model in plain numbers: weights, layers, examples."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Record = dict[str, Any]
 
 
 def replicas(model: Any) -> int:
-    """In how many replicas a model is trained."""
+    """The number of replicas that train a model."""
     strategy = model.distribute_strategy
     return int(strategy.num_replicas_in_sync) if strategy is not None else 1
 
 
 def own_layers(model: Any) -> list[str]:
-    """The classes of layers that compute with a worker's own examples, or draw numbers."""
+    """The classes of layers that compute with a worker's own examples, or draw random numbers."""
     found = set()
     for layer in model._flatten_layers():
         name = type(layer).__name__
@@ -30,7 +30,7 @@ def own_layers(model: Any) -> list[str]:
 
 
 def snapshot(model: Any) -> Record:
-    """The weights of a model: their names, and all numbers, as far as they are not too many."""
+    """The weights of a model: their names, and all numbers if there are not too many."""
     trained, state = split(model)
     names = [[w.path for w in part] for part in (model.trainable_weights, _state(model))]
     kept: Record = {"names": names, "norms": [norms(trained), norms(state)]}
@@ -76,12 +76,12 @@ def hash_of(arrays: list[Any]) -> int:
 
 
 def size(arrays: Any) -> int:
-    """How many numbers there are."""
+    """The total number of elements."""
     return sum(int(array.size) for array in arrays)
 
 
 def first_tensor(value: Any) -> Any:
-    """The first dense tensor in a structure; None if there is none."""
+    """The first dense tensor in a structure, or None if there is none."""
     from helpers.estimator import tf
 
     flat = [one for one in tf.nest.flatten(value) if isinstance(one, tf.Tensor)]
@@ -89,14 +89,14 @@ def first_tensor(value: Any) -> Any:
 
 
 def row_hashes(array: Any) -> list[int]:
-    """A number for each example."""
+    """One hash for each example."""
     if array is None or not array.ndim:
         return []
     return [zlib.crc32(repr(row.tolist()).encode()) for row in array]
 
 
 def numbers(value: Any) -> Any:
-    """The numbers in what a program returned or Keras logged; other things as their text."""
+    """The numbers in a program's result or Keras's logs, with other objects as text."""
     if isinstance(value, Mapping):
         return {str(key): numbers(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -108,5 +108,5 @@ def numbers(value: Any) -> Any:
 
         array = np.asarray(value)
         return array.tolist() if array.dtype.kind in "biuf" else str(type(value).__name__)
-    except Exception:  # whatever an object of the reader's does
+    except Exception:  # the reader's object may raise any exception
         return str(type(value).__name__)

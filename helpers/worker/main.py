@@ -2,16 +2,16 @@
 
     python -m helpers.worker PAYLOAD [--cores 0,1] [--step-timeout 120]
 
-PAYLOAD is a file with a job, as `estimator_job(...).save` writes it. Who this process is stands in
-`TF_CONFIG` or, without one, in the variables of Slurm's `srun`. LESSON_LANGUAGE gives the language
-of its messages.
+PAYLOAD is a file with a job, written by `estimator_job(...).save`. `TF_CONFIG` or, without it, the
+variables of Slurm's `srun` define the task of this process. LESSON_LANGUAGE is the language of its
+messages.
 
-A supervisor passes a pipe for events in LESSON_EVENT_FD and holds the other end of standard input:
-when that end is closed, the process is killed. Without a supervisor, the process prints its events,
+A supervisor passes a pipe for events in LESSON_EVENT_FD and holds the other end of standard input.
+When that end is closed, the process is killed. Without a supervisor, the process prints its events,
 and exits when it makes no progress.
 
-Exit codes: 0, success; 1, the job would fail again; 138, the job may succeed if all tasks are
-restarted (`helpers.worker.standalone.EXIT_RETRYABLE` has the source of this number).
+The exit code is 0 after success and 1 if the job would fail again. It is 138 if the job may succeed
+after a restart of all tasks (`helpers.worker.standalone.EXIT_RETRYABLE` explains this number).
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from helpers.worker.standalone import EXIT_RETRYABLE, EventLogger, StepWatchdog
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_INTERVAL = 1.0
-EXIT_BARRIER_TIMEOUT = 10.0  # for the peers, when the own work is done
+EXIT_BARRIER_TIMEOUT = 10.0  # for the peers, after the own work
 POLL_INTERVAL = 0.02
-# For the chief to finish its checkpoint, as Slurm kills all with the first that ends.
+# For the chief to finish its checkpoint, because Slurm kills all tasks when the first one ends.
 PREEMPTION_GRACE_SECONDS = 5.0
 DEFAULT_STEP_TIMEOUT = 120.0
 
@@ -62,8 +62,8 @@ class Worker:
     Attributes:
       payload: the file that contains the job.
       report: sends its events.
-      cores: the cores it is bound to; empty for all.
-      isolated: whether its network is isolated from that of the machine.
+      cores: the cores it is bound to, or empty for all cores.
+      isolated: whether its network is isolated from the machine's network.
       host: the name of its machine.
       supervised: whether a supervisor watches and restarts it.
       attempt: a folder that only the tasks of this attempt share, or None.
@@ -109,7 +109,7 @@ class Worker:
         return None
 
     def _work_unless_preempted(self, context: WorkerContext) -> Any:
-        """Runs the job; a preempted task exits after the chief has written its checkpoint."""
+        """Runs the job. A preempted task exits after the chief has written its checkpoint."""
         try:
             return self._work(context)
         except SystemExit as error:
@@ -137,7 +137,7 @@ class Worker:
     def _exit_barrier(self, config: TFConfig) -> None:
         """Waits for the peers, which may still fetch the last all-reduce from this process."""
         if self.attempt is None or config.is_asynchronous or config.task not in config.tasks:
-            return  # no task waits for a step of this one
+            return  # no task waits for a step of this task
         deadline = time.monotonic() + EXIT_BARRIER_TIMEOUT
         with suppress(OSError):  # a full disk must not undo a result
             (self.attempt / f"done-{config.task}").touch()
@@ -148,7 +148,7 @@ class Worker:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the job of a payload; returns the exit code of the process."""
+    """Runs the job of a payload, and returns the exit code of the process."""
     args = _parse(argv)
     orphans.become_subreaper()
     isolated = enter_from_env()
@@ -192,8 +192,8 @@ def _supervised() -> Report:
 
 def _standalone(step_timeout: float) -> Report:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # Ctrl-C ends it even inside a collective that hangs; a KeyboardInterrupt would
-        # wait for the collective, and may be lost in a callback of TensorFlow.
+        # Ctrl-C ends it even inside a collective that hangs. A KeyboardInterrupt would wait for the
+        # collective, and may be lost in a callback of TensorFlow.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     watch = StepWatchdog(EventLogger(), step_timeout)
     threading.Thread(target=watch.watch, daemon=True).start()
@@ -201,7 +201,7 @@ def _standalone(step_timeout: float) -> Report:
 
 
 def _config() -> TFConfig:
-    """The `TFConfig` of this process; that of Slurm is also set in `TF_CONFIG`, for TensorFlow."""
+    """The `TFConfig` of this process. Under Slurm it is also set in `TF_CONFIG`, for TensorFlow."""
     if "TF_CONFIG" not in os.environ and (config := config_from_slurm(os.environ)):
         set_tf_config_env(config)
     return normalize_env()

@@ -1,4 +1,4 @@
-"""How far the training of one task is, in global steps and in batches, and where it ends."""
+"""The progress of one task's training, in global steps and in batches, and its end."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ LOOK_SECONDS = 1.0
 
 
 class TrainingProgress:
-    """Counts the batches of a task, and what global step they lead to.
+    """Counts the batches of a task, and predicts the global step from them.
 
-    Synchronous training predicts the step: a step fetched with a batch may be the one before its
-    update or after it, and reading it separately takes a call of the session. The prediction is
-    compared with the step once a second.
+    In synchronous training, it predicts the step. A step fetched with a batch may be the value
+    before or after its update, and reading it separately needs a call of the session. The
+    prediction is compared with the step once a second.
 
     Args:
       position: the batches of earlier checkpoints.
-      is_asynchronous: whether others count steps too.
-      total_steps: the step to train to; as long as it is unknown, `total_batches` estimates it.
-      total_batches: the batches of all replicas to train on; None to train to a step.
+      is_asynchronous: whether other tasks count steps too.
+      total_steps: the step to train to. While it is unknown, `total_batches` estimates it.
+      total_batches: the batches of all replicas to train on, or None to train to a step.
 
     Attributes:
       step: the global step, as far as it is known.
-      batches: those this task has trained on, with those before the checkpoint.
+      batches: the number of batches that this task has trained on, including those before the
+        checkpoint.
     """
 
     def __init__(
@@ -42,20 +43,20 @@ class TrainingProgress:
         self._position = position
         self._total_steps = total_steps
         self._total_batches = total_batches
-        self._first = self._seen = (0, 0)  # step and batches: at the beginning; when last read
+        self._first = self._seen = (0, 0)  # (step, batches) at the beginning, and when last read
         self._updates_per_batch: Fraction | None = None
         self._looked = 0.0
         self._moved = self._in_batch = False
 
     def begin(self, step: int) -> None:
-        """Notes where a session begins."""
+        """Records the position at which a session begins."""
         self.step, self.batches = step, self._position.batches_at(step)
         self._first = self._seen = (self.step, self.batches)
         if self.is_asynchronous and (updates := self._position.updates):
             self.counts_with_a_batch(updates)
 
     def next_batch(self) -> None:
-        """Counts a batch that begins."""
+        """Counts a batch at its beginning."""
         self.batches += 1
         self._in_batch = True
         if not self.is_asynchronous:
@@ -63,16 +64,16 @@ class TrainingProgress:
             self.step = step + math.ceil(self._ratio * (self.batches - batches))
 
     def end_batch(self) -> None:
-        """Notes that it is trained."""
+        """Records the end of a batch."""
         self._in_batch = False
 
     def close(self) -> None:
-        """Takes back a batch that had no data left."""
+        """Undoes the count of a batch for which no data was left."""
         self.batches -= self._in_batch
         self._in_batch = False
 
     def saw(self, step: int, *, exactly: bool = False) -> None:
-        """Notes the global step.
+        """Records the global step.
 
         Args:
           exactly: whether it was read after the update of the last batch.
@@ -87,11 +88,11 @@ class TrainingProgress:
                 self._updates_per_batch = Fraction(step - first_step, self.batches - first_batch)
 
     def counts_with_a_batch(self, updates: int) -> None:
-        """Notes by how much each batch raises the step, for training in which others count too."""
+        """Records the increment of each batch, for training in which other tasks count too."""
         self._updates_per_batch = Fraction(updates)
 
     def record(self, step: int) -> None:
-        """Notes the batches at a checkpoint of `step`."""
+        """Records the batches at a checkpoint of `step`."""
         whole = self._ratio.numerator if self.is_asynchronous else None
         self._position.record(step, self.batches, whole)
 
@@ -107,12 +108,12 @@ class TrainingProgress:
 
     @property
     def has_moved(self) -> bool:
-        """Whether the step has moved since the session began."""
+        """Whether the step has changed since the session began."""
         return self._moved
 
     @property
     def is_regular(self) -> bool:
-        """Whether each batch raises the step by 1."""
+        """Whether each batch increments the step by 1."""
         return self._ratio == 1
 
     @property
@@ -139,7 +140,7 @@ class TrainingProgress:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all batches are trained; training to a step is ended by Estimator itself."""
+        """Whether all batches are trained. Estimator itself ends training to a step."""
         if self._total_batches is None:
             return False
         if self.is_asynchronous:
@@ -148,7 +149,7 @@ class TrainingProgress:
 
     @property
     def may_be_last(self) -> bool:
-        """Whether the batch may be the last one of the training."""
+        """Whether the batch may be the last one of training."""
         if self._total_batches is not None and not self.is_asynchronous:
             return self.is_complete
         return self.step >= (self.total_steps or 0)

@@ -1,4 +1,4 @@
-"""The `RunConfig` of a task: what the reader's functions can read about the cluster."""
+"""The `RunConfig` of a task, with the data on the cluster for the reader's functions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from helpers.tf_config import (
 
 
 def make_run_config(job: EstimatorJob, config: TFConfig, strategy: Any = None) -> Any:
-    """The RunConfig of a task that trains with `strategy`, or of one that evaluates without any.
+    """The RunConfig of a task that trains with `strategy` or evaluates without a strategy.
 
-    `TF_CONFIG` stays as it is.
+    `TF_CONFIG` does not change.
     """
     options: dict[str, Any] = {}
     if (seed := job.params.get("seed")) is not None:
@@ -32,7 +32,7 @@ def make_run_config(job: EstimatorJob, config: TFConfig, strategy: Any = None) -
         return tf.estimator.RunConfig(
             model_dir=job.model_dir,
             save_checkpoints_steps=job.save_checkpoints_steps,
-            checkpoint_save_graph_def=False,  # as text, a tenth of the time to the first step
+            checkpoint_save_graph_def=False,  # saves a tenth of the time to the first step
             session_config=_session_config(job),
             experimental_max_worker_delay_secs=0,  # 5 s for each worker with parameter servers
             train_distribute=strategy,
@@ -43,7 +43,7 @@ def make_run_config(job: EstimatorJob, config: TFConfig, strategy: Any = None) -
 def place(run_config: Any, config: TFConfig) -> Any:
     """A copy of a RunConfig that describes the task, as Estimator does while it trains.
 
-    Before training starts, a RunConfig with a strategy calls every task worker 0 of 1.
+    Before training starts, a RunConfig with a strategy describes every task as worker 0 of 1.
     """
     mine, task = copy.deepcopy(run_config), config.task
     if not config.cluster or task.type == EVALUATOR:
@@ -70,9 +70,9 @@ def place(run_config: Any, config: TFConfig) -> Any:
 
 
 def without_rewriting() -> Any:
-    """The configuration of a session that runs its graph as it is.
+    """The configuration of a session that runs its graph unchanged.
 
-    Grappler copies large constants again and again: 188 MB took 45 s instead of 8.
+    Grappler copies large constants repeatedly, which increased the time for 188 MB from 8 to 45 s.
     """
     config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -80,7 +80,7 @@ def without_rewriting() -> Any:
 
 
 def _session_config(job: EstimatorJob) -> Any:
-    """None for Estimator's own."""
+    """None selects Estimator's own configuration."""
     if job.replicas > 1:
         # A session does not see the logical devices of the process unless they are named.
         return tf.compat.v1.ConfigProto(device_count={"CPU": job.replicas})
@@ -92,7 +92,7 @@ def _session_config(job: EstimatorJob) -> Any:
 def _readable_for_estimator(config: TFConfig, strategy: Any) -> Iterator[None]:
     """Lets a RunConfig read a `TF_CONFIG` that it accepts, and restores the variable.
 
-    Without a strategy it demands a chief. An evaluation by a worker runs outside its cluster.
+    Without a strategy it requires a chief. An evaluation by a worker runs outside its cluster.
     """
     with restored_env():
         if config.task.type == EVALUATOR:

@@ -24,13 +24,13 @@ TOO_LATE = "Collective ops must be configured at program startup"
 def run_job(
     job: EstimatorJob | FunctionJob, context: WorkerContext, first_operation: str | None = None
 ) -> Any:
-    """Runs the task of `context`; returns the value for the notebook.
+    """Runs the task of `context`, and returns the value for the notebook.
 
     Args:
       first_operation: the reader's line that started TensorFlow while its modules were imported.
 
     Raises:
-      ConfigError: what the reader's function returned cannot go there.
+      ConfigError: the result of the reader's function cannot be sent to the notebook.
     """
     if isinstance(job, EstimatorJob):
         if first_operation and job.strategy in (MULTI_WORKER, MIRRORED):
@@ -71,7 +71,7 @@ def _call(job: FunctionJob, context: WorkerContext) -> Any:
 
 
 def _leave_keras_group() -> None:
-    """Lets the other workers know that this one takes part in no further call of Keras.
+    """Informs the other workers that this one participates in no further Keras call.
 
     The process stays alive after its function has returned, so a peer that calls `evaluate` alone
     would otherwise wait for it.
@@ -82,12 +82,12 @@ def _leave_keras_group() -> None:
 
 
 def call(function: Callable[..., Any], context: WorkerContext) -> Any:
-    """Calls a function of the reader's, with the context if it requires an argument."""
+    """Calls a function of the reader, with the context if it requires an argument."""
     return function(context) if _takes_argument(function) else function()
 
 
 def _takes_argument(function: Callable[..., Any]) -> bool:
-    """Whether it has a parameter that must be given, in its place."""
+    """Whether it has a required positional parameter."""
     return any(
         parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)

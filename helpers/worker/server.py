@@ -9,7 +9,7 @@ from helpers.either_keras import tf
 from helpers.protocol.events import EventType
 from helpers.worker.context import WorkerContext
 
-SERVER_THREADS = 4  # a worker waits in one thread for what another must compute
+SERVER_THREADS = 4  # a worker waits in one thread for a result of another
 SLEEP_SECONDS = 3600.0
 
 

@@ -1,4 +1,4 @@
-"""A worker without a supervisor: started by hand, in a pod, or by Slurm."""
+"""A worker without a supervisor, started by hand, in a pod, or by Slurm."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ what a shell gives for signal n; 138, 128 + SIGUSR1, is the one left to programs
 
 
 class EventLogger:
-    """Prints events for a log; has the interface of `EventWriter`.
+    """Prints events for a log, with the interface of `EventWriter`.
 
     Prints about one step a second, and the last one. Thread-safe.
     """
@@ -94,7 +94,7 @@ class EventLogger:
 
 
 class StepWatchdog:
-    """Ends this process with `EXIT_RETRYABLE` when it makes no progress for too long.
+    """Ends this process with `EXIT_RETRYABLE` if there is no progress for too long.
 
     TensorFlow may wait forever for a peer that has died or is frozen. The watchdog starts with the
     first step, because before it a worker waits until all others have started, and an evaluator
@@ -123,7 +123,7 @@ class StepWatchdog:
         self._watching = False
 
     def watch(self) -> None:
-        """Checks the time of the last event; runs forever in its thread."""
+        """Checks the time of the last event, forever, in its thread."""
         while self._quiet <= self._seconds:
             time.sleep(TICK_INTERVAL)
             self._quiet += TICK_INTERVAL * self._watching
@@ -135,4 +135,4 @@ class StepWatchdog:
         print(
             message.format(seconds=self._seconds, code=EXIT_RETRYABLE), file=sys.stderr, flush=True
         )
-        os._exit(EXIT_RETRYABLE)  # the main thread is deep in TensorFlow, and would never answer
+        os._exit(EXIT_RETRYABLE)  # the main thread hangs in TensorFlow and would never react

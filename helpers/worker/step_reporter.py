@@ -1,6 +1,6 @@
-"""Reports the steps of training: often enough to monitor it, rarely enough to cost nothing.
+"""Reports the steps of training, often enough to monitor it and rarely enough to cost nothing.
 
-And how stale the steps of asynchronous training are.
+Also reports the staleness of asynchronous steps.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from helpers.worker.context import Report, WorkerContext
 
 REPORT_INTERVAL = 0.1
 SLOW_SECONDS = 1.0
-MAX_REPORTS_PER_SECOND = 200  # of all workers but the chief, together
+MAX_REPORTS_PER_SECOND = 200  # of all workers except the chief together
 
 
 class StepReporter:
-    """Sends "step" events, at most ten a second, with the speed since the one before.
+    """Sends "step" events, at most ten a second, with the speed since the previous event.
 
     Args:
-      context: that of the work.
+      context: the context of the work.
       global_batch: examples in one step of all replicas together.
 
     Attributes:
-      step: the last one that was reported; 0 before there is one.
+      step: the last reported step, or 0 before the first report.
     """
 
     def __init__(self, context: WorkerContext, global_batch: int) -> None:
@@ -47,7 +47,7 @@ class StepReporter:
         return self._then is not None
 
     def report(self, step: int, loss: float, batches: int | None = None) -> None:
-        """Reports a step, due or not.
+        """Reports a step, even if no report is due.
 
         Args:
           batches: global batches trained so far, if the step does not count them.
@@ -61,8 +61,9 @@ class StepReporter:
 
 
 class SlowStepReporter:
-    """Reports a step that lasts longer than a second, once, from a thread: a collective may wait
-    for a peer that has ended.
+    """Reports a step that lasts longer than a second, once, from a thread.
+
+    A collective may wait for a peer that has ended.
 
     Args:
       report: sends an event.
@@ -70,19 +71,19 @@ class SlowStepReporter:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._step = (0, math.inf)  # the batches with this one, and when it began
+        self._step = (0, math.inf)  # number of batches including this one, and its start time
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self, batches: int) -> None:
-        """Notes that the step of a batch begins."""
+        """Records that the step of a batch begins."""
         self._step = (batches, time.monotonic())
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, daemon=True)
             self._thread.start()
 
     def end(self) -> None:
-        """Notes that it has ended."""
+        """Records that it has ended."""
         self._step = (0, math.inf)
 
     def close(self) -> None:
@@ -99,7 +100,7 @@ class SlowStepReporter:
 
 
 class StalenessReporter:
-    """Tells how many updates others made, on average, during a step of this worker's own.
+    """Reports the average number of updates by other workers during one step of this worker.
 
     Args:
       report: sends an event.
@@ -111,15 +112,15 @@ class StalenessReporter:
         self._own = 0
 
     def count(self) -> None:
-        """Notes a step of this worker."""
+        """Counts a step of this worker."""
         self._own += 1
 
     def report(self, step: int) -> None:
-        """Reports the steps since the last call; the first only begins to count.
+        """Reports the steps since the last call. The first call only starts the count.
 
         Args:
           step: the global step. It is fetched during a step, before or after the update of that
-            step itself, so the others' updates may come out one too few: never below 0.
+            step itself, so the count of the others' updates may be one too low, but never below 0.
         """
         if self._since is not None and self._own:
             others = max(0, step - self._since - self._own)
@@ -128,8 +129,9 @@ class StalenessReporter:
 
 
 def report_interval(config: TFConfig) -> float:
-    """Seconds between two reports of a task: a tenth, and in a large group more for all but its
-    chief, since one process, the notebook's, reads what hundreds send.
+    """Seconds between two reports of a task: a tenth, or more for non-chiefs of a large group.
+
+    One process, the notebook's, reads the events of hundreds of tasks.
     """
     if config.task == config.chief:
         return REPORT_INTERVAL

@@ -1,6 +1,6 @@
 """Patches of TensorFlow inside a worker, each with its reason.
 
-`helpers.estimator` has those that give later releases their Estimator.
+`helpers.estimator` has the patches that add Estimator to later releases.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def apply(job: Job, context: WorkerContext, *, supervised: bool) -> None:
     | restrict_autograph_to_user_code   | 2.15.1 to 2.21 | an Estimator                           |
     | skip_save_after_restore           | 2.15.1 to 2.21 | an Estimator                           |
     | raise_efbig_as_resource_exhausted | 2.15.1 to 2.21 | an Estimator                           |
-    | set_session_recovery_wait         | 2.15.1 to 2.21 | an Estimator beside parameter servers  |
+    | set_session_recovery_wait         | 2.15.1 to 2.21 | an Estimator with parameter servers    |
 
-    No release of TensorFlow so far makes one of them unnecessary.
+    No TensorFlow release so far removes the need for one of them.
 
     Args:
       supervised: whether a supervisor watches this process.
@@ -49,7 +49,7 @@ def apply(job: Job, context: WorkerContext, *, supervised: bool) -> None:
     if supervised:
         disable_coordination_heartbeat()
         disable_device_dataset_autotune()
-        # Which frames a reader sees, `helpers.protocol.failures` decides.
+        # `helpers.protocol.failures` decides which frames a reader sees.
         tf.debugging.disable_traceback_filtering()
     if isinstance(job, EstimatorJob):
         restrict_autograph_to_user_code()
@@ -79,7 +79,7 @@ def fix_keras_3_when_imported(report: Report) -> None:
     as it is, because a custom training loop, or one worker, may need no fix.
 
     Args:
-      report: sends a "warning" of what the reader should know.
+      report: sends a "warning" for the reader.
     """
 
     def fix() -> None:
@@ -113,21 +113,21 @@ def report_rendezvous(report: Report) -> None:
     configure = context.configure_coordination_service
 
     def connect() -> None:
-        del context.ensure_initialized  # the class's own again
+        del context.ensure_initialized  # restores the method of the class
         report(EventType.CONNECTING)
         context.ensure_initialized()
         report(EventType.CONNECTED)
 
     def configure_and_connect(*args: Any, **options: Any) -> None:
         configure(*args, **options)
-        context.ensure_initialized = connect  # which comes next, and waits
+        context.ensure_initialized = connect  # which is called next, and waits
 
     context.configure_coordination_service = configure_and_connect
 
 
 @contextmanager
 def first_operation() -> Iterator[list[str]]:
-    """Gives the reader's line that starts TensorFlow meanwhile, after which no strategy can."""
+    """Yields the reader's line that starts TensorFlow too early, before the strategy."""
     context = _eager_context()
     lines: list[str] = []
     start = context.ensure_initialized
@@ -149,7 +149,7 @@ def disable_device_dataset_autotune() -> None:
     """Turns off the autotuning of the datasets that TensorFlow creates for each device.
 
     The options of the user's dataset do not reach them. The thread that tunes such a dataset sleeps
-    for up to a minute, and deleting the iterator waits until it wakes: Keras's `fit` on two
+    for up to a minute, and deleting the iterator waits until it wakes. Keras's `fit` on two
     workers, with 7 s of steps, returned 2.5 to 4.4 s after the last step.
     """
     iterators: Any = importlib.import_module("tensorflow.python.data.ops.multi_device_iterator_ops")
@@ -163,7 +163,7 @@ def restrict_autograph_to_user_code() -> None:
     """Excludes the functions of Estimator and of this package from AutoGraph.
 
     None of them branches on a tensor, but under a strategy AutoGraph converts every function that
-    the replicas call, which takes a quarter of the time to the first step. Estimator then calls
+    the replicas call, which costs a quarter of the time to the first step. Estimator then calls
     `model_fn` unconverted, so pass it `autograph_convert(model_fn)`.
     """
     rules: Any = importlib.import_module("tensorflow.python.autograph.core.config")
@@ -181,7 +181,7 @@ def skip_save_after_restore(model_dir: str) -> None:
     """Skips saving the checkpoint that the session has just restored.
 
     CheckpointSaverHook saves whenever a session begins, and TensorFlow overwrites the index in
-    place: a peer or an evaluator that opens it meanwhile reads a part of it and raises a
+    place. A peer or an evaluator that opens it meanwhile reads a part of it and raises a
     DataLossError. The save is skipped on all workers, because saving a variable that is aggregated
     on read (tf.VariableSynchronization.ON_READ) is a collective operation.
     """
@@ -214,14 +214,14 @@ def raise_efbig_as_resource_exhausted() -> None:
 
 
 def before_checkpoints(on_save: Callable[[int], None], on_end: Callable[[int], None]) -> None:
-    """Has functions called with the global step before a checkpoint of it is written.
+    """Registers functions to call with the global step before its checkpoint is written.
 
     TensorFlow allows no CheckpointSaverListener under MultiWorkerMirroredStrategy. Call it once in
     a process, after `skip_save_after_restore`.
 
     Args:
-      on_save: before each.
-      on_end: before the one that ends the training.
+      on_save: called before each checkpoint.
+      on_end: called before the checkpoint at the end of training.
     """
     hook = tf.compat.v1.train.CheckpointSaverHook
     save, end = hook._save, hook.end

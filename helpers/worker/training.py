@@ -1,4 +1,4 @@
-"""The work of one task of an Estimator training: `tf.estimator.train_and_evaluate`."""
+"""The work of one task of an Estimator training run: `tf.estimator.train_and_evaluate`."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ from helpers.worker.tensorflow_patches import autograph_convert, before_checkpoi
 WRITE_ERRORS = (
     tf.errors.ResourceExhaustedError,
     tf.errors.PermissionDeniedError,
-    tf.errors.OutOfRangeError,  # what TensorFlow makes of EFBIG, "File too large"
-    IndexError,  # and the thread that writes summaries of that
+    tf.errors.OutOfRangeError,  # TensorFlow's error for EFBIG, "File too large"
+    IndexError,  # the summary writer's error for it
 )
 
 
 def train(job: EstimatorJob, context: WorkerContext) -> None:
-    """Trains, or evaluates, as the task of `context` demands.
+    """Trains or evaluates, depending on the task of `context`.
 
     Raises:
-      ConfigError: the input function and the choice of epochs or steps do not fit; or
-        `TF_CONFIG` does not list all workers.
+      ConfigError: the input function does not fit the choice of epochs or steps, or `TF_CONFIG`
+        does not list all workers.
       DataError: a file of the data set is damaged.
     """
     if context.config.is_dynamic:
@@ -64,14 +64,14 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
     try:
         _Task(job, context).run()
     except tf.errors.DataLossError as error:
-        # Its input function read with the course's `data`, which can tell the file, if it is here.
+        # If the input function used the course's `data`, that module can name the file.
         course_data = sys.modules.get("helpers.course.data")
         found = course_data and course_data.find_damaged_file(job.params)
         said, _frames = split_graph_error(error.message)
         message = _("A data file is damaged: {reason}").format(reason=said)
         raise DataError(found or message) from None
     except WRITE_ERRORS as error:
-        # A graph's error is a page; the line with the file says "…; No space left on device".
+        # A graph's error is a page. The line with the file has "…; No space left on device".
         reason = next((line for line in str(error).splitlines() if job.model_dir in line), None)
         if reason is None:
             raise  # out of memory, for instance
@@ -113,10 +113,10 @@ class _Task:
             report_evaluation(self.context, metrics)
 
     def _begin(self) -> tuple[Any, int]:
-        """Makes the strategy, and counts the replicas that train."""
+        """Creates the strategy, and counts the replicas that train."""
         job, context = self.job, self.context
         _set_seed(job)
-        if self.config.task == self.config.chief:  # before its peers can come and read
+        if self.config.task == self.config.chief:  # before its peers connect and read
             skip_corrupt_checkpoints(job.model_dir, context)
             self.end.clear()
         if job.strategy in ONE_PROCESS:
@@ -125,7 +125,7 @@ class _Task:
         return strategy, strategy.num_replicas_in_sync
 
     def _serve(self, strategy: Any) -> None:
-        """Holds variables; the reader's functions are not called."""
+        """Holds variables. The reader's functions are not called."""
         self.context.report(EventType.READY, step=0)
         train_spec = tf.estimator.TrainSpec(self.job.input_fn)
         eval_spec = tf.estimator.EvalSpec(self.job.input_fn)
@@ -161,7 +161,7 @@ class _Task:
             max_steps=max_steps,
             hooks=[ProgressHook(context, checkpoints, self.progress, global_batch)],
         )
-        if job.strategy in ONE_PROCESS:  # else it would evaluate every checkpoint
+        if job.strategy in ONE_PROCESS:  # otherwise it would evaluate every checkpoint
             estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=max_steps)
         else:
             tf.estimator.train_and_evaluate(
@@ -170,10 +170,10 @@ class _Task:
         checkpoints.report()
 
     def _evaluate_beside(self) -> None:
-        """Evaluates each checkpoint, to the last one.
+        """Evaluates checkpoints until the last one.
 
-        Works alone: under the strategy, TensorFlow would wait for it as for a worker. An evaluator
-        that comes too late for a checkpoint takes the next.
+        Works without the strategy, under which TensorFlow would wait for it as for a worker. An
+        evaluator that is too late for a checkpoint evaluates the next one.
         """
         job = self.job
         if not self.config.cluster and job.steps is None:
@@ -210,7 +210,7 @@ class _Task:
     def _estimator(self, strategy: Any = None) -> tf.estimator.Estimator:
         job = self.job
         model_fn = autograph_convert(job.model_fn) if strategy else job.model_fn
-        asks = "params" in fn_arg_names(job.model_fn)  # Estimator rejects them otherwise
+        asks = "params" in fn_arg_names(job.model_fn)  # otherwise, Estimator rejects them
         return tf.estimator.Estimator(
             model_fn,
             params=dict(job.params) if asks else None,
@@ -220,12 +220,13 @@ class _Task:
     def _endless_input_fn(
         self, mode: str, config: Any, input_context: tf.distribute.InputContext
     ) -> Any:
-        """Training resumes with the next batches: a checkpoint has the weights, but not
-        the place in the data, so the batches before it are left out.
+        """The batches of training, without the batches before the checkpoint.
+
+        A checkpoint contains the weights, but not the position in the data.
         """
         self.progress.begin(resume_step(self.job.model_dir))
         done = self.progress.batches
-        if not self.config.is_asynchronous:  # then all replicas take a batch
+        if not self.config.is_asynchronous:  # then all replicas use a batch
             done = done * input_context.num_replicas_in_sync // self.pipelines
         return self.input.training_batches(mode, config, input_context, done)
 
@@ -235,10 +236,10 @@ class _Task:
             self.end.write(step)
 
     def _count_steps(self, replicas: int) -> int:
-        """Steps in all epochs, if a batch of each replica is one.
+        """The steps in all epochs, if a batch of each replica is one step.
 
-        Synchronous, all replicas take a batch for a step. Asynchronous, a step is one batch of
-        one task.
+        In synchronous training, each replica uses one batch in a step. In asynchronous training, a
+        step is one batch of one task.
         """
         replicas_per_task = Fraction(1 if self.config.is_asynchronous else replicas, self.pipelines)
         steps = self.input.count_steps(replicas, 1 / replicas_per_task)
@@ -246,17 +247,17 @@ class _Task:
 
     @property
     def pipelines(self) -> int:
-        """How many tasks read data."""
+        """The number of tasks that read data."""
         return sum(task.type != PS for task in self.config.tasks) or 1
 
     @property
     def _tasks_that_count(self) -> int:
-        """How many raise the global step, each with its own batches."""
+        """The number of tasks that increment the global step, each with its own batches."""
         return self.pipelines if self.config.is_asynchronous else 1
 
 
 def _set_seed(job: EstimatorJob) -> None:
-    """Keras's initializers heed no other seed."""
+    """Sets the only seed that Keras's initializers use."""
     tf.keras.utils.set_random_seed(param(job.params, "seed"))
 
 

@@ -1,4 +1,4 @@
-"""Reports a call of TensorFlow in which a reader's function waits and computes nothing."""
+"""Reports a TensorFlow call in which a reader's function waits without computing."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from helpers.protocol.events import EventType
 from helpers.worker.context import Report
 
 LOOK_SECONDS = 1.0
-LOOKS = 5  # one after the other, in the same call
+LOOKS = 5  # successive observations of the same call
 BUSY_SHARE = 0.05
 CALLS = ("tensorflow/python/eager/execute.py", "tensorflow/python/client/session.py")
 
 
 @contextmanager
 def watched(report: Report) -> Iterator[None]:
-    """Watches the present thread from another one: a collective may wait for a peer that has
-    returned, and says nothing.
+    """Monitors the current thread from another one.
+
+    A collective may wait silently for a peer that has returned.
     """
     done = threading.Event()
     thread = threading.get_ident()
