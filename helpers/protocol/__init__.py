@@ -1,1 +1,1 @@
-"""What travels between the notebook and its workers."""
+"""The data that the notebook and its workers send to each other."""

@@ -1,4 +1,4 @@
-"""Flags of absl (absl.flags), which a program parses from its command line, for its workers."""
+"""Passes the absl flags (absl.flags) of a program's command line to its workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parsed() -> dict[str, Any]:
 
 
 def restore(values: Mapping[str, Any]) -> None:
-    """Gives the flags of this process these values, and defines those that it lacks."""
+    """Sets the flags of this process to these values, and defines the missing ones."""
     if not values:
         return
     from absl import flags
@@ -32,7 +32,7 @@ def restore(values: Mapping[str, Any]) -> None:
 
 
 def reducers() -> dict[type, Any]:
-    """How to pickle the object that holds all flags, which pickle rejects: by its name."""
+    """The reducers that pickle the object with all flags by name, because pickle rejects it."""
     flags = sys.modules.get("absl.flags")
     return {} if flags is None else {flags.FlagValues: _reduce}
 

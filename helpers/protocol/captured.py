@@ -1,4 +1,4 @@
-"""What a function carries along when it is sent: the values it was not given as arguments."""
+"""The values that are sent with a function, because it uses them without arguments."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ DEPTH = 4  # of functions that call functions
 
 
 def captured(function: Callable[..., Any]) -> Iterator[tuple[str, Any, FunctionType]]:
-    """The names and values that a function, and those it calls, use from outside; and which uses
-    them. Functions of installed modules travel by name, and carry none.
+    """The outside names and values that a function and its callees use, with the user of each.
+
+    Functions of installed modules are sent by name, without values.
     """
     seen: set[int] = set()
     left = [(function, 0)]

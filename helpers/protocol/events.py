@@ -1,4 +1,4 @@
-"""Events: what a worker tells the notebook, one JSON object a line, over a pipe."""
+"""Events, which a worker sends to the notebook over a pipe, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ restart)."""
 
 
 class EventType(str, Enum):
-    """What an event tells.
+    """The kind of an event.
 
     | type                | sent                                | other fields                     |
     |---------------------|-------------------------------------|----------------------------------|
-    | launched            | it was asked for (by its watcher)   |                                  |
+    | launched            | it was requested (from supervisor)  |                                  |
     | started             | the process runs                    | pid, cores, isolated, host       |
     | heartbeat           | each second, by its own thread,     |                                  |
     |                     | with the CPU time used so far       |                                  |
     | connecting          | collectives wait for the peers, and |                                  |
     |                     | hold Python's lock: no thread runs  |                                  |
-    | connected           | the peers are there                 |                                  |
+    | connected           | the peers are connected             |                                  |
     | run_info            | the number of steps is known        | total_steps, global_batch        |
-    | ready               | the session is open, with all peers | step (where training goes on)    |
-    | variable_placement  | the session is open: what is where  | bytes (of each task, by name)    |
+    | ready               | the session is open, with all peers | step (where training resumes)    |
+    | variable_placement  | the session is open                 | bytes (of each task, by name)    |
     | step                | some ten times a second             | step, loss, examples_per_second  |
-    | staleness           | with a step, if asynchronous: how   | step, updates                    |
-    |                     | many updates others made during one |                                  |
+    | staleness           | with a step, if asynchronous: mean  | step, updates                    |
+    |                     | updates by others during one step   |                                  |
     | waiting             | a step has lasted a second          | batches (of the step, from 1)    |
     | trained             | its training has ended              | step, batches                    |
     | checkpoint          | the chief saved one                 | step                             |
     | evaluation_progress | a batch was evaluated               |                                  |
     | evaluation          | an evaluation is complete           | step, metrics                    |
-    | warning             | something the reader should know    | message                          |
+    | warning             | information for the reader          | message                          |
     | result              | the work returned a value           | value                            |
     | error               | the work raised                     | retryable, type, message,        |
     |                     |                                     | frames, error_class              |
-    | exit                | the process ended (by its watcher)  | code                             |
-    | respawned           | a new process took its place (same) | reason                           |
+    | exit                | the process ended (from supervisor) | code                             |
+    | respawned           | a new process replaced it (same)    | reason                           |
     | group_restart       | a new attempt begins (same)         | reason                           |
     | fault_injected      | a fault was injected (same)         | fault, options (of the fault)    |
     | fault_cleared       | a fault was cleared (same)          | fault                            |
@@ -97,10 +97,10 @@ EVENT_FD = "LESSON_EVENT_FD"
 
 
 class EventWriter:
-    """Writes events to a file descriptor; without one, drops them.
+    """Writes events to a file descriptor, or drops them without one.
 
-    Safe to call from several threads. In a fork of this process it writes nothing: who returns
-    there from a function a second time is not the worker.
+    Safe to call from several threads. In a fork of this process it writes nothing, because the
+    fork, in which a function returns a second time, is not the worker.
     """
 
     def __init__(self, fd: int | None) -> None:
@@ -110,7 +110,7 @@ class EventWriter:
 
     @classmethod
     def from_env(cls) -> EventWriter:
-        """The pipe this process was started with; it is not passed on to children."""
+        """Uses the pipe this process was started with, which its children do not inherit."""
         fd = os.environ.pop(EVENT_FD, None)
         if fd is None:
             return cls(None)
@@ -118,7 +118,7 @@ class EventWriter:
         return cls(int(fd))
 
     def __call__(self, event: str, **fields: Any) -> None:
-        """Sends one event. A reader that has gone away is ignored."""
+        """Sends one event. A closed pipe is ignored."""
         if self._fd is None or os.getpid() != self._pid:
             return
         data = encode(event, **fields)
@@ -131,13 +131,13 @@ class EventWriter:
 
 
 def encode(event: str, **fields: Any) -> bytes:
-    """One event, sent now, as a line."""
+    """Encodes one event, with the current time, as a line."""
     content = {"event": event, "time": time.time(), **fields}
     return json.dumps(content, default=float).encode() + b"\n"
 
 
 def supervisor_event(event_type: EventType, task: object, **fields: Any) -> Event:
-    """An event that a watcher tells of a task, as the readers of events get it."""
+    """Creates an event of a task's supervisor, in the form that readers of events receive."""
     return {"event": event_type.value, "time": time.time(), "task": str(task), **fields}
 
 
@@ -190,7 +190,7 @@ def _boolean(value: object) -> bool:
 
 Fields = Mapping[str, Callable[[object], bool]]
 
-# What a worker may send: what each kind must carry, and how to tell.
+# The events of a worker: the required fields of each kind, and their checks.
 WORKER_EVENT_FIELDS: Mapping[EventType, Fields] = {
     EventType.STARTED: {"pid": _integer, "cores": _integers, "isolated": _boolean, "host": _text},
     EventType.HEARTBEAT: {},
@@ -217,7 +217,7 @@ WORKER_EVENT_FIELDS: Mapping[EventType, Fields] = {
     },
 }
 
-# What watchers say, who are no strangers: nothing of it is checked.
+# The events of supervisors, which are trusted and not checked.
 SUPERVISOR_EVENT_FIELDS: Mapping[EventType, tuple[str, ...]] = {
     EventType.LAUNCHED: (),
     EventType.EXIT: ("code",),
@@ -230,7 +230,7 @@ SUPERVISOR_EVENT_FIELDS: Mapping[EventType, tuple[str, ...]] = {
 
 
 def decode(line: bytes) -> Event | None:
-    """The event of one line from a worker, or None for a line that is none."""
+    """The event in a line from a worker, or None for a malformed line."""
     try:
         event = json.loads(line)
         fields = WORKER_EVENT_FIELDS[EventType(event["event"])]

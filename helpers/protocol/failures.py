@@ -1,4 +1,4 @@
-"""What went wrong in a worker: from the exception there to the sentence, or the error, here."""
+"""Failures of a worker: converts its exception to a message or an error in the notebook."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from helpers.i18n import _
 from helpers.protocol.events import Event
 from helpers.system import keras_version
 
-# Errors of TensorFlow that come from the other processes or from the network: the same work,
-# begun again, may well succeed. Everything else would only fail again.
+# TensorFlow errors caused by other processes or by the network. The same work may succeed after a
+# restart. All other errors would occur again.
 RETRYABLE = (
     "AbortedError",
     "CancelledError",
@@ -28,12 +28,12 @@ RETRYABLE = (
     "UnavailableError",
     "UnknownError",
 )
-# Their message is a sentence for the reader, who needs no traceback with it.
+# Their message is a sentence for the reader, without a traceback.
 USER_FACING_ERRORS = (ConfigError, DataError)
 
 PREEMPTION = "tensorflow.python.distribute.failure_handling.failure_handling"
 
-UNKNOWN_LINE = "model_fn"  # in a sentence, until AutoGraph tells it
+UNKNOWN_LINE = "model_fn"  # in a sentence, until AutoGraph knows the line
 MESSAGE_CHARACTERS = 50_000
 _PER_REPLICA = re.compile(r"\(PerReplica:\{.*?\n\}\)", re.DOTALL)
 _PACKAGE_DIR = str(Path(errors.__file__).parent)
@@ -50,8 +50,8 @@ def error_fields(error: BaseException) -> dict[str, Any]:
     message, made = split_graph_error(explain_per_replica(_text(error)))
     frames += made
     if rewritten := getattr(error, "ag_error_metadata", None):
-        # AutoGraph ran a rewritten copy of the function and put a whole traceback into the
-        # message; it also keeps where in the original the error was.
+        # AutoGraph ran a rewritten copy of the function and put a whole traceback into the message.
+        # It also keeps the position of the error in the original.
         message = rewritten.cause_message
         readers = [
             (f.filename, f.lineno, f.function_name) for f in reversed(rewritten.translated_stack)
@@ -61,7 +61,7 @@ def error_fields(error: BaseException) -> dict[str, Any]:
             error = sentence
             name, line = type(error).__name__, readers_line(readers)
             message = str(error).replace(f"({UNKNOWN_LINE})", f"({line})") if line else str(error)
-    message = message.removeprefix(f"{name}: ")  # AutoGraph begins with it
+    message = message.removeprefix(f"{name}: ")  # AutoGraph adds this prefix
     checkpoint = checkpoint_in(error.__traceback__)
     if checkpoint and checkpoint not in message:
         read = _("{reason} (in the checkpoint {path})")
@@ -80,7 +80,7 @@ def error_fields(error: BaseException) -> dict[str, Any]:
 
 
 def _sentence_behind(error: BaseException) -> BaseException | None:
-    """Our error that AutoGraph has converted to another class."""
+    """The original error of this package that AutoGraph has converted to another class."""
     behind = error.__context__
     while behind is not None and not isinstance(behind, USER_FACING_ERRORS):
         behind = behind.__context__
@@ -90,7 +90,7 @@ def _sentence_behind(error: BaseException) -> BaseException | None:
 def is_preempted(error: BaseException) -> bool:
     """Whether `tf.distribute.experimental.PreemptionCheckpointHandler` ended the process.
 
-    It does so by `sys.exit`, when a signal has come and all workers have saved.
+    It calls `sys.exit` after it has received a signal and all workers have saved.
     """
     modules = [
         frame.f_globals.get("__name__") for frame, _line in traceback.walk_tb(error.__traceback__)
@@ -99,7 +99,7 @@ def is_preempted(error: BaseException) -> bool:
 
 
 def _text(error: BaseException) -> str:
-    """What an exception says, at most `MESSAGE_CHARACTERS` of it, whatever its class may do."""
+    """The text of an exception of any class, at most `MESSAGE_CHARACTERS` long."""
     try:
         text = str(getattr(error, "message", None) or error)
     except BaseException as other:
@@ -112,9 +112,9 @@ def _text(error: BaseException) -> str:
 
 
 def explain_per_replica(message: str) -> str:
-    """Keras's message on a PerReplica value without the numbers in it: a row for each worker.
+    """Removes the numbers, a row for each worker, from Keras's message on a PerReplica value.
 
-    If the fix could not be applied, with the reason.
+    If the fix could not be applied, adds the reason.
     """
     shown = _PER_REPLICA.sub("(PerReplica)", message)
     reason = keras_version.why_unfixed()
@@ -128,9 +128,9 @@ def explain_per_replica(message: str) -> str:
 
 
 def error_summary(task: str, step: int, error: Event) -> str:
-    """Says, in a sentence without its stop, what an "error" event tells.
+    """Describes an "error" event in a sentence without its full stop.
 
-    Of its message only the first line: gRPC adds pages, which the log has.
+    Uses only the first line of its message, because gRPC adds pages, which are in the log.
     """
     message = _("{task} raised {error} at step {step}: {reason}")
     reason = error["message"].partition("\n")[0]
@@ -138,7 +138,7 @@ def error_summary(task: str, step: int, error: Event) -> str:
 
 
 def to_exception(task: str, error: Event) -> HelpersError:
-    """What to raise in the notebook for an "error" event that no restart would fix."""
+    """The exception in the notebook for an "error" event that a restart would not fix."""
     known = getattr(errors, error["error_class"] or "", None)
     if isinstance(known, type) and issubclass(known, USER_FACING_ERRORS):
         return known(error["message"])
@@ -151,8 +151,9 @@ def to_exception(task: str, error: Event) -> HelpersError:
 
 
 def split_graph_error(message: str) -> tuple[str, list[Frame]]:
-    """The reason in TensorFlow's page on an operation that failed while a graph ran, and the
-    frames in which that operation was made; any other message stays as it is.
+    """Splits TensorFlow's message on a failed operation of a graph into reason and frames.
+
+    The frames are those in which the operation was created. Any other message is unchanged.
     """
     if not message.startswith("Graph execution error:"):
         return message, []
@@ -167,11 +168,11 @@ def split_graph_error(message: str) -> tuple[str, list[Frame]]:
 def checkpoint_in(trace: TracebackType | None) -> str | None:
     """The checkpoint that TensorFlow was reading when an error passed through it, or None.
 
-    Its message on a file that is too short names none ("Read less bytes than requested").
+    Its message on a truncated file contains no name ("Read less bytes than requested").
     """
     for frame, _line in traceback.walk_tb(trace):
         if frame.f_globals.get("__name__", "").startswith("tensorflow.python.checkpoint"):
-            path = frame.f_locals.get("save_path")  # so in Checkpoint.restore and .read, to 2.21
+            path = frame.f_locals.get("save_path")  # in Checkpoint.restore and .read
             if isinstance(path, str):
                 return path
     return None
@@ -180,7 +181,7 @@ def checkpoint_in(trace: TracebackType | None) -> str | None:
 def user_traceback(error: Event) -> str:
     """Formats an "error" event with the frames that are neither TensorFlow's, Python's nor ours.
 
-    Without such a frame, with all of them.
+    Without such a frame, uses all frames.
     """
     frames = list(dict.fromkeys(tuple(frame) for frame in error["frames"]))
     shown = [frame for frame in frames if _is_user_frame(frame[0])] or frames
@@ -190,7 +191,7 @@ def user_traceback(error: Event) -> str:
 
 
 def readers_line(frames: Sequence[Frame]) -> str | None:
-    """The innermost line of the reader among some frames, with its text if that is known."""
+    """The innermost line of the reader's code among some frames, with its text if known."""
     for filename, number, _function in reversed(frames):
         if _is_user_frame(filename):
             place = _("{file}, line {number}").format(file=filename, number=number)

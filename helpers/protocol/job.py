@@ -1,6 +1,6 @@
-"""What every task of a cluster is to do, as it travels from the notebook to the workers.
+"""A job, the work of all tasks of a cluster, as the notebook sends it to the workers.
 
-A job is data; `helpers.worker.run_job` does what it asks for.
+A job is data, and `helpers.worker.run_job` executes it.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ KERAS_VERSIONS = (2, 3)
 
 
 class Job(ABC):
-    """What all jobs have in common.
+    """The base class of all jobs.
 
     Attributes:
-      keras: the Keras that `tf.keras` is in its workers: 2 or 3.
+      keras: the version of `tf.keras` in its workers, 2 or 3.
     """
 
     keras: int
 
     @abstractmethod
     def is_server(self, config: TFConfig) -> bool:
-        """Whether a task only serves: it never ends by itself."""
+        """Whether a task only serves, so that it never ends by itself."""
 
     @property
     @abstractmethod
     def has_evaluator(self) -> bool:
-        """Whether one more process, the evaluator, has a part in it."""
+        """Whether the job has one more process, the evaluator."""
 
     def save(self, path: str | Path) -> None:
-        """Writes it to a file, a payload, that `python -m helpers.worker` takes.
+        """Writes it to a file, a payload for `python -m helpers.worker`.
 
         Raises:
           ConfigError: a function refers to something that cannot be sent.
@@ -52,8 +52,9 @@ class Job(ABC):
 
 @dataclass(frozen=True)
 class EstimatorJob(Job):
-    """One Estimator training, the same in every task. `estimator_job` makes one, and says what
-    the fields are.
+    """One Estimator training job, the same in every task.
+
+    `estimator_job` creates it and documents the fields.
     """
 
     model_fn: Callable[..., Any]
@@ -68,10 +69,10 @@ class EstimatorJob(Job):
     evaluate: str | None
     replicas: int = 1
     eval_steps: int | None = None
-    keras = 2  # Estimator takes no other
+    keras = 2  # Estimator accepts no other
 
     def is_server(self, config: TFConfig) -> bool:
-        """As `Job.is_server`: parameter servers do."""
+        """As `Job.is_server`, true for parameter servers."""
         return config.task.type == PS
 
     @property
@@ -95,13 +96,13 @@ def estimator_job(
     replicas: int = 1,
     eval_steps: int | None = None,
 ) -> EstimatorJob:
-    """Checks what is asked for, and makes the job of it.
+    """Validates the arguments, and creates a job from them.
 
-    Args: as `LocalCluster` and `LocalCluster.train` take them; `replicas` is that of each
-      process. Every task must reach `model_dir`.
+    Args: see `LocalCluster` and `LocalCluster.train`. `replicas` is the number in each process.
+      Every task must be able to access `model_dir`.
 
     Raises:
-      ConfigError: a value that cannot be, or two that exclude each other.
+      ConfigError: a value is invalid, or two values exclude each other.
     """
     if evaluate not in EVALUATE_CHOICES:
         raise unknown_choice("evaluate", evaluate, EVALUATE_CHOICES)
@@ -147,14 +148,16 @@ def check_params(params: object) -> None:
 
 @dataclass(frozen=True)
 class FunctionJob(Job):
-    """Any function of the reader's, called once in every task, with the task's context if it
-    asks for an argument. With parameter servers, only the chief calls it.
+    """Any function of the reader, called once in every task.
+
+    If it requires an argument, the task's context is passed. With parameter servers, only the chief
+    calls it.
 
     Attributes:
-      function: what workers, or the chief, call.
-      evaluator_fn: what an evaluator calls, or None without an evaluator.
-      keras: by default, the Keras that `tf.keras` is or would be in this process.
-      collective: what the cluster was asked for; the context of the function has it.
+      function: the function that workers, or the chief, call.
+      evaluator_fn: the function that an evaluator calls, or None without an evaluator.
+      keras: the version of Keras, by default the version of `tf.keras` in this process.
+      collective: the collective of the cluster, which is in the context of the function.
 
     Raises:
       ConfigError: there is no such Keras.
@@ -170,7 +173,7 @@ class FunctionJob(Job):
             raise unknown_choice("keras", self.keras, KERAS_VERSIONS)
 
     def is_server(self, config: TFConfig) -> bool:
-        """As `Job.is_server`: workers and parameter servers of a coordinator do."""
+        """As `Job.is_server`, true for workers and parameter servers of a coordinator."""
         return config.is_server
 
     @property

@@ -1,4 +1,4 @@
-"""Carries a job, with the reader's functions, from the notebook to the workers."""
+"""Serializes a job, with the reader's functions, for the workers."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from helpers.protocol import absl_flags, readers_modules
 
 
 def save(job: Any, path: str | Path, *, keras: int) -> None:
-    """Writes a `helpers.protocol.job.Job` to `path`, readable by its owner alone.
+    """Writes a `helpers.protocol.job.Job` to `path`, readable only by its owner.
 
-    A function defined in a notebook or in `__main__` travels by value, with the globals it
-    uses; one from an installed module travels by name. The text of the notebook's cells goes
-    along, for TensorFlow's AutoGraph and for tracebacks.
+    A function defined in a notebook or in `__main__` is sent by value, with the globals it uses. A
+    function from an installed module is sent by name. The payload includes the text of the
+    notebook's cells, for TensorFlow's AutoGraph and for tracebacks.
 
     Raises:
       ConfigError: a function refers to something that cannot be sent.
     """
     try:
         pickled = _pickled(job)
-    except Exception as error:  # whatever __reduce__ of the reader's objects raises
+    except Exception as error:  # __reduce__ of the reader's objects may raise any exception
         message = _(
             "The functions cannot be sent to the workers: {error}. Open files, sessions, locks "
             "and models belong inside the function, which runs in every worker."
@@ -65,13 +65,13 @@ def _pickled(job: Any) -> bytes:
 
 @dataclass(frozen=True)
 class Payload:
-    """A payload that has been read; the functions in it are not imported yet.
+    """A payload that has been read. Its functions are not imported yet.
 
     Attributes:
-      path: where it came from.
+      path: the file it was read from.
       job: pickled.
-      sources: the text of the notebook's cells, by the names that Python gives them.
-      sys_path: where the notebook looks for modules.
+      sources: the text of the notebook's cells, by the file names that Python assigns to them.
+      sys_path: the folders in which the notebook looks for modules.
       keras: the Keras that its functions need.
       flags: the values of the program's flags (absl.flags), by name.
     """
@@ -84,7 +84,7 @@ class Payload:
     flags: Mapping[str, Any] = field(default_factory=dict)
 
     def unpack(self) -> Any:
-        """The job. This imports what its functions need, TensorFlow too.
+        """Returns the job. This imports the modules that its functions need, including TensorFlow.
 
         Raises:
           ConfigError: it was written by another version, or names a module this process cannot
@@ -126,10 +126,10 @@ def _module_in(error: str) -> str | None:
 
 
 def read(path: Path) -> Payload:
-    """A payload from its file.
+    """Reads a payload from its file.
 
     Raises:
-      ConfigError: there is no such file, it cannot be read, or it is no payload.
+      ConfigError: there is no such file, it cannot be read, or it is not a payload.
     """
     try:
         data = path.read_bytes()
@@ -142,7 +142,7 @@ def read(path: Path) -> Payload:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Says in a sentence that this is no payload, or one of another version."""
+    """Raises ConfigError if this is not a payload, or one of another version."""
     try:
         yield
     except (pickle.UnpicklingError, EOFError, TypeError, AttributeError) as error:
@@ -154,7 +154,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _cell_sources() -> dict[str, str]:
-    """The text of notebook cells: sources that Python knows and no file holds."""
+    """The text of notebook cells, which are sources that Python knows without a file."""
     return {
         name: "".join(entry[2])
         for name, entry in list(linecache.cache.items())

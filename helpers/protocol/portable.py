@@ -1,4 +1,4 @@
-"""Whether the reader's functions can be sent to workers, and what they carry along."""
+"""Checks whether the reader's functions can be sent to workers, and which arrays they capture."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ LARGE_BYTES = 32e6
 
 
 def check_functions(functions: Iterable[Callable[..., Any]], *, tensors: bool) -> None:
-    """Raises ConfigError if a function of an Estimator uses a dataset from outside, or a tensor.
+    """Raises ConfigError if an Estimator's function uses an outside dataset or tensor.
 
     Each worker builds its own graph, in which neither exists.
 
     Args:
-      tensors: whether tensors are rejected too: they start TensorFlow before a strategy can.
+      tensors: whether tensors are rejected too, because they start TensorFlow before a strategy
+        can.
     """
     refused = {"DatasetV2", "EagerTensor"} if tensors else {"DatasetV2"}
     for function in functions:
@@ -45,7 +46,7 @@ def check_functions(functions: Iterable[Callable[..., Any]], *, tensors: bool) -
 
 
 def captured_arrays(functions: Iterable[Callable[..., Any]]) -> list[tuple[int, str]]:
-    """The bytes and the names of the arrays that functions carry along, largest first."""
+    """The bytes and the names of the arrays that functions capture, largest first."""
     arrays: dict[int, tuple[int, str]] = {}
     for function in functions:
         for name, value, user in captured(function):
@@ -60,7 +61,7 @@ def are_large(arrays: Iterable[tuple[int, str]]) -> bool:
 
 
 def describe_large(functions: Iterable[Callable[..., Any]]) -> str | None:
-    """A notice about arrays that functions carry along, if they are large."""
+    """A notice about the arrays that functions capture, if they are large."""
     arrays = captured_arrays(functions)
     if not are_large(arrays):
         return None
@@ -76,13 +77,13 @@ def describe_large(functions: Iterable[Callable[..., Any]]) -> str | None:
 
 
 def _by_value(function: Callable[..., Any]) -> bool:
-    """Whether a function travels with what it uses, as those of a notebook or a script do."""
+    """Whether a function is sent by value, like the functions of a notebook or a script."""
     module = getattr(function, "__module__", None)
     return module == "__main__" or module not in sys.modules or "<locals>" in function.__qualname__
 
 
 def _line_of_use(function: Any, name: str) -> str:
-    """The first line of a function that has a name in it."""
+    """The first line of a function that contains a name."""
     file, first = function.__code__.co_filename, function.__code__.co_firstlineno
     try:
         lines, _start = inspect.getsourcelines(function)

@@ -1,4 +1,4 @@
-"""Where the reader's modules are: for the workers, as the notebook finds them."""
+"""Makes the workers find the reader's modules as the notebook does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def folders() -> list[str]:
     """Absolute paths of the folders in which this process looks for modules, the current one last.
 
     A relative entry of `sys.path` means the folder that it meant when Python first looked there,
-    whatever the current folder is now.
+    even if the current folder has changed.
     """
     found = [_absolute(entry) for entry in sys.path if entry]
     return list(dict.fromkeys([*found, os.getcwd()]))
@@ -32,8 +32,9 @@ def _absolute(entry: str) -> str:
 
 
 def use(wanted: Sequence[str]) -> None:
-    """Has this process look into these folders too: after the standard library, as in IPython, and
-    before installed packages.
+    """Adds these folders to `sys.path` of this process.
+
+    They follow the standard library, as in IPython, and precede installed packages.
     """
     new = [folder for folder in wanted if folder not in sys.path]
     ahead = [folder for folder in new if not _is_installed(folder)]
@@ -48,8 +49,9 @@ def _is_installed(folder: str) -> bool:
 
 @contextmanager
 def sent_by_value() -> Iterator[None]:
-    """Meanwhile, cloudpickle sends the reader's modules that have the name of one of Python's by
-    value: by that name, a worker would find Python's.
+    """Makes cloudpickle send the reader's modules with the name of a standard module by value.
+
+    By that name, a worker would find the standard module.
     """
     modules = [m for name, m in list(sys.modules.items()) if _has_a_standard_name(name, m)]
     for module in modules:
@@ -69,7 +71,7 @@ def _has_a_standard_name(name: str, module: ModuleType) -> bool:
 
 
 def find_hidden(searched: Sequence[str], name: str) -> str | None:
-    """The reader's file for a module that this process has imported from elsewhere; else None."""
+    """The reader's file for a module that this process has imported from elsewhere, or None."""
     top = name.partition(".")[0]
     used = getattr(sys.modules.get(top), "__file__", None)
     for folder in searched:

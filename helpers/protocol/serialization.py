@@ -1,7 +1,7 @@
-"""What a function returns, on its way from a worker to the notebook: plain values, as JSON.
+"""Serializes the result of a function, which a worker sends to the notebook as JSON.
 
-The numbers of a large array travel as their bytes, in base64 (RFC 4648): written out, six million
-took a minute. They arrive as lists, as those of a small one do.
+The numbers of a large array are sent as bytes in base64 (RFC 4648), because writing six million as
+text took a minute. They arrive as lists, like the numbers of a small array.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import Any
 from helpers.errors import ConfigError
 from helpers.i18n import _
 
-MAX_RESULT_BYTES = 400_000_000  # in transit; the notebook needs some times as much while it reads
-MAX_TEXT_BYTES = 600_000_000  # of them as JSON
-JSON_NUMBER_BYTES = 20  # written out
+MAX_RESULT_BYTES = 400_000_000  # serialized. The notebook needs a multiple of it while it reads
+MAX_TEXT_BYTES = 600_000_000  # of the same as JSON
+JSON_NUMBER_BYTES = 20  # as text
 MIN_PACKED_SIZE = 1000  # numbers in an array
 NUMPY_KINDS = "biuf"  # of NumPy: Booleans, integers, floating point
-BYTES = "helpers.bytes"  # the key of bytes in transit
-ARRAY = "helpers.array"  # the key of an array in transit: its type, its shape, its bytes
+BYTES = "helpers.bytes"  # the key of serialized bytes
+ARRAY = "helpers.array"  # the key of a serialized array: its type, its shape, its bytes
 
 
 def to_json(value: Any) -> Any:
-    """The value as JSON can carry it: NumPy's and TensorFlow's as Python's, or packed.
+    """Converts a value to JSON, with NumPy's and TensorFlow's values as Python's, or packed.
 
     Raises:
-      ConfigError: it cannot travel, or is too large.
+      ConfigError: it cannot be sent, or is too large.
     """
     if (size := _size(value)) > MAX_RESULT_BYTES:
         raise _too_large(size, MAX_RESULT_BYTES)
     try:
         text = json.dumps(value, default=_pack)
-        if len(text) > MAX_TEXT_BYTES:  # letters that are not ASCII take 6 bytes each
+        if len(text) > MAX_TEXT_BYTES:  # letters that are not ASCII need 6 bytes each
             raise _too_large(len(text), MAX_TEXT_BYTES)
         return json.loads(text)
     except ConfigError:
@@ -48,7 +48,7 @@ def to_json(value: Any) -> Any:
 
 
 def plain_metric(value: Any) -> Any:
-    """A metric of an evaluation as JSON can carry it: a number, an array, text or bytes."""
+    """Converts a metric of an evaluation to JSON: a number, an array, text or bytes."""
     if isinstance(value, bytes):
         return {BYTES: base64.b64encode(value).decode()}
     return float(value) if getattr(value, "shape", ()) == () else to_json(value)
@@ -63,7 +63,7 @@ def _too_large(size: float, most: float) -> ConfigError:
 
 
 def from_json(value: Any) -> Any:
-    """The value with its arrays as lists; what only looks like an array stays as it is."""
+    """Returns the value with its arrays as lists. A dict that only resembles one is unchanged."""
     if isinstance(value, list):
         return [from_json(one) if isinstance(one, (list, dict)) else one for one in value]
     if not isinstance(value, dict):
@@ -71,7 +71,7 @@ def from_json(value: Any) -> Any:
     if value.keys() == {ARRAY}:
         try:
             return decode_array(value[ARRAY]).tolist()
-        except (TypeError, ValueError):  # whatever a worker may have sent
+        except (TypeError, ValueError):  # a worker may send anything
             return value
     if value.keys() == {BYTES} and isinstance(value[BYTES], str):
         return base64.b64decode(value[BYTES])
@@ -79,7 +79,7 @@ def from_json(value: Any) -> Any:
 
 
 def _pack(array: Any) -> Any:
-    """What json.dumps writes instead of something that it does not know."""
+    """Replaces an object that json.dumps cannot serialize."""
     kind = getattr(getattr(array, "dtype", None), "kind", "")
     if kind in NUMPY_KINDS and kind and array.size >= MIN_PACKED_SIZE:
         return {ARRAY: encode_array(array)}
@@ -87,15 +87,15 @@ def _pack(array: Any) -> Any:
 
 
 def encode_array(array: Any) -> list[Any]:
-    """An array of NumPy as JSON can carry it: its type, its shape, its bytes."""
+    """Converts a NumPy array to JSON: its type, its shape, its bytes."""
     return [array.dtype.str, list(array.shape), base64.b64encode(array.tobytes()).decode()]
 
 
 def decode_array(fields: Any, kinds: str = NUMPY_KINDS) -> Any:
-    """The array that `encode_array` wrote, of these kinds of NumPy alone.
+    """Decodes an array of `encode_array`, if NumPy's kind of it is one of these.
 
     Raises:
-      TypeError, ValueError: they are no such fields.
+      TypeError, ValueError: the fields are invalid.
     """
     import numpy as np
 
@@ -106,7 +106,7 @@ def decode_array(fields: Any, kinds: str = NUMPY_KINDS) -> Any:
 
 
 def _size(value: Any) -> int:
-    """How many bytes a value has in transit, roughly; none of it is built for that.
+    """Estimates the bytes of a serialized value without building it.
 
     Raises:
       RecursionError: it contains itself.
