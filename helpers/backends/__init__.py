@@ -1,1 +1,1 @@
-"""Training runs on other machines than this one."""
+"""Training runs on other machines."""

@@ -5,11 +5,11 @@ The value is JSON in an environment variable::
     {"cluster": {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]},
      "task": {"type": "worker", "index": 1}}
 
-`cluster` is the same in every process; `task` says which entry this process is.
-The rules checked here are those of
-https://www.tensorflow.org/api_docs/python/tf/estimator/train_and_evaluate and of
-`tf.distribute.cluster_resolver.TFConfigClusterResolver`; TensorFlow itself meets
-most violations with a hang.
+`cluster` is the same in every process, and `task` specifies the entry of this process. The rules
+checked here are documented for
+https://www.tensorflow.org/api_docs/python/tf/estimator/train_and_evaluate and
+`tf.distribute.cluster_resolver.TFConfigClusterResolver`. TensorFlow itself hangs after most
+violations.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ EVALUATOR_ALONE = {EVALUATOR: ["localhost:2222"]}  # no process connects to it
 
 @dataclass(frozen=True)
 class TFConfig:
-    """A checked `TF_CONFIG`.
+    """A validated `TF_CONFIG`.
 
     Attributes:
-      cluster: addresses (``"host:port"``) by job: ``chief``, ``worker``, ``ps``. Empty
-        when the process works alone. In the cluster of a dynamic worker, which is not given the
-        addresses of the other workers, theirs are empty strings.
-      task: which of them this process is. An evaluator is not in `cluster`.
+      cluster: addresses (``"host:port"``) by job: ``chief``, ``worker``, ``ps``. Empty if the
+        process works alone. A dynamic worker does not get the addresses of the other workers, which
+        are empty strings in its cluster.
+      task: the task of this process. An evaluator is not in `cluster`.
 
     Raises:
-      ConfigError: for anything TensorFlow would reject, misread or hang on.
+      ConfigError: TensorFlow would reject or misread it, or hang.
     """
 
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class TFConfig:
 
     @classmethod
     def parse(cls, text: str) -> TFConfig:
-        """Reads the JSON text of a `TF_CONFIG`; an empty text is a process alone."""
+        """Reads the JSON text of a `TF_CONFIG`. With an empty text, the process works alone."""
         if not text.strip():
             return cls()
         try:
@@ -100,22 +100,22 @@ class TFConfig:
             )
             raise ConfigError(message.format(example=json.dumps(EVALUATOR_ALONE)))
         if set(cluster) == {EVALUATOR} and task.type == EVALUATOR:
-            check_addresses(cluster)  # its own cluster, as guides write it: it joins no other
+            check_addresses(cluster)  # its own cluster, as in some guides, which joins no other
             cluster = {}
         return cls(cluster, task)
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether this process is not given the addresses of all workers."""
+        """Whether this process does not get the addresses of all workers."""
         return is_sparse(self.cluster.get(WORKER, ()))
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> TFConfig:
-        """Reads `TF_CONFIG` of this process; without one, the process works alone."""
+        """Reads `TF_CONFIG` of this process. Without one, the process works alone."""
         return cls.parse(environ.get(VARIABLE, ""))
 
     def to_json(self) -> str:
-        """The value to put into the environment of this task."""
+        """The value for the environment of this task."""
         task = {"type": self.task.type, "index": self.task.index}
         alone = self.task.type == EVALUATOR and not self.cluster
         return json.dumps({"cluster": EVALUATOR_ALONE if alone else self.spec, "task": task})
@@ -140,27 +140,27 @@ class TFConfig:
 
     @property
     def is_server(self) -> bool:
-        """Whether it only serves a coordinator: a worker or ps with a chief and a ps."""
+        """Whether it only serves a coordinator, as a worker or ps with a chief and a ps."""
         return {PS, CHIEF} <= self.cluster.keys() and self.task.type in (WORKER, PS)
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether there are parameter servers: no task waits for the step of another."""
+        """Whether there are parameter servers, so that no task waits for the step of another."""
         return PS in self.cluster
 
     @property
     def is_respawnable(self) -> bool:
-        """Whether the others continue without it and accept a replacement: a worker with a ps."""
+        """Whether the others continue without it and accept a replacement, as with a ps."""
         return self.is_asynchronous and self.task.type == WORKER
 
     @property
     def address(self) -> str | None:
-        """Where this task listens; None for an evaluator and for a process alone."""
+        """The address at which this task listens, or None for an evaluator or a single process."""
         addresses = self.cluster.get(self.task.type, ())
         return addresses[self.task.index] if addresses else None
 
     def address_of(self, task: Task) -> str:
-        """Where `task` of this cluster listens."""
+        """The address at which `task` of this cluster listens."""
         return self.cluster[task.type][task.index]
 
     def explain(self) -> str:
@@ -191,7 +191,7 @@ class TFConfig:
             )
 
     def _part_beside_servers(self) -> str:
-        """Estimator and the coordinator read the same variable, and give the tasks other parts."""
+        """Estimator and the coordinator read the same variable, but assign different roles."""
         if self.task.type == PS:
             return _(
                 "It stores variables and answers requests; it does not wait for any other task and "
@@ -219,14 +219,14 @@ class TFConfig:
 def build_tf_configs(
     addresses: Sequence[str], *, chief: bool = False, ps: int = 0, evaluator: bool = False
 ) -> list[TFConfig]:
-    """One `TFConfig` for every process of a cluster.
+    """Creates one `TFConfig` for every process of a cluster.
 
     Args:
-      addresses: one ``"host:port"`` for each of chief, workers and parameter servers,
-        in this order. What is left after `chief` and `ps` are workers.
-      chief: whether the first address is a separate ``chief`` task. Without it, worker 0
-        does the chief's work.
-      ps: how many of the last addresses are parameter servers.
+      addresses: one ``"host:port"`` for each of chief, workers and parameter servers, in this
+        order. The addresses that remain after `chief` and `ps` are workers.
+      chief: whether the first address is a separate ``chief`` task. Without it, worker 0 is the
+        chief.
+      ps: the number of parameter servers, which are the last addresses.
       evaluator: whether to add an evaluator, which needs no address.
     """
     workers = len(addresses) - int(chief) - ps
@@ -249,7 +249,7 @@ def build_tf_configs(
 
 
 def set_tf_config_env(config: TFConfig | None) -> None:
-    """Has TensorFlow, in this process, find `config` in `TF_CONFIG` from now on; or none at all."""
+    """Sets `TF_CONFIG` of this process to `config`, or removes it."""
     if config is None:
         os.environ.pop(VARIABLE, None)
     else:
@@ -268,7 +268,7 @@ def restored_env() -> Iterator[None]:
 
 
 def normalize_env() -> TFConfig:
-    """Reads `TF_CONFIG` of this process, and has TensorFlow read the same.
+    """Reads `TF_CONFIG` of this process, and normalizes it for TensorFlow.
 
     TensorFlow fails on an empty text, and ignores ``sparseCluster``.
     """

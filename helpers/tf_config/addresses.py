@@ -1,4 +1,4 @@
-"""What the addresses in a `TF_CONFIG` must look like."""
+"""Validates the addresses in a `TF_CONFIG`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from helpers.errors import ConfigError
 from helpers.i18n import _
 
-SPARSE_JOBS = ("worker",)  # TensorFlow places variables on ps 0, 1, …, so it needs all of these
+SPARSE_JOBS = ("worker",)  # not ps, because TensorFlow places variables on all of them
 HOST_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def check_addresses(cluster: Mapping[str, tuple[str, ...]]) -> None:
-    """Raises ConfigError unless every address is one, and none is given twice."""
+    """Raises ConfigError unless every address is valid and unique."""
     seen: dict[str, str] = {}
     for job, addresses in cluster.items():
         for index, address in enumerate(addresses):
@@ -53,7 +53,7 @@ def check_address(owner: str, address: Any) -> None:
 
 
 def _host_problem(host: str) -> str | None:
-    """Why no other process could connect to this host, as the end of a sentence."""
+    """The reason why no other process could connect to this host, as the end of a sentence."""
     inner = host[1:-1] if host[:1] + host[-1:] == "[]" else host
     number = _ip_address(inner)
     if number and number.is_unspecified:

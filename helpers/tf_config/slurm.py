@@ -1,8 +1,9 @@
 """The `TF_CONFIG` of a process that Slurm's `srun` started.
 
-TensorFlow's own `SlurmClusterResolver` sorts host names as text, so that node10 comes before
-node9 while Slurm numbers its tasks the other way round; and without a GPU it fails. These few
-lines keep Slurm's order. Variables: https://slurm.schedmd.com/srun.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES
+TensorFlow's own `SlurmClusterResolver` sorts host names as text, so that node10 precedes node9,
+while Slurm numbers its tasks in the opposite order. Without a GPU it also fails. These few lines
+keep Slurm's order. Variables:
+https://slurm.schedmd.com/srun.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from helpers.tf_config import WORKER, Task, TFConfig
 TASKS = "SLURM_STEP_NUM_TASKS"
 NEEDED = ("SLURM_PROCID", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE")
 DISTRIBUTION, PLANE_SIZE = "SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE"
-TASKS_ON_NODE, NODE = "SLURM_GTIDS", "SLURM_NODEID"  # what this task knows about its own node
+TASKS_ON_NODE, NODE = "SLURM_GTIDS", "SLURM_NODEID"  # about the node of this task
 HETEROGENEOUS = "SLURM_HET_SIZE"
-# Below the ports that Linux gives to clients. Jobs on one node get separate ports.
+# Below the ports that Linux assigns to clients. Jobs on one node get separate ports.
 FIRST_PORT, PORTS_PER_JOB, JOBS = 20_000, 64, 190
 
 
@@ -27,13 +28,13 @@ def config_from_slurm(environ: Mapping[str, str]) -> TFConfig | None:
     """The place of this process among the tasks of its Slurm step, all of them workers.
 
     Task 0 is the chief. The distribution of the tasks over the nodes may be block, cyclic or
-    plane. Slurm tells each task which tasks share its node, and that must agree.
+    plane. Slurm provides each task with the list of tasks on its node, which must agree.
 
-    Returns: None where Slurm did not start several tasks.
+    Returns: None if Slurm did not start several tasks.
 
     Raises:
       ConfigError: a variable that Slurm sets is missing or cannot be read, or the variables do not
-        tell on which node each task is.
+        determine the node of each task.
     """
     if not environ.get(TASKS, "").isdecimal() or int(environ[TASKS]) < 2:
         return None
@@ -60,18 +61,18 @@ def config_from_slurm(environ: Mapping[str, str]) -> TFConfig | None:
 
 
 def _layout(counts: list[int], environ: Mapping[str, str]) -> list[list[int]]:
-    """The tasks on each node, by the distribution that Slurm names (srun --distribution).
+    """The tasks on each node, by Slurm's distribution (srun --distribution).
 
     Returns: an empty list for an arbitrary distribution, which no variable describes.
 
     Raises:
       ValueError: the plane has no size.
     """
-    # As "cyclic:block,NoPack"; what follows concerns the cores within a node.
+    # As "cyclic:block,NoPack". The part after the colon concerns the cores within a node.
     name, _equals, size = re.split("[:,]", environ.get(DISTRIBUTION, ""))[0].partition("=")
     if name == "arbitrary":
         return []
-    if HETEROGENEOUS in environ:  # the name is that of one component: each is laid out in turn
+    if HETEROGENEOUS in environ:  # the name describes one component
         return _deal(counts, max(counts))
     if name == "plane":
         return _deal(counts, int(size or environ.get(PLANE_SIZE, "")))
@@ -79,7 +80,7 @@ def _layout(counts: list[int], environ: Mapping[str, str]) -> list[list[int]]:
 
 
 def _deal(counts: list[int], at_once: int) -> list[list[int]]:
-    """Deals tasks out to nodes in rounds, up to `at_once` to a node, until each has its count."""
+    """Assigns tasks to nodes round-robin, up to `at_once` per node, until each has its count."""
     if at_once < 1:
         raise ValueError(at_once)
     layout: list[list[int]] = [[] for _count in counts]
@@ -93,9 +94,9 @@ def _deal(counts: list[int], at_once: int) -> list[list[int]]:
 
 
 def _is_confirmed(layout: list[list[int]], rank: int, environ: Mapping[str, str]) -> bool:
-    """Whether the tasks on this node are those that Slurm names.
+    """Whether the tasks on this node are the tasks that Slurm lists.
 
-    Each task checks its own node, so the layout is right in full if no task finds a difference.
+    Each task checks its own node, so the whole layout is correct if no task finds a difference.
     """
     if TASKS_ON_NODE not in environ:
         single = all(len(tasks) == 1 for tasks in layout) or len(layout) == 1

@@ -1,4 +1,4 @@
-"""What a `TF_CONFIG` must hold to, each with its own message."""
+"""The rules for a `TF_CONFIG`, each with its own message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from helpers.i18n import _, join_items, ngettext
 from helpers.tf_config.addresses import SPARSE_JOBS, check_address, check_addresses
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
-JOBS = (CHIEF, WORKER, PS)  # what may stand in `cluster`; the evaluator may not
+JOBS = (CHIEF, WORKER, PS)  # allowed in `cluster`, unlike the evaluator
 TASK_EXAMPLE = '{"type": "worker", "index": 0}'
 CLUSTER, SPARSE_CLUSTER, TASK = "cluster", "sparseCluster", "task"
 # TensorFlow reads the first four, and hosted services write the others.
@@ -30,7 +30,7 @@ MAX_INDEX = 99_999  # in a sparse job
 
 @dataclass(frozen=True, order=True)
 class Task:
-    """One place in a cluster: a job and an index within it."""
+    """One task of a cluster: a job and an index within it."""
 
     type: str
     index: int
@@ -40,10 +40,10 @@ class Task:
 
 
 def find_cluster(value: dict[str, Any]) -> Any:
-    """The part of a decoded `TF_CONFIG` that describes the cluster; an empty dict without one.
+    """The part of a decoded `TF_CONFIG` that describes the cluster, or an empty dict.
 
     Kubeflow's training operator, up to 1.6, wrote the cluster of dynamic workers under the key
-    ``sparseCluster``, which TensorFlow ignores; from 1.7 on it writes ``cluster``
+    ``sparseCluster``, which TensorFlow ignores. From 1.7 on it writes ``cluster``
     (https://github.com/kubeflow/trainer/issues/1795).
     """
     if CLUSTER in value and SPARSE_CLUSTER in value:
@@ -64,7 +64,7 @@ def find_cluster(value: dict[str, Any]) -> Any:
 def read_cluster(value: Any) -> dict[str, tuple[str, ...]]:
     """The ``cluster`` of a decoded `TF_CONFIG`, with tuples for lists.
 
-    As in `tf.train.ClusterSpec`, a job may also be sparse: a mapping from indices to addresses.
+    As in `tf.train.ClusterSpec`, a job may also be sparse, a mapping from indices to addresses.
     If an index is missing, the tuple has an empty string.
     """
     if not isinstance(value, dict):
@@ -148,7 +148,7 @@ def read_task(value: dict[str, Any]) -> Task:
 
 
 def check_cluster(cluster: Mapping[str, tuple[str, ...]]) -> None:
-    """Raises ConfigError unless every job and every address is one that TensorFlow can use."""
+    """Raises ConfigError unless TensorFlow can use every job and every address."""
     for job, addresses in cluster.items():
         _check_job(job, addresses)
     check_addresses(cluster)
@@ -200,7 +200,7 @@ def _check_job(job: str, addresses: tuple[str, ...]) -> None:
 
 
 def check_task(task: Task, cluster: Mapping[str, tuple[str, ...]]) -> None:
-    """Raises ConfigError unless `task` is a place in `cluster`, or its evaluator."""
+    """Raises ConfigError unless `task` is in `cluster`, or its evaluator."""
     if not isinstance(task.type, str):
         raise ConfigError(
             _(

@@ -1,8 +1,8 @@
-"""A `TFJob`, by which Kubeflow's training operator runs a training job on Kubernetes.
+"""A `TFJob`, with which Kubeflow's training operator runs a training job on Kubernetes.
 
-The manifest is one of API version kubeflow.org/v1, of the operator's 1.9 line. The newer Trainer,
-version 2, has no runtime for TensorFlow. Each pod runs `python -m helpers.worker PAYLOAD`; the
-operator gives it its `TF_CONFIG`. docs/CLUSTERS.md leads from a cluster to a finished job.
+The manifest has API version kubeflow.org/v1, of the operator's 1.9 line. The newer Trainer, version
+2, has no runtime for TensorFlow. Each pod runs `python -m helpers.worker PAYLOAD`, and the operator
+sets its `TF_CONFIG`. docs/CLUSTERS.md describes all steps from a cluster to a finished job.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ USER = 1000  # of the Dockerfile
 
 @dataclass(frozen=True)
 class TFJob:
-    """A checked manifest.
+    """A validated manifest.
 
     Attributes:
-      manifest: what `to_yaml` writes: mappings, lists, strings and numbers.
+      manifest: the content of `to_yaml`: mappings, lists, strings and numbers.
 
     Raises:
       ConfigError: the operator would reject it, or it could not work.
@@ -89,25 +89,25 @@ def tfjob(
     backoff_limit: int = 3,
     deadline_seconds: int | None = None,
 ) -> TFJob:
-    """The manifest of a job that does the work of a payload.
+    """Creates the manifest of a job that runs a payload.
 
     Args:
-      name: the job's name; pods are called `<name>-worker-0` and so on.
+      name: the job's name. Pods are named `<name>-worker-0` and so on.
       payload: the path, inside the pods, of the file that `estimator_job(...).save` wrote. It and
-        the job's `model_dir` must lie in the shared volume.
-      image: a container image with this package, as the Dockerfile makes one.
+        the job's `model_dir` must be in the shared volume.
+      image: a container image with this package, as built from the Dockerfile.
       pvc: the PersistentVolumeClaim of the shared volume, mounted at `mount_path`. All pods write
-        to it, so it has the access mode ReadWriteMany.
-      workers, chief, ps, evaluator: which tasks there are; parameter servers need a chief.
-      cpu, memory: what each pod gets, as Kubernetes writes quantities: 2, 0.5, "500m", "4Gi".
+        to it, so it needs the access mode ReadWriteMany.
+      workers, chief, ps, evaluator: the tasks. Parameter servers need a chief.
+      cpu, memory: the resources of each pod, as Kubernetes quantities: 2, 0.5, "500m", "4Gi".
       gpus: NVIDIA GPUs of each chief and worker.
-      restart_policy: "ExitCode" starts a pod again that ends with 128 or more, as the worker
-        does for errors that a restart may fix; also "Never", "OnFailure" and "Always".
-      clean_pod_policy: which pods are deleted at the end: "Running", "All" or "None". By default
-        "Running", since parameter servers never end by themselves; but "None" for an evaluator
-        without them, which has the last checkpoint still to evaluate.
-      backoff_limit: how many restarts before the job has failed.
-      deadline_seconds: how long the job may take; without a limit by default.
+      restart_policy: "ExitCode" restarts a pod that ends with 128 or more, as the worker does for
+        errors that a restart may fix. Other values are "Never", "OnFailure" and "Always".
+      clean_pod_policy: the pods to delete at the end: "Running", "All" or "None". The default is
+        "Running", because parameter servers never end by themselves. For an evaluator without them
+        it is "None", because the evaluator still has to evaluate the last checkpoint.
+      backoff_limit: the number of restarts before the job fails.
+      deadline_seconds: the time limit of the job, unlimited by default.
 
     Raises:
       ConfigError: the operator would reject the job, or it could not work.
@@ -141,7 +141,7 @@ def _check_counts(**values: int | None) -> None:
 def _pod(
     image: str, payload: str, pvc: str, mount_path: str, limits: dict[str, Any]
 ) -> dict[str, Any]:
-    """A pod template; what it may use at most is also what Kubernetes sets aside for it."""
+    """A pod template. Its resource limits are also its requests."""
     if not payload.startswith(f"{mount_path.rstrip('/')}/"):
         message = _("payload={payload!r} is not in the shared volume: put it under {mount}.")
         raise ConfigError(message.format(payload=payload, mount=mount_path))
@@ -157,7 +157,7 @@ def _pod(
         # If Istio runs, its sidecar would intercept the workers' traffic, and outlive them.
         "metadata": {"annotations": {"sidecar.istio.io/inject": "false"}},
         "spec": {
-            # All as one user: the payload can be read by its owner only.
+            # All as one user, because the payload can be read only by its owner.
             "securityContext": {"runAsNonRoot": True, "runAsUser": USER, "fsGroup": USER},
             "automountServiceAccountToken": False,  # training has no use for Kubernetes' API
             "containers": [container],

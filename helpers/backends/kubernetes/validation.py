@@ -1,9 +1,9 @@
 """The rules for a TFJob, each with its own message.
 
-The first five are those of the operator's webhook, which answers `kubectl apply`
+The first five are the rules of the operator's webhook, which checks `kubectl apply`
 (pkg/webhooks/tensorflow/tfjob_webhook.go and pkg/webhooks/utils/utils.go in
-kubeflow/training-operator 1.9); what breaks one of the others is accepted there, and then waits
-or fails.
+kubeflow/training-operator 1.9). A job that violates one of the others is accepted there, and then
+waits or fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUANTITY = re.compile(r"\d+(\.\d*)?([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
 
 
 def check_manifest(manifest: Any) -> None:
-    """Raises ConfigError unless the manifest is that of a TFJob that can work."""
+    """Raises ConfigError unless the manifest describes a TFJob that can work."""
     kind = get(manifest, "kind")
     if get(manifest, "apiVersion") != API_VERSION or kind != "TFJob":
         message = _(
@@ -53,7 +53,7 @@ def check_manifest(manifest: Any) -> None:
 
 
 def get(value: Any, *keys: str) -> Any:
-    """The value under `keys` of nested mappings; None if one is missing."""
+    """The value under `keys` of nested mappings, or None if a key is missing."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
@@ -133,7 +133,7 @@ def _check_containers(role: str, spec: Any) -> None:
 
 
 def _check_volumes(role: str, pod: Any) -> None:
-    """Every volume is mounted, every mount has its volume, and the payload is in one of them."""
+    """Checks that every volume is mounted, every mount has its volume, and one has the payload."""
     volumes = {get(volume, "name") for volume in _listed(pod, "volumes")}
     mounts = [
         mount for each in _listed(pod, "containers") for mount in _listed(each, "volumeMounts")

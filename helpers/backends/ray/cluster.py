@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 REQUIREMENT = "ray[train]==2.60.0"  # of the extra `ray` in pyproject.toml
 RPC_TIMEOUT = 10.0
 SHUTDOWN_TIMEOUT = 10.0
-OBJECT_STORE_BYTES = 100 * 2**20  # of the Ray started here: it carries events and results
+OBJECT_STORE_BYTES = 100 * 2**20  # of the Ray started here, for events and results
 
 
 class RayCluster(Cluster):
@@ -41,25 +41,26 @@ class RayCluster(Cluster):
         with RayCluster(workers=8, address="10.0.0.1:6379", storage_path="/mnt/shared") as cluster:
             result = cluster.train(model_fn, input_fn, epochs=3)
 
-    Ray Train finds one CPU for each worker (with "NCCL" one GPU too) and restarts the group after
-    a fault. There each worker is a process as those of `LocalCluster`, next to Ray's
-    process that monitors it. Every machine needs this package and TensorFlow installed.
+    Ray Train finds one CPU for each worker (with "NCCL" one GPU too) and restarts the group after a
+    fault. Each worker is a process like a worker of `LocalCluster`, and a process of Ray next to it
+    monitors it. Every machine needs this package and TensorFlow installed.
 
     Args:
-      workers: how many worker processes; worker 0 is the chief.
-      address: where the Ray to join is, as `ray.init` takes it. Without one, a Ray of this process
-        is joined if it has one, else one is started on this machine and ended by `close`.
+      workers: the number of worker processes. Worker 0 is the chief.
+      address: the address of the Ray cluster to join, as for `ray.init`. Without one, this
+        process's Ray is joined if there is one. Otherwise Ray is started on this machine and ended
+        by `close`.
       collective: how gradients are summed: "AUTO", "RING" (gRPC) or "NCCL" (NVIDIA GPUs).
-      max_restarts: how many faults are answered by starting the group again from its last
+      max_restarts: the number of faults after which the group is restarted from its last
         checkpoint.
-      start_timeout: seconds until every worker must be ready to train; by default 120, and more
-        where many workers share few cores.
+      start_timeout: seconds until every worker must be ready to train, by default 120, and more if
+        many workers share few cores.
       step_timeout: seconds without a step after which the group counts as failed.
-      storage_path: a folder that every machine reaches, for checkpoints and for what the workers
-        are sent. By default a temporary one of this machine.
+      storage_path: a folder that every machine can access, for checkpoints and the payload. By
+        default a temporary folder of this machine.
 
     Raises:
-      ConfigError: a choice that cannot be run.
+      ConfigError: an argument is invalid.
       PackageError: Ray is not installed.
     """
 
@@ -92,7 +93,7 @@ class RayCluster(Cluster):
         self._end_ray: Callable[[], Any] = lambda: None
 
     def stop(self) -> None:
-        """Stops a running `train` or `run`, from any thread; does nothing if none is running."""
+        """Stops `train` or `run` from any thread, or does nothing if none is running."""
         self._stopped.set()
 
     def run(
@@ -105,20 +106,20 @@ class RayCluster(Cluster):
     ) -> list[Any]:
         """Runs any function in every worker, and waits for the end.
 
-        As `LocalCluster.run`, but there is no evaluator.
+        As `LocalCluster.run`, but without an evaluator.
 
         Args:
-          function: what to call; it makes its own strategy, and `TF_CONFIG` is set.
-          keras: which Keras `tf.keras` is in the workers: 2, or 3, for which their TensorFlow must
-            be 2.16 or later; by default, what it is or would be here.
+          function: the function to call. It creates its own strategy, and `TF_CONFIG` is set.
+          keras: the version of `tf.keras` in the workers, 2 or 3. Version 3 needs TensorFlow 2.16
+            or later there. The default is the version of this process.
           timeout: seconds for the function, from the start or, if it reports steps
             (`helpers.keras_callbacks.StepReportCallback`), from the last one.
-          on_event: called with every event, in this thread; see `helpers.protocol.events`.
+          on_event: called with every event, in this thread (see `helpers.protocol.events`).
 
-        Returns: for each worker in order, what the function returned: numbers, strings, None, lists
+        Returns: the result of each worker in order, which consists of numbers, strings, None, lists
           and dicts.
 
-        Warns: what else the reader should know, as `TrainingResult.warnings`.
+        Warns: like `TrainingResult.warnings`.
 
         Raises: as `train`.
         """
@@ -179,7 +180,7 @@ class RayCluster(Cluster):
             self._end_ray = ray.shutdown
             return
         check_memory(self.workers, forked=False)  # each worker imports TensorFlow
-        # Not the usual temporary folder: the path of a socket must be short.
+        # Not the usual temporary folder, because the path of a socket must be short.
         folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
         told = _local_ray_env()
         self._end_ray = weakref.finalize(self, _shutdown_local_ray, folder, list(told))
@@ -200,7 +201,7 @@ class RayCluster(Cluster):
 
     def _disconnect(self) -> None:
         """Ends Ray, if it was started here."""
-        # Another thread's run needs Ray to end well.
+        # Another thread's run needs Ray until its end.
         if self._run_lock.acquire(timeout=SHUTDOWN_TIMEOUT):
             self._run_lock.release()
         self._end_ray()
@@ -228,7 +229,7 @@ def _check_installed() -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Raises ConfigError if nothing listens at "host:port"; Ray would retry for minutes."""
+    """Raises ConfigError if nothing listens at "host:port", where Ray would retry for minutes."""
     host, _colon, port = address.rpartition(":")
     if not port.isdigit() or "://" in address:
         return  # "auto", for instance
@@ -247,9 +248,9 @@ def _unreachable_error(address: str, error: Exception) -> ConfigError:
 
 
 def _local_ray_env() -> dict[str, str]:
-    """The environment of a Ray that only this machine uses; all its processes inherit it."""
+    """The environment of a Ray for this machine only, which all its processes inherit."""
     told = {
-        # Without it, Ray replaces 127.0.0.1 by an address that other machines reach.
+        # Without it, Ray replaces 127.0.0.1 by an address that other machines can reach.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),

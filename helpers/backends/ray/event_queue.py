@@ -10,7 +10,7 @@ from helpers.protocol.events import Event, EventType
 
 
 class EventQueue:
-    """An actor on the notebook's host: workers' supervisors put events, the notebook takes them."""
+    """An actor on the notebook's host, which queues the events of workers' supervisors."""
 
     def __init__(self) -> None:
         self._mail: list[Event] = []
@@ -25,7 +25,7 @@ class EventQueue:
         self._came.set()
 
     async def take(self, seconds: float) -> list[Event]:
-        """Takes the events in order; waits up to `seconds` for the first one."""
+        """Returns the events in order, and waits up to `seconds` for the first one."""
         try:
             await asyncio.wait_for(self._came.wait(), seconds)
         except asyncio.TimeoutError:
@@ -35,11 +35,11 @@ class EventQueue:
         return mail
 
     async def attempt(self) -> int:
-        """How many attempts have failed."""
+        """The number of failed attempts."""
         return self._attempt
 
     async def report_cause(self, attempt: int, cause: FailureCause) -> None:
-        """Records why an attempt is about to fail; the first cause counts."""
+        """Records the cause of an imminent failure. The first cause counts."""
         if attempt == self._attempt:
             self._causes.append(cause)
 

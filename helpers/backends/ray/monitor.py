@@ -29,14 +29,14 @@ LOG_LINES = 12
 
 
 def watch_run(run: RayRun, stopped: threading.Event) -> Generator[Event, None, None]:
-    """Starts a run and yields its events until it has ended; closing the generator ends it.
+    """Starts a run and yields its events until its end. Closing the generator ends it.
 
     Raises:
-      UserCodeError, ConfigError, DataError: the job itself raised; it is not restarted.
+      UserCodeError, ConfigError, DataError: the job itself raised it, and is not restarted.
       ClusterError: a task failed after `max_restarts` restarts, or the workers did not start.
       StoppedError: `stopped` was set.
     """
-    # Both live where the notebook does: no other host takes the run with it.
+    # Both run on the notebook's host, so the loss of another host does not end the run.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": here}
     event_queue = ray.remote(EventQueue).options(**options).remote()
@@ -55,8 +55,8 @@ def watch_run(run: RayRun, stopped: threading.Event) -> Generator[Event, None, N
 
 
 def _end(running: Any) -> None:
-    """Ends Ray's trainer and with it the workers; does nothing if it has ended."""
-    # Killed at once, it would leave its share of the CPUs reserved.
+    """Ends Ray's trainer and with it the workers, or does nothing if it has ended."""
+    # If killed at once, it would leave its CPUs reserved.
     ray.cancel(running)
     if not ray.wait([running], timeout=SHUTDOWN_TIMEOUT)[0]:
         ray.cancel(running, force=True)
@@ -73,7 +73,7 @@ class _RunMonitor:
         self._begin()
 
     def _begin(self) -> None:
-        """Resets what was observed, for a new attempt."""
+        """Resets the observations for a new attempt."""
         self._clock = SuspendSafeClock()
         tasks = [f"worker {index}" for index in range(self._run.workers)]
         # The heartbeats are checked on the workers' machines, and not forwarded.
@@ -93,13 +93,13 @@ class _RunMonitor:
                 yield self._restart(event) if failed else self._update(event)
                 self._check_error(event)
             if ended:
-                ray.get(self._running)  # raises what Ray's trainer has raised
+                ray.get(self._running)  # raises the exception of Ray's trainer
                 return
             self._clock.tick()
             self._check_deadlines()
 
     def _update(self, event: Event) -> Event:
-        """Takes in an event."""
+        """Processes an event."""
         kind, task = event["event"], event["task"]
         if event["attempt"] < self._attempts:
             return event  # of a worker of an aborted attempt
@@ -139,7 +139,7 @@ class _RunMonitor:
         """The event for a failure after which Ray restarts the group.
 
         Raises:
-          ClusterError: it will not.
+          ClusterError: Ray will not restart it.
         """
         cause = self._root_cause(failure)
         if self._attempts >= self._run.max_restarts:
@@ -157,7 +157,7 @@ class _RunMonitor:
         )
 
     def _root_cause(self, failure: Event) -> FailureCause:
-        """The task whose failure made the others fail, and how it failed."""
+        """The task whose failure caused the other failures, and the reason."""
         if failure["raised"] and (self._aborted or not failure["lost"]):
             return failure["raised"][0]
         task = f"worker {min(failure['lost'], default=0)}"

@@ -34,13 +34,13 @@ class RayRun:
     """The options of a run, for all its processes.
 
     Attributes:
-      folder: with the payload, the workers' logs, and a place for Ray's notes; all hosts reach it.
-      workers: how many.
+      folder: contains the payload, the workers' logs and Ray's files. All hosts can access it.
+      workers: the number of workers.
       gpus: whether each worker gets a GPU.
-      max_restarts: how many faults are answered with a new group.
-      timeouts: when a silence counts as a fault.
+      max_restarts: the number of faults after which the group is restarted.
+      timeouts: how long to wait before a task counts as failed.
       language: of the messages.
-      keras: which Keras the workers import.
+      keras: the Keras version that the workers import.
     """
 
     folder: Path
@@ -62,25 +62,26 @@ class RayRun:
 
 
 TRAINER_ENV = {
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path of the reader's means what it always means
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # keeps the meaning of the reader's relative paths
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # its requests for restarts would be lost
 }
-# Else Ray, when it ends a process, kills the fork server before that has ended the rest.
+# Otherwise Ray kills the fork server of an ended process before the server has ended the rest.
 WORKER_ENV = {"RAY_kill_child_processes_on_worker_exit": "0"}
 
 
 def fit(run: RayRun, event_queue: Any) -> None:
     """Runs Ray's trainer to its end, in a separate process that can be ended.
 
-    Not `TensorflowTrainer`: it imports TensorFlow here and beside each worker, where none is used.
+    Does not use `TensorflowTrainer`, which imports TensorFlow needlessly here and next to each
+    worker.
     """
     from ray.train.v2._internal.callbacks import DatasetsCallback
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
     class Trainer(DataParallelTrainer):
         def _create_default_callbacks(self) -> list[Any]:
-            # No process, in each attempt, for data sets of Ray's: there are none.
+            # No process per attempt for Ray's datasets, which are not used.
             callbacks = super()._create_default_callbacks()
             return [one for one in callbacks if not isinstance(one, DatasetsCallback)]
 
@@ -99,7 +100,7 @@ def fit(run: RayRun, event_queue: Any) -> None:
             worker_runtime_env={"env_vars": WORKER_ENV},
         ),
     )
-    with suppress(SystemExit):  # what Ray's trainer raises when it is cancelled
+    with suppress(SystemExit):  # raised by Ray's trainer when it is cancelled
         trainer.fit()
 
 
@@ -135,7 +136,7 @@ class FailureReporter(UserCallback):
         self._event_queue = event_queue
 
     def after_exception(self, run_context: Any, worker_exceptions: Mapping[int, Exception]) -> None:
-        """Called by Ray before it ends the group, with what each worker raised."""
+        """Called by Ray before it ends the group, with the exception of each worker."""
         lost = [r for r, error in worker_exceptions.items() if not isinstance(error, ClusterError)]
         ray.get(self._event_queue.fail.remote(sorted(lost)))
 
@@ -153,7 +154,7 @@ class EventForwarder:
         """Sends an event, but no heartbeats, which are checked on the worker's machine."""
         about: Event = {"attempt": self.attempt}
         if event["event"] in (EventType.LAUNCHED, EventType.STARTED):
-            about["host"] = self._host  # by which its peers and the notebook know it
+            about["host"] = self._host  # the host name that its peers and the notebook use
         if event["event"] != EventType.HEARTBEAT:
             self._last = self._event_queue.put.remote(event | about)
 
@@ -168,11 +169,11 @@ class EventForwarder:
             ray.get(self._last)
 
     def when_aborted(self) -> int:
-        """A descriptor that becomes readable when this attempt was aborted."""
+        """Returns a descriptor that becomes readable when this attempt is aborted."""
         woken, wake = os.pipe()
 
         def wait() -> None:
-            with suppress(ray.exceptions.RayError):  # the event queue has gone: the run is over
+            with suppress(ray.exceptions.RayError):  # the event queue has ended, so the run is over
                 ray.get(self._event_queue.wait_aborted.remote(self.attempt))
             os.write(wake, b"s")
 
@@ -191,12 +192,12 @@ def train_loop_per_worker(config: Mapping[str, Any]) -> None:
     forwarder = EventForwarder(config["event_queue"])
     worker = TFConfig.from_env()
     try:
-        payload.read(run.payload)  # or says that this machine does not reach the folder
+        payload.read(run.payload)  # raises an error if this machine cannot access the folder
         with closing(_group(run, worker, forwarder.attempt)) as group:
             for event in group.monitor(forwarder.when_aborted()):
                 if event["event"] == EventType.STARTED:
-                    # Reads what the fork server said: unread, it would break the server's socket,
-                    # and so the server before its last duty, when this process is killed.
+                    # Reads the fork server's message. Unread, it would break the server's socket
+                    # when this process is killed, and end the server before its cleanup.
                     is_prewarming()
                 forwarder(event)
     except ConfigError as error:
@@ -204,8 +205,8 @@ def train_loop_per_worker(config: Mapping[str, Any]) -> None:
     except StoppedError as error:
         raise ClusterError(str(error)) from None
     except TaskFailure as failure:
-        # The notebook receives an error that a restart would not fix, and ends the run. Raised
-        # here, the error would restart the run.
+        # The notebook receives an error that a restart would not fix, and ends the run. If it were
+        # raised here, it would restart the run.
         if not failure.error or failure.error["retryable"]:
             forwarder.report_cause(failure)
             raise ClusterError(str(failure)) from None
@@ -216,7 +217,7 @@ def train_loop_per_worker(config: Mapping[str, Any]) -> None:
 def _group(run: RayRun, config: TFConfig, attempt: int) -> WorkerGroup:
     """The process of this worker, in a group of one.
 
-    The notebook checks whether all workers are ready and make steps.
+    The notebook checks whether all workers are ready and make progress.
     """
     log = run.log(attempt, config.task)
     log.parent.mkdir(exist_ok=True)
