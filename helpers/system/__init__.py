@@ -1,1 +1,1 @@
-"""What a process needs of the operating system, and of what is installed."""
+"""Access to the operating system and to the installed packages."""

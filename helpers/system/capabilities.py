@@ -1,8 +1,8 @@
-"""Features of the operating system: all code that depends on one detects it here.
+"""Features of the operating system, with one detection function for each.
 
 The course is developed on Linux. On other systems, and in restricted containers, some features are
-missing: docs/SYSTEMS.md describes the effect of each. A function tests the feature itself if that
-is possible, and otherwise the name of the system.
+missing, and docs/SYSTEMS.md describes the effect of each. A function tests the feature itself if
+that is possible, and otherwise the name of the system.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import sys
 def fork_is_safe() -> bool:
     """Whether a process that has imported TensorFlow may be forked.
 
-    On macOS it may not: the system's libraries, which TensorFlow and NumPy call, fail in a fork, or
-    crash there (https://docs.python.org/3/library/multiprocessing.html, "spawn").
+    On macOS it may not, because the system's libraries, which TensorFlow and NumPy call, fail or
+    crash in a fork (https://docs.python.org/3/library/multiprocessing.html, "spawn").
     """
     return sys.platform == "linux"
 
 
 def has_pidfd() -> bool:
-    """Whether a descriptor tells of the end of a process: pidfd_open(2), Linux 5.3."""
+    """Whether a descriptor can signal the end of a process: pidfd_open(2), Linux 5.3."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):
@@ -32,7 +32,7 @@ def has_pidfd() -> bool:
 
 def has_fcntl_setsig() -> bool:
     """Whether the kernel sends a signal of our choice when a pipe closes: F_SETSIG of fcntl(2)."""
-    import fcntl  # here: no other question needs it
+    import fcntl  # only needed here
 
     reader, writer = os.pipe()
     try:
@@ -46,12 +46,12 @@ def has_fcntl_setsig() -> bool:
 
 
 def has_subreaper() -> bool:
-    """Whether a process can take in what its descendants leave behind: prctl(2)."""
+    """Whether a process can adopt its orphaned descendants: prctl(2)."""
     return hasattr(ctypes.CDLL(None), "prctl")
 
 
 def has_namespaces() -> bool:
-    """Whether there are namespaces; `netns.netns_supported` tries whether we may have one."""
+    """Whether there are namespaces. `netns.netns_supported` tests whether they are permitted."""
     return hasattr(ctypes.CDLL(None), "setns")
 
 
@@ -61,7 +61,7 @@ def has_affinity() -> bool:
 
 
 def has_procfs() -> bool:
-    """Whether the kernel shows processes as folders: proc(5)."""
+    """Whether the kernel provides process information in /proc: proc(5)."""
     return os.path.isdir("/proc/self")
 
 

@@ -1,4 +1,4 @@
-"""File descriptors: the three standard ones, and what to say when there are no more."""
+"""File descriptors: the three standard ones, and the error if there are no more."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TOO_MANY = (errno.EMFILE, errno.ENFILE)
 def fill_standard() -> None:
     """Opens /dev/null for each of standard input, output and error that is closed.
 
-    Otherwise the next files that are opened get their numbers, and a new process, which gets
-    its own standard descriptors, loses what was passed to it.
+    Otherwise the next files that are opened get their numbers, and a new process, which gets its
+    own standard descriptors, loses the descriptors that were passed to it.
     """
     while True:
         descriptor = os.open(os.devnull, os.O_RDWR)
@@ -35,13 +35,13 @@ def are_exhausted(error: OSError) -> bool:
 
 @contextmanager
 def limit_explained() -> Iterator[None]:
-    """Raises ConfigError, with what to do, if no more files can be opened."""
+    """Raises ConfigError, with advice, if no more files can be opened."""
     try:
         yield
     except OSError as error:
         if not are_exhausted(error):
             raise
-        import resource  # which Windows lacks
+        import resource  # not available on Windows
 
         limit, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         message = _(

@@ -1,4 +1,4 @@
-"""Hooks on the import of a module that is still to come: after it, or around it."""
+"""Hooks on the future import of a module, after it or around it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from types import ModuleType
 
 
 def call_after_import(name: str, action: Callable[[], None]) -> None:
-    """Calls `action` right after the top-level module `name` is imported: now, if it has been.
+    """Calls `action` right after the import of the top-level module `name`, or now if it is over.
 
-    The import waits for `action`, and fails with what `action` raises.
+    The import waits for `action`, and raises its exceptions.
     """
     if name in sys.modules:
         action()
@@ -29,13 +29,13 @@ def call_after_import(name: str, action: Callable[[], None]) -> None:
 
 
 def import_within(name: str, context: Callable[[], AbstractContextManager[None]]) -> None:
-    """Runs the import of the top-level module `name` within `context`, if it is still to come."""
+    """Runs a future import of the top-level module `name` within `context`."""
     if name not in sys.modules:
         sys.meta_path.insert(0, _Finder(name, context))
 
 
 class _Finder(MetaPathFinder):
-    """Finds one module as Python does, and has its loader execute it within a context."""
+    """Finds one module as Python does, and makes its loader execute it within a context."""
 
     def __init__(self, name: str, context: Callable[[], AbstractContextManager[None]]) -> None:
         self._name = name
@@ -44,8 +44,9 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As that of `MetaPathFinder`. A caller may not load the module, so it keeps looking
-        until one is loaded.
+        """See `MetaPathFinder.find_spec`.
+
+        A caller may not load the module, so the finder stays active until one is loaded.
         """
         if fullname != self._name or self not in sys.meta_path:
             return None

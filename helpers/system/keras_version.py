@@ -1,7 +1,7 @@
-"""Chooses which Keras `tf.keras` is: Keras 2, the only one that Estimator works with, or Keras 3.
+"""Selects the version of `tf.keras`: Keras 2, which Estimator requires, or Keras 3.
 
-From TensorFlow 2.16 on, Keras 2 is the package tf-keras, and TensorFlow takes it if the environment
-says so when it is imported; else it takes Keras 3. So this module imports no TensorFlow.
+From TensorFlow 2.16 on, Keras 2 is the package tf-keras. TensorFlow selects it at its import if an
+environment variable is set, and Keras 3 otherwise. So this module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from importlib import metadata, util
 from helpers.errors import PackageError
 from helpers.i18n import _, join_items
 
-LAST_TF_WITH_ESTIMATOR = (2, 15)  # the last TensorFlow that has tf.estimator, and Keras 2 by itself
+LAST_TF_WITH_ESTIMATOR = (2, 15)  # the last TensorFlow with tf.estimator and Keras 2
 LAST_TESTED = (2, 21)
 ESTIMATOR_VERSION = "2.15.0"
 DISTRIBUTION = "multiworker-lessons"  # this package
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 USE_KERAS_3 = "0"
-FIX = "HELPERS_KERAS_3"  # "0": workers leave Keras 3 as it is, to see what it does by itself
+FIX = "HELPERS_KERAS_3"  # "0" disables the fix in workers, to show Keras 3's own behavior
 TF_DISTRIBUTIONS = (  # distributions that write into one folder, tensorflow/
     "tensorflow",
     "tensorflow-cpu",
@@ -36,13 +36,13 @@ TRUE_VALUES = ("1", "true", "True")  # how TensorFlow reads it
 Minor = tuple[int, int]
 
 _chosen: set[int] = set()
-_unfixed: list[str] = []  # why helpers.keras_3 was not applied in this process
+_unfixed: list[str] = []  # reasons why helpers.keras_3 was not applied
 
 
 def default() -> int:
-    """The Keras, 2 or 3, that `tf.keras` is in this process, or will be once it is imported.
+    """The version of `tf.keras` in this process, 2 or 3, also before its import.
 
-    `helpers.estimator` chooses Keras 2, and so does `TF_USE_LEGACY_KERAS=1`.
+    `helpers.estimator` and `TF_USE_LEGACY_KERAS=1` select Keras 2.
     """
     version = _version("tensorflow")
     if version is not None and _minor(version) <= LAST_TF_WITH_ESTIMATOR:
@@ -51,7 +51,7 @@ def default() -> int:
 
 
 def version_report() -> str:
-    """The versions that this process runs with, as one line; it imports none of these packages."""
+    """The versions that this process runs with, as one line, without importing the packages."""
     tensorflow = _version("tensorflow")
     within = tensorflow is not None and _minor(tensorflow) <= LAST_TF_WITH_ESTIMATOR
     keras = _version("tf-keras" if default() == 2 and not within else "keras")
@@ -65,17 +65,17 @@ def version_report() -> str:
 
 
 def keras_env(version: int) -> dict[str, str]:
-    """What the environment of a new process says for it to choose that Keras."""
+    """The environment variables that select that Keras in a new process."""
     return {LEGACY_KERAS: USE_KERAS_3} if version == 3 else {}
 
 
 def version_from_env(environment: Mapping[str, str]) -> int:
-    """The Keras, 2 or 3, that `keras_env` of this environment chooses."""
+    """The Keras version, 2 or 3, that an environment of `keras_env` selects."""
     return 3 if environment.get(LEGACY_KERAS) == USE_KERAS_3 else 2
 
 
 def select_keras(keras: int) -> None:
-    """Chooses the Keras of this process, for good; call it before TensorFlow is imported.
+    """Selects the Keras of this process permanently. Call it before TensorFlow is imported.
 
     Raises: as `select_keras_2` and `select_keras_3`.
     """
@@ -87,12 +87,12 @@ def select_keras(keras: int) -> None:
 
 
 def is_keras_3_chosen() -> bool:
-    """Whether `select_keras` has chosen Keras 3: then there is no Estimator in this process."""
+    """Whether `select_keras` has selected Keras 3, so that this process has no Estimator."""
     return 3 in _chosen
 
 
 def wants_fix() -> bool:
-    """Whether workers apply `helpers.keras_3`; `HELPERS_KERAS_3=0` says no."""
+    """Whether workers apply `helpers.keras_3`, unless `HELPERS_KERAS_3=0` is set."""
     return os.environ.get(FIX) != "0"
 
 
@@ -102,14 +102,14 @@ def leave_unfixed(reason: str) -> None:
 
 
 def why_unfixed() -> str | None:
-    """Why `helpers.keras_3` was not applied in this process; None if it was, or was not tried."""
+    """Why `helpers.keras_3` could not be applied in this process, or None."""
     return _unfixed[-1] if _unfixed else None
 
 
 def check_one_tensorflow() -> None:
     """Raises PackageError if two TensorFlows were installed over each other.
 
-    Their files are mixed then, and the import ends with an undefined symbol, or worse.
+    Their files are then mixed, and the import fails with an undefined symbol, or worse.
     """
     found = {}
     for name in TF_DISTRIBUTIONS:
@@ -127,7 +127,7 @@ def check_one_tensorflow() -> None:
 
 
 def select_keras_2() -> None:
-    """Has TensorFlow take Keras 2 when it is imported; call it before.
+    """Makes TensorFlow select Keras 2 at its import. Call it before the import.
 
     Raises:
       PackageError: the installed packages do not fit together, or TensorFlow has been imported
@@ -136,10 +136,10 @@ def select_keras_2() -> None:
     check_one_tensorflow()
     version = _version("tensorflow")
     if version is None:
-        return  # its import will say so
+        return  # its import will raise the error
     if _minor(version) <= LAST_TF_WITH_ESTIMATOR:
         if util.find_spec("tf_keras") is None:
-            os.environ.pop(LEGACY_KERAS, None)  # others set it, as Ray does; tf.keras would fail
+            os.environ.pop(LEGACY_KERAS, None)  # Ray sets it, and tf.keras would fail
         return
     _check_packages(version)
     if "tensorflow" in sys.modules and os.environ.get(LEGACY_KERAS) not in TRUE_VALUES:
@@ -148,7 +148,7 @@ def select_keras_2() -> None:
 
 
 def select_keras_3() -> None:
-    """Has TensorFlow take Keras 3 when it is imported; call it before.
+    """Makes TensorFlow select Keras 3 at its import. Call it before the import.
 
     Raises:
       PackageError: there is none, or TensorFlow has been imported with Keras 2.
@@ -190,7 +190,7 @@ def _check_packages(tensorflow: str) -> None:
 
 
 def _version(distribution: str) -> str | None:
-    """The version of an installed package; for TensorFlow also of its variants, as -cpu."""
+    """The version of an installed package, or of a variant of TensorFlow, such as -cpu."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -204,7 +204,7 @@ def _minor(version: str) -> Minor:
 
 
 def import_order_error() -> PackageError:
-    """The error for a TensorFlow that has Keras 3 already."""
+    """The error for a TensorFlow that has already selected Keras 3."""
     message = _(
         "tensorflow was imported before helpers.estimator, so tf.keras is Keras 3, and Estimator "
         "needs Keras 2. Restart Python (in a notebook, the kernel), and put "

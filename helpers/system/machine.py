@@ -1,8 +1,8 @@
-"""What this process may use of the machine: cores, memory, GPUs.
+"""The resources of the machine that this process may use: cores, memory, GPUs.
 
-A container's limits count as the machine's own: those of control groups on the way from this
-process's group up to the root. Version 2 has one tree of groups, version 1, which older systems and
-some sandboxes still have, one for each kind of limit
+The limits of a container count as limits of the machine. They are the limits of the control groups
+from this process's group up to the root. Version 2 has one tree of groups. Version 1, which older
+systems and some sandboxes still use, has one tree for each kind of limit
 (https://docs.kernel.org/admin-guide/cgroup-v2.html, cpu.max and memory.max;
 https://docs.kernel.org/admin-guide/cgroup-v1/memory.html;
 https://docs.kernel.org/scheduler/sched-bwc.html).
@@ -21,13 +21,11 @@ from pathlib import Path
 
 from helpers.system import capabilities
 
-# A process that trains the lessons' model on MNIST: of that, what forks of one process share, which
-# is TensorFlow itself, and what each has for itself.
+# The memory of a process that trains the lessons' model on MNIST: the part that forks share, which
+# is TensorFlow itself, and the part of each process.
 SHARED_BYTES = 400_000_000
 PRIVATE_BYTES = 300_000_000
-IMPORT_ONLY_BYTES = (
-    50_000_000  # what a process has for itself that has imported TensorFlow, and no more
-)
+IMPORT_ONLY_BYTES = 50_000_000  # the private part after only importing TensorFlow
 
 CGROUP = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
@@ -35,7 +33,7 @@ MEMINFO = Path("/proc/meminfo")
 VMSTAT = Path("/proc/vmstat")
 NVIDIA = "/dev/nvidia[0-9]*"
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
-# Of version 2 and of version 1: quota and period; limit, use, and how much of that are files.
+# The files of version 2 and of version 1: quota and period, then limit, use, and page cache.
 CPU_FILES = ("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")
 MEMORY_FILES = (
     ("memory.max", "memory.current", "inactive_file"),
@@ -44,10 +42,10 @@ MEMORY_FILES = (
 
 
 def cores() -> int:
-    """How many CPU cores this process may use, at least 1.
+    """The number of CPU cores that this process may use, at least 1.
 
-    The cores it may run on or, where its container has a smaller share of their time, that share,
-    rounded up.
+    These are the cores it may run on. If its container has a smaller share of their time, it is
+    that share, rounded up.
     """
     available = len(_affinity()) or os.cpu_count() or 1
     return max(1, min([available, *map(math.ceil, _cgroup_limits())]))
@@ -56,41 +54,42 @@ def cores() -> int:
 def share_cores(workers: int) -> list[list[int]]:
     """Divides the CPU cores of this process among `workers` workers.
 
-    Each worker gets the same number of cores, at least one; with more workers than
-    cores, several share one. On two cores, pinning two workers this way and giving each
-    one thread per core made training 1.3 times as fast as leaving it to the scheduler.
+    Each worker gets the same number of cores, at least one. With more workers than cores, several
+    share one. On two cores, with two workers pinned this way and one thread per core, training was
+    1.3 times as fast as with the system's scheduling.
 
-    Returns: for each worker, the numbers of its cores; empty lists where the operating
-      system cannot pin.
+    Returns: for each worker, the numbers of its cores, or empty lists if the operating system
+      cannot pin.
     """
     numbers = _affinity()
     if not numbers:
         return [[] for worker in range(workers)]
     if (count := cores()) < len(numbers):
-        # Other containers choose too: with chance, they rarely choose the same.
+        # Other containers choose too, and random choices rarely collide.
         numbers = sorted(random.sample(numbers, count))
     each = max(1, len(numbers) // workers)
     return [[numbers[(i * each + k) % len(numbers)] for k in range(each)] for i in range(workers)]
 
 
 def pin_to_cores(numbers: list[int]) -> None:
-    """Binds this process to these cores, where the operating system can; to none in particular, if
-    there are no numbers.
+    """Binds this process to these cores, if the operating system can.
+
+    An empty list removes the binding.
     """
     if numbers and capabilities.has_affinity():
         os.sched_setaffinity(0, numbers)
 
 
 def visible_gpus() -> list[str]:
-    """The NVIDIA devices that the driver shows and CUDA_VISIBLE_DEVICES leaves, without TensorFlow.
+    """The NVIDIA devices of the driver that CUDA_VISIBLE_DEVICES permits, without TensorFlow.
 
-    Returns: their numbers, or what the variable calls them.
+    Returns: their numbers, or their names in the variable.
     """
     devices = [str(number) for number in range(len(glob.glob(NVIDIA)))]
     named = os.environ.get(VISIBLE_GPUS)
     if named is None or not devices:
         return devices
-    # As CUDA does, which reads no further than a name that is none.
+    # Like CUDA, which stops reading at an invalid name.
     names = (name.strip() for name in named.split(","))
     return [*itertools.takewhile(lambda name: name not in ("", "-1"), names)]
 
@@ -101,9 +100,9 @@ def nvidia_gpus() -> int:
 
 
 def assign_gpus(workers: int) -> list[str]:
-    """What CUDA_VISIBLE_DEVICES has to say in each worker: a part of the GPUs, each as many.
+    """The value of CUDA_VISIBLE_DEVICES for each worker, with the same number of GPUs each.
 
-    If there are too few, no worker gets any: workers must train on devices of one kind.
+    If there are too few, no worker gets any, because workers must train on devices of one kind.
     """
     devices = visible_gpus()
     each = len(devices) // workers
@@ -116,7 +115,7 @@ def needed_memory(processes: int, *, forked: bool) -> int:
 
 
 def max_processes(*, forked: bool) -> int | None:
-    """How many workers the free memory allows; None if it is unknown."""
+    """The number of workers that fit into the free memory, or None if it is unknown."""
     free = free_memory()
     if free is None:
         return None
@@ -126,11 +125,11 @@ def max_processes(*, forked: bool) -> int | None:
 
 
 def free_memory() -> int | None:
-    """The memory, in bytes, that is free for new processes; None if it is unknown.
+    """The memory, in bytes, that is free for new processes, or None if it is unknown.
 
-    The smallest of what the machine has available and what its containers have left; files in the
-    page cache count as free, as the kernel gives them up. If a system reports only its total
-    memory, as macOS does, all of that counts as free.
+    It is the minimum of the machine's available memory and the rest of its containers' limits.
+    Files in the page cache count as free, because the kernel can drop them. If a system reports
+    only its total memory, as macOS does, all of it counts as free.
     """
     free: int | None
     try:
@@ -142,10 +141,10 @@ def free_memory() -> int | None:
 
 
 def oom_kill_count() -> int:
-    """How many processes the kernel has killed since it started because memory ran out.
+    """The number of processes that the kernel has killed because memory ran out.
 
-    Those of the whole machine, in containers too (`oom_kill` of /proc/vmstat); 0 where the system
-    does not tell.
+    It counts processes of the whole machine since its start, also in containers (`oom_kill` of
+    /proc/vmstat), and is 0 if the system does not report it.
     """
     with contextlib.suppress(OSError, ValueError):
         counts = dict(line.split() for line in VMSTAT.read_text().splitlines())
@@ -154,12 +153,12 @@ def oom_kill_count() -> int:
 
 
 def _affinity() -> list[int]:
-    """The cores that this process may run on; empty if they are unknown."""
+    """The cores that this process may run on, or empty if they are unknown."""
     return sorted(os.sched_getaffinity(0)) if capabilities.has_affinity() else []
 
 
 def _memory() -> int | None:
-    """The memory of the machine in bytes; None if it is unknown."""
+    """The memory of the machine in bytes, or None if it is unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
@@ -167,17 +166,17 @@ def _memory() -> int | None:
 
 
 def _groups(kind: str) -> Iterator[Path]:
-    """The folders of this process's control groups, and of those they lie in, as far as it sees.
+    """The visible folders of this process's control groups and their parents.
 
     Args:
-      kind: of limits, "cpu" or "memory": version 1 has a separate tree for each.
+      kind: the kind of limits, "cpu" or "memory". Version 1 has a separate tree for each.
     """
     try:
         lines = [line.split(":", 2) for line in OWN_CGROUP.read_text().splitlines()]
     except OSError:
         lines = []
     own = {name: path for _number, names, path in lines for name in names.split(",")}
-    # The group's path is the machine's; a container that sees its own group as root has only "/".
+    # The group's path is the machine's. A container that sees its own group as root has only "/".
     for root, path in ((CGROUP, own.get("", "/")), (CGROUP / kind, own.get(kind, "/"))):
         parts = [part for part in Path(path).parts[1:] if part != ".."]
         for depth in range(len(parts), -1, -1):
@@ -203,5 +202,5 @@ def _remaining_bytes() -> Iterator[int]:
             left = int((group / limit).read_text()) - int((group / used).read_text())
             stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
             yield left + int(stat[cache])
-        except (OSError, KeyError, ValueError):  # the word "max" if there is none
+        except (OSError, KeyError, ValueError):  # the word "max" if there is no limit
             continue

@@ -1,13 +1,13 @@
-"""An isolated network for a local cluster: a namespace with only loopback.
+"""An isolated network for a local cluster, a namespace with only loopback.
 
-TensorFlow's server listens on every interface, whatever address it is given, asks for no
-password, and executes any graph it is sent. Inside a network namespace (see network_namespaces(7))
-there is one interface, loopback, and only processes of that namespace can reach it. Its speed can
-be limited, to measure the effect of a slow network on training.
+TensorFlow's server listens on every interface, regardless of its address, requires no password, and
+executes any graph that it receives. A network namespace (see network_namespaces(7)) has one
+interface, loopback, which only processes of that namespace can reach. Its speed can be limited, to
+measure the effect of a slow network on training.
 
-Run as a program, this file is the short-lived child that makes a namespace, or tries one; a
-process that has threads, as a notebook's has, could not enter a user namespace itself.
-`helpers.system.virtual_hosts` has networks of several namespaces, and uses what is here.
+Run as a program, this file is the short-lived child process that creates or tests a namespace. A
+process with threads, such as a notebook's, could not enter a user namespace itself.
+`helpers.system.virtual_hosts` has networks of several namespaces, and uses this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-CLONE_NEWNET = 0x40000000  # <linux/sched.h>; os.CLONE_NEWNET came with Python 3.12
+CLONE_NEWNET = 0x40000000  # <linux/sched.h>, os.CLONE_NEWNET since Python 3.12
 CLONE_NEWUSER = 0x10000000
 SIOCSIFFLAGS = 0x8914  # <linux/sockios.h>
 IFF_UP = 0x1  # <linux/if.h>
@@ -35,10 +35,10 @@ RTM_NEWQDISC = 36
 TC_H_ROOT = 0xFFFFFFFF
 TCA_KIND, TCA_OPTIONS = 1, 2
 TCA_TBF_PARMS, TCA_TBF_BURST = 1, 6
-ETHERNET = 1  # TC_LINKLAYER_ETHERNET: the kernel then needs no table of rates
-BURST = 70_000  # bytes; room for a packet of loopback, which has up to 65,549
-QUEUE = 1 << 24  # bytes that may wait: more than TCP keeps under way, so that none is dropped
-TICK = 64e-9  # seconds; the unit of time in the kernel's packet scheduler
+ETHERNET = 1  # TC_LINKLAYER_ETHERNET, for which the kernel needs no table of rates
+BURST = 70_000  # bytes, for a packet of loopback, which has up to 65,549
+QUEUE = 1 << 24  # bytes that may wait, more than TCP has in flight, so that none is dropped
+TICK = 64e-9  # seconds, the time unit of the kernel's packet scheduler
 MIN_BANDWIDTH, MAX_BANDWIDTH = 1e4, 3e10  # bits per second that fit into the fields
 
 OWN_NETWORK = "ns/net"  # in the folder of a process in /proc
@@ -50,8 +50,8 @@ class Network:
     """A network namespace with loopback up, kept alive by open descriptors.
 
     Attributes:
-      descriptors: what a process enters with `setns_all`, in this order: a user namespace, where
-        one was needed to be allowed the other, and the network namespace.
+      descriptors: of the namespaces that a process enters with `setns_all`, in this order: a user
+        namespace, if it was required for the permission, and the network namespace.
     """
 
     def __init__(self, descriptors: list[int]) -> None:
@@ -62,8 +62,8 @@ class Network:
         """Creates a namespace, or returns None if this machine does not permit it.
 
         Args:
-          bandwidth: bits per second that its loopback carries, all connections and both
-            directions together; None for as many as it can.
+          bandwidth: bits per second that its loopback carries, for all connections and both
+            directions together, or None for no limit.
 
         Raises:
           ConfigError: the bandwidth cannot be limited here.
@@ -78,14 +78,14 @@ class Network:
             raise _no_limit(bandwidth) from None
 
     def close(self) -> None:
-        """Closes the descriptors; the namespace ends with its last process."""
+        """Closes the descriptors. The namespace ends with its last process."""
         while self.descriptors:
             os.close(self.descriptors.pop())
 
 
 def check_bandwidth(bandwidth: float | None, *, isolated: bool = True) -> None:
     """Raises ConfigError if the network of a cluster cannot have this bandwidth."""
-    # Imported here: the child that runs this file has no package.
+    # Imported here because the child that runs this file has no package.
     from helpers.errors import ConfigError
     from helpers.i18n import _
 
@@ -119,7 +119,7 @@ def _no_limit(bandwidth: float) -> Exception:
 
 @functools.cache
 def netns_supported() -> bool:
-    """Whether this process may create and enter a namespace: tried once, in 0.1 s.
+    """Whether this process may create and enter a namespace, which is tested once, in 0.1 s.
 
     Many containers, and Colab, forbid one or the other.
     """
@@ -142,7 +142,7 @@ def netns_supported() -> bool:
 
 
 def _raise_if_exhausted(error: Exception) -> None:
-    """Raises an error that says nothing about namespaces: no more files can be opened."""
+    """Raises an error that is unrelated to namespaces, when no more files can be opened."""
     from helpers.system.descriptors import are_exhausted
 
     if isinstance(error, OSError) and are_exhausted(error):
@@ -174,12 +174,12 @@ def setns_all(descriptors: list[int]) -> None:
 
 
 def setns(namespace: int) -> None:
-    """Moves this process into one namespace, as `setns_all`, and leaves its descriptor open."""
+    """Moves this process into one namespace, as `setns_all`, and keeps its descriptor open."""
     check_errno(libc().setns(namespace, 0))
 
 
 def enter_from_env() -> bool:
-    """Enters the namespaces this process was started for; whether there are any."""
+    """Enters the namespaces this process was started for, and returns whether there are any."""
     names = os.environ.pop(NAMESPACES, None)
     if names:
         setns_all([int(name) for name in names.split(",")])
@@ -199,7 +199,7 @@ def open_namespaces(child: subprocess.Popen[str]) -> list[int]:
     """Opens the namespaces whose paths in /proc a child has printed.
 
     Raises:
-      OSError: it could make none.
+      OSError: it could not create them.
     """
     with child:
         assert child.stdin and child.stdout
@@ -215,7 +215,7 @@ def open_namespaces(child: subprocess.Popen[str]) -> list[int]:
 def start_child(
     descriptors: Sequence[int], action: str, *numbers: int, program: Sequence[str] = (__file__,)
 ) -> subprocess.Popen[str]:
-    """Starts the child: this file or another program, with an action and its arguments."""
+    """Starts this file or another program as the child, with an action and its arguments."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", *program, action, *map(str, [*descriptors, *numbers])],
         stdin=subprocess.PIPE,
@@ -239,12 +239,12 @@ def _make(bandwidth: int | None = None) -> None:
 def unshare() -> list[str]:
     """Moves this process, a child, into a new network namespace.
 
-    Returns: the name of the user namespace that had to be made for that, if one had.
+    Returns: the name of the user namespace that had to be created for it, if any.
     """
     user, group = os.getuid(), os.getgid()
     try:
         check_errno(libc().unshare(CLONE_NEWNET))
-    except OSError:  # not privileged: a user namespace, in which we are
+    except OSError:  # not privileged, so in a new user namespace
         check_errno(libc().unshare(CLONE_NEWUSER | CLONE_NEWNET))
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
@@ -296,7 +296,7 @@ def netlink_request(kind: int, body: bytes, flags: int = REQUEST) -> None:
 
 
 def netlink_attr(kind: int, value: bytes) -> bytes:
-    """A netlink attribute: its length, its kind, its value, up to a multiple of four bytes."""
+    """Encodes a netlink attribute: its length, its kind, its value, padded to four bytes."""
     return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
@@ -314,7 +314,7 @@ def libc() -> ctypes.CDLL:
 
 
 def check_errno(code: int) -> None:
-    """Raises OSError if a function of the C library returned this code for a failure."""
+    """Raises OSError if this return code of a C library function means a failure."""
     if code != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -1,9 +1,9 @@
 """Adopts and kills processes whose parent has ended.
 
-On Linux a process whose parent ends is given to its nearest ancestor that asked for it (prctl(2),
-PR_SET_CHILD_SUBREAPER), in whatever session it is, and else to the first process of the system. So
-what a worker leaves behind, children of its children too, can be found and ended. Elsewhere only
-those are found whose parents still live.
+On Linux the nearest ancestor that is a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER) adopts a
+process whose parent ends, in any session. Without a subreaper, the first process of the system
+does. So all descendants that a worker leaves behind can be found and ended. On other systems only
+processes with a living parent are found.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from helpers.system import capabilities
 
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 PS = ("ps", "-A", "-o", "pid=", "-o", "ppid=")
-KILL_TIMEOUT = 1.0  # for those that the kernel cannot end at once
+KILL_TIMEOUT = 1.0  # for processes that the kernel cannot end at once
 POLL_INTERVAL = 0.005
 
 
 def become_subreaper() -> None:
-    """Makes this process adopt its orphaned descendants; does nothing if that is unsupported."""
+    """Makes this process adopt its orphaned descendants, if that is supported."""
     if capabilities.has_subreaper():
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -36,7 +36,7 @@ def kill_descendants(exclude: Container[int] = ()) -> None:
     """Kills all descendants of this process.
 
     Args:
-      exclude: the numbers of those that stay, with what is theirs.
+      exclude: the pids of the processes to keep, with their descendants.
     """
     deadline = time.monotonic() + KILL_TIMEOUT
     while (found := descendants(os.getpid(), exclude)) and time.monotonic() < deadline:
@@ -60,7 +60,7 @@ def descendants(pid: int, exclude: Container[int] = ()) -> list[int]:
 
 
 def _children_from_procfs(pid: int) -> list[int]:
-    """The children of all threads of a process, by proc(5); empty if that is unsupported."""
+    """The children of all threads of a process, by proc(5), or none if that is unsupported."""
     found: list[int] = []
     for thread in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):  # a thread that has ended

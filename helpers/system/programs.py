@@ -1,11 +1,11 @@
 """Starts a module of this package as a program, undisturbed by files in the reader's folder.
 
 `python -m` and `python -c` put the current folder first on `sys.path`, so a file next to the
-notebook named like a module, such as ``random.py`` or ``helpers.py``, would be imported in its
-place. In a notebook it is not, because IPython looks into that folder after the standard library.
-Therefore the folder is left out here, and the package is the one that runs in this process,
-whatever else has its name. `helpers.protocol.payload` adds the reader's folders later, where they
-cannot hide a module of Python.
+notebook named like a module, such as ``random.py`` or ``helpers.py``, would be imported instead. In
+a notebook it is not, because IPython looks into that folder after the standard library. Therefore
+the folder is omitted here, and the program always uses the package of this process.
+`helpers.protocol.payload` adds the reader's folders later, at a position at which they cannot hide
+a standard module.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ run_module(module, run_name="__main__", alter_sys=True)
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """What `subprocess` starts to run a module of this package."""
+    """The command for `subprocess` that runs a module of this package."""
     assert helpers.__file__
     package = str(Path(helpers.__file__).parent)
     return [sys.executable, "-u", "-c", START, package, module, *arguments]

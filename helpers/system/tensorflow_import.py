@@ -15,17 +15,17 @@ from helpers.system.import_hooks import import_within
 
 ONE_DNN = "TF_ENABLE_ONEDNN_OPTS"
 X86 = ("x86_64", "AMD64")
-LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # from 1 on, no INFO
+LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # 1 or more excludes INFO
 STANDARD_ERROR = 2
 _EARLY = re.compile(rb"I\d{4} |WARNING: All log messages before absl::InitializeLog")
 
 
 def enable_onednn(environ: MutableMapping[str, str]) -> None:
-    """Lets a TensorFlow that is imported with this environment use oneDNN on every x86 processor.
+    """Enables oneDNN on every x86 processor for a TensorFlow imported with this environment.
 
-    By default TensorFlow uses it only if the processor has AVX512_VNNI or newer. On others a
-    training step of the lessons' network takes twice as long without it: 23 ms against 12 ms on an
-    AMD EPYC with AVX2. A choice that is already in the environment is kept.
+    By default TensorFlow uses it only if the processor has AVX512_VNNI or newer. On other
+    processors a training step of the lessons' network needs twice the time without it: 23 ms
+    instead of 12 ms on an AMD EPYC with AVX2. A value that is already in the environment is kept.
     """
     if platform.machine() in X86:
         environ.setdefault(ONE_DNN, "1")
@@ -33,7 +33,7 @@ def enable_onednn(environ: MutableMapping[str, str]) -> None:
 
 @contextmanager
 def gc_disabled() -> Iterator[None]:
-    """Disables garbage collection, which takes a sixth of TensorFlow's import and finds nothing.
+    """Disables garbage collection, which costs a sixth of TensorFlow's import and finds nothing.
 
     Garbage that is created meanwhile is collected afterwards.
     """
@@ -73,7 +73,7 @@ def startup_logs_suppressed() -> Iterator[None]:
 
 
 def prepare_kernel() -> None:
-    """Has the kernel of a notebook import TensorFlow with oneDNN, as workers do, and quietly.
+    """Makes a notebook's kernel import TensorFlow with oneDNN, as workers do, and silently.
 
     A kernel shows the start-up messages below the cell. In any other program this does nothing.
     """

@@ -1,11 +1,10 @@
 """A network of several hosts on this machine, for a local cluster whose cables can be pulled.
 
-Each host is a network namespace with its own loopback and a cable, veth(4), to a bridge in
-one more namespace, the switch. What runs there has an address, reaches the other hosts, and nothing
-else. A cable is disconnected at the switch: packets are dropped, and connections receive no
-error.
+Each host is a network namespace with its own loopback and a cable, veth(4), to a bridge in one more
+namespace, the switch. A process on a host has an address and can reach only the other hosts. A
+cable is disconnected at the switch, so packets are dropped, and connections receive no error.
 
-The short-lived child that makes all this is described in `helpers.system.netns`.
+The short-lived child process that creates all this is described in `helpers.system.netns`.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from helpers.system.descriptors import fill_standard
 from helpers.system.netns import Network, netlink_attr
 
 NETWORK = ipaddress.IPv4Network("10.0.0.0/16")  # not visible outside
-PORT = 2222  # TensorFlow's by custom: each host has all ports for itself
-BRIDGE, VETH = "switch", "eth0"  # the bridge; a cable's end at its host
+PORT = 2222  # TensorFlow's usual port, because each host has all ports for itself
+BRIDGE, VETH = "switch", "eth0"  # the bridge, and a cable's end at its host
 
 # <linux/rtnetlink.h>, <linux/if_link.h>, <linux/if_addr.h>, <linux/veth.h>
 RTM_NEWLINK, RTM_NEWADDR = 16, 20
@@ -47,8 +46,8 @@ class VirtualHosts:
     """Hosts joined by a switch, kept alive by open descriptors.
 
     Attributes:
-      networks: for each host, what a process enters to be there.
-      addresses: where it then listens, as ``"10.0.0.1:2222"``.
+      networks: for each host, the network that a process enters to run there.
+      addresses: the address at which it then listens, as ``"10.0.0.1:2222"``.
     """
 
     def __init__(self, switch: Network, networks: Sequence[Network]) -> None:
@@ -61,7 +60,8 @@ class VirtualHosts:
         """Creates hosts, with all links up.
 
         Args:
-          bandwidth: bits per second that each cable carries, each way; None for as many as it can.
+          bandwidth: bits per second that each cable carries in each direction, or None for no
+            limit.
 
         Raises:
           ConfigError: this machine does not permit them.
@@ -81,7 +81,7 @@ class VirtualHosts:
             raise OSError(f"the cable of host {index} could not be moved")
 
     def close(self) -> None:
-        """Closes the descriptors; each namespace ends with its last process."""
+        """Closes the descriptors. Each namespace ends with its last process."""
         for network in (self._switch, *self.networks):
             network.close()
 
@@ -94,7 +94,7 @@ def check_hosts() -> None:
 
 @functools.cache
 def virtual_hosts_supported() -> bool:
-    """Whether this process may create hosts that reach each other: tried once, in 0.2 s."""
+    """Whether this process may create connected hosts, which is tested once, in 0.2 s."""
     if not capabilities.has_namespaces():
         return False
     try:
@@ -123,7 +123,7 @@ def _create(count: int, bandwidth: float | None = None) -> VirtualHosts:
     fill_standard()
     namespaces = netns.open_namespaces(_start("make", [], count, int(bandwidth or 0)))
     switch, hosts = namespaces[:-count], namespaces[-count:]
-    user = switch[:-1]  # in which all others are, where one was needed
+    user = switch[:-1]  # which contains all others, if it was required
     return VirtualHosts(Network(switch), [Network([*map(os.dup, user), host]) for host in hosts])
 
 
@@ -177,7 +177,7 @@ def _add_link(name: str, kind: str, *, master: str | None = None, peer: bytes = 
 
     Args:
       master: the bridge that it is a port of.
-      peer: of a pair, the other end.
+      peer: the other end of a pair.
     """
     about = netlink_attr(IFLA_INFO_KIND, kind.encode() + b"\0") + netlink_attr(IFLA_INFO_DATA, peer)
     body = _link(name, up=True) + netlink_attr(IFLA_LINKINFO, about)

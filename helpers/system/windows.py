@@ -1,4 +1,4 @@
-"""The error on Windows, which says where the lessons run."""
+"""The error on Windows, which explains where the lessons run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def raise_unsupported() -> NoReturn:
 
 
 def _user_language() -> str:
-    """The language that was set, else that of the notebook's folder, else that of Windows."""
+    """The language that was set, or the language of the notebook's folder or of Windows."""
     known = languages()
     for name in _hints():
         code = name.replace("-", "_").partition("_")[0].lower()
@@ -39,6 +39,6 @@ def _user_language() -> str:
 def _hints() -> Iterator[str]:
     yield os.environ.get(LANGUAGE, "")
     yield from reversed(Path.cwd().parts[-2:])  # notebooks/ru, or notebooks/ru/exercises
-    with suppress(AttributeError):  # a process that only says that it runs on Windows
+    with suppress(AttributeError):  # a process that only pretends to run on Windows
         windll: Any = ctypes.windll  # type: ignore[attr-defined,unused-ignore]
         yield locale.windows_locale.get(windll.kernel32.GetUserDefaultUILanguage(), "")
