@@ -1,7 +1,7 @@
-"""What the notebooks import: real TensorFlow clusters, started from a cell.
+"""Real TensorFlow clusters for notebooks, started from a cell.
 
-`PUBLIC_API` is all that lessons and exercises may take from this package, and from where. What is
-in another module may change from one release to the next.
+`PUBLIC_API` lists all names that lessons and exercises may import from this package, by module.
+Other names may change from one release to the next.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-if sys.platform == "win32":  # before a module that only Unix has is imported
+if sys.platform == "win32":  # before the import of a module that exists only on Unix
     from helpers.system.windows import raise_unsupported
 
     raise_unsupported()
 
 importlib.import_module("helpers.system.tensorflow_import").prepare_kernel()
-# Else Python prints warnings of a logger without a handler to standard error.
+# Otherwise Python prints warnings of a logger without a handler to standard error.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from helpers.tf_config.slurm import config_from_slurm as config_from_slurm
     from helpers.worker.devices import use_cores as use_cores
 
-_LAZY_IMPORTS = {  # where each name of this module itself is defined
+_LAZY_IMPORTS = {  # the module that defines each name of this one
     "LocalCluster": "helpers.cluster.local",
     "RayCluster": "helpers.backends.ray.cluster",
     "TFConfig": "helpers.tf_config",
@@ -96,7 +96,7 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name at its first use: a process that only watches needs no TensorFlow."""
+    """Imports a public name at its first use, because a pure monitor needs no TensorFlow."""
     if name not in _LAZY_IMPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

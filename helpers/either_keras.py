@@ -1,10 +1,10 @@
-"""TensorFlow with the Keras of this process, for modules that work with Keras 2 and with Keras 3.
+"""TensorFlow with the Keras of this process, for modules that support Keras 2 and Keras 3.
 
     from helpers.either_keras import tf
 
-`tf.keras` is Keras 2, and `tf.estimator` is there, if the process chose Keras 2: by
-`import helpers.estimator`, or with `TF_USE_LEGACY_KERAS=1`. Else `tf.keras` is the Keras that the
-installed TensorFlow brings, which is Keras 3 from TensorFlow 2.16 on.
+If the process has selected Keras 2, by `import helpers.estimator` or with `TF_USE_LEGACY_KERAS=1`,
+`tf.keras` is Keras 2, and `tf.estimator` exists. Otherwise `tf.keras` is the default Keras of the
+installed TensorFlow, which is Keras 3 from TensorFlow 2.16 on.
 """
 
 from __future__ import annotations

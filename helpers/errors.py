@@ -1,15 +1,15 @@
-"""What can go wrong, as a reader meets it.
+"""The errors that a reader can meet.
 
     HelpersError
     ├── ConfigError        a TF_CONFIG, a parameter or a choice that cannot work
-    │   ├── PackageError       the installed packages do not fit together; an ImportError too
-    │   └── PlatformError      the operating system is none that lessons run on; likewise
+    │   ├── PackageError       the installed packages do not match (also an ImportError)
+    │   └── PlatformError      the lessons do not run on the operating system (likewise)
     ├── DataError          a data set that is missing, damaged or of the wrong shape
     └── ClusterError       a group of processes that did not finish its work
-        ├── UserCodeError      the reader's own function raised; nothing is restarted
+        ├── UserCodeError      the reader's own function raised, and nothing is restarted
         └── StoppedError       the reader called stop(), or interrupted the kernel
 
-Every message says what happened, the value seen, and what to do.
+Every message describes the problem, the value found, and the solution.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from helpers.i18n import _, join_items
 
 
 class HelpersError(Exception):
-    """Any error this package raises on purpose."""
+    """Any error that this package raises intentionally."""
 
 
 class ConfigError(HelpersError, ValueError):
@@ -28,11 +28,11 @@ class ConfigError(HelpersError, ValueError):
 
 
 class PackageError(ConfigError, ImportError):
-    """The installed packages do not fit together, or were imported in the wrong order."""
+    """The installed packages do not match, or were imported in the wrong order."""
 
 
 class PlatformError(ConfigError, ImportError):
-    """The operating system is none that the lessons run on."""
+    """The lessons do not run on the operating system."""
 
 
 class DataError(HelpersError):
@@ -44,7 +44,7 @@ class ClusterError(HelpersError, RuntimeError):
 
 
 class UserCodeError(ClusterError):
-    """A function the reader wrote raised in a worker; a restart would not fix it.
+    """A function of the reader raised in a worker, and a restart would not fix it.
 
     Attributes:
       task: the task it happened in, as ``"worker 1"``.
@@ -72,7 +72,7 @@ def unknown_choice(name: str, value: object, allowed: Iterable[object]) -> Confi
 
 
 def not_installed(package: str, requirement: str) -> PackageError:
-    """The error for an optional `package` that is missing; `requirement` is what pip takes."""
+    """The error for a missing optional `package`, with the `requirement` for pip."""
     message = _("{package} is not installed. Install it: {command}")
     return PackageError(message.format(package=package, command=f'pip install "{requirement}"'))
 

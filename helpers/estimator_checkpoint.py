@@ -1,4 +1,4 @@
-"""From Estimator to Keras: the weights of a checkpoint in a Keras model."""
+"""Loads the weights of an Estimator's checkpoint into a Keras model."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ Shapes = Mapping[str, list[int]]
 
 
 class _Fit(NamedTuple):
-    """How a model's variables fit those of a checkpoint under one scope."""
+    """The match between a model's variables and a checkpoint's variables under one scope."""
 
     scope: str
-    pairs: dict[str, str]  # a variable of the model: that of the checkpoint
+    pairs: dict[str, str]  # from the model's to the checkpoint's
     missing: list[str]
 
 
 def load_estimator_weights(
     model: tf.keras.Model, checkpoint: str | Path, scope: str | None = None
 ) -> list[str]:
-    """Gives a Keras model the weights that an Estimator has saved.
+    """Loads the weights that an Estimator has saved into a Keras model.
 
-    Variables are matched by name, whatever number Keras put behind a layer's: the second of the
-    checkpoint's `dense/kernel` and `dense_1/kernel` is the second of the model's
-    `dense_4/kernel` and `dense_5/kernel`. Until all names and shapes fit, nothing is changed.
+    Variables are matched by name, without the number that Keras appends to a layer's name. The
+    second of the checkpoint's `dense/kernel` and `dense_1/kernel` is the second of the model's
+    `dense_4/kernel` and `dense_5/kernel`. The model changes only if all names and shapes match.
 
     Args:
       model: the same network in Keras 2 or Keras 3, built.
-      checkpoint: the `model_dir` of the Estimator, whose last checkpoint is read; or the path of
+      checkpoint: the `model_dir` of the Estimator, whose last checkpoint is read, or the path of
         one checkpoint, as "model/model.ckpt-1200".
-      scope: the name scope in which the checkpoint has the network, as "sequential"; found by
-        itself, where only one fits.
+      scope: the name scope of the network in the checkpoint, as "sequential". It is found
+        automatically if only one matches.
 
     Returns:
-      The names of what the model has no place for: the step and what the optimizer remembers.
+      The names of the variables that the model does not have: the step and the optimizer's state.
 
     Raises:
-      ConfigError: there is no checkpoint, or it does not fit the model, or twice.
+      ConfigError: there is no checkpoint, or it does not match the model, or it matches twice.
     """
     path = _path(checkpoint)
     saved: Shapes = dict(tf.train.list_variables(path))
@@ -84,13 +84,13 @@ def _weights(model: tf.keras.Model) -> list[tf.Variable]:
 
 
 def _name(weight: Any, model: tf.keras.Model) -> str:
-    """As "dense/kernel"; Keras 3 has it in the path, and the model's name before it."""
+    """As "dense/kernel", which in Keras 3 is in the path, after the model's name."""
     name: str = getattr(weight, "path", weight.name)
     return name.partition(":")[0].removeprefix(f"{model.name}/")
 
 
 def _find_scope(path: str, saved: Shapes, weights: Mapping[str, tf.Variable]) -> str:
-    """The only scope in which everything fits; else the one in which most does."""
+    """The only scope in which everything matches, or else the scope with most matches."""
     fits = [_fit(scope, saved, weights) for scope in _scopes(saved, weights)]
     whole = [
         fit.scope
@@ -131,7 +131,7 @@ def _fit(scope: str, saved: Shapes, weights: Iterable[str]) -> _Fit:
 
 
 def _groups(names: Iterable[str]) -> defaultdict[str, list[str]]:
-    """Names that differ in numbers only, in the order of these."""
+    """Groups names that differ only in numbers, in the order of the numbers."""
     groups = defaultdict(list)
     for name in sorted(names, key=_key):
         groups[_key(name)[0]].append(name)
@@ -139,7 +139,7 @@ def _groups(names: Iterable[str]) -> defaultdict[str, list[str]]:
 
 
 def _key(name: str) -> tuple[str, list[int]]:
-    """A name without numbers, and these: ("block/dense/kernel", [1, 4, 0])."""
+    """A name without numbers, and the numbers: ("block/dense/kernel", [1, 4, 0])."""
     parts = [match.groups() for part in name.split("/") if (match := _PART.fullmatch(part))]
     return "/".join(base for base, _number in parts), [int(number or 0) for _base, number in parts]
 

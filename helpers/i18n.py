@@ -1,7 +1,7 @@
 """The language of the messages that a reader sees.
 
 `python -m tools.l10n build` compiles the catalogues that this module reads, from
-locales/<lang>/LC_MESSAGES/helpers.po into locale/<lang>/LC_MESSAGES/helpers.mo beside it.
+locales/<lang>/LC_MESSAGES/helpers.po into locale/<lang>/LC_MESSAGES/helpers.mo next to it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 LOCALE_DIR = Path(__file__).with_name("locale")
 DOMAIN = "helpers"
 ENGLISH = "en"
-LANGUAGE = "LESSON_LANGUAGE"  # tells a worker the language of its notebook
+LANGUAGE = "LESSON_LANGUAGE"  # the notebook's language, for a worker
 
-# How a language writes what Python writes as 1,234.5 or 98.1%.
+# The format of a language for Python's 1,234.5 or 98.1%.
 _COMMA = str.maketrans({",": "\u00a0", ".": ",", "%": "\u00a0%"})
 WITH_DECIMAL_COMMA = frozenset({"es", "ru"})
 
@@ -29,11 +29,11 @@ _warned: set[str] = set()
 def set_language(lang: str) -> str:
     """Sets the language of all messages, of this process and of workers that it starts.
 
-    Returns: the one in use.
+    Returns: the language in use.
 
     Args:
-      lang: a code such as ``"ru"``; of ``"zh-CN"`` or ``"es_MX"``, the first part counts.
-        A language without a catalogue is replaced by English, with one warning.
+      lang: a code such as ``"ru"``. Only the first part of ``"zh-CN"`` or ``"es_MX"`` counts. A
+        language without a catalogue is replaced by English, with one warning.
     """
     global _translations, _language  # noqa: PLW0603  # a process speaks one language
     wanted = lang.replace("-", "_").partition("_")[0].lower()
@@ -61,7 +61,7 @@ def languages() -> list[str]:
 
 
 def _(message: str) -> str:
-    """A message in the language in use; call it when the message is shown, not at import."""
+    """A message in the language in use. Call it when the message is shown, not at import."""
     return _translations.gettext(message)
 
 
@@ -71,7 +71,7 @@ def ngettext(singular: str, plural: str, n: int) -> str:
 
 
 def number(value: float, spec: str) -> str:
-    """A number as the language in use writes it: `number(1234.5, ",.1f")` is 1 234,5 in Russian.
+    """Formats a number in the language in use: `number(1234.5, ",.1f")` is 1 234,5 in Russian.
 
     Args:
       spec: a format specification of Python.
@@ -80,22 +80,22 @@ def number(value: float, spec: str) -> str:
 
 
 def join_sentences(sentences: Iterable[str]) -> str:
-    """Sentences one after the other; Chinese puts no space between them."""
+    """Joins sentences, without a space between them in Chinese."""
     return ("" if _language == "zh" else " ").join(sentences)
 
 
 def join_items(items: Iterable[str], lang: str | None = None) -> str:
-    """The items of a list, as a language separates them: the one in use, unless one is named."""
+    """Joins the items of a list as in the given language, by default the language in use."""
     return ("、" if (lang or _language) == "zh" else ", ").join(items)
 
 
 def join_phrases(phrases: Iterable[str]) -> str:
-    """What is said of one thing: numbers with their names, states."""
+    """Joins phrases about one subject, such as numbers with their names, or states."""
     return ("，" if _language == "zh" else ", ").join(phrases)
 
 
 def join_clauses(clauses: Iterable[str]) -> str:
-    """Things to say one after the other that have lists in them, or commas."""
+    """Joins clauses that contain lists or commas."""
     return ("；" if _language == "zh" else "; ").join(clauses)
 
 

@@ -1,4 +1,4 @@
-"""A parameter-server cluster inside one process: for trying things out, and for tests."""
+"""A parameter-server cluster inside one process, for experiments and tests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from helpers.worker.server import server_options
 def in_process_cluster(workers: int, ps: int) -> Any:
     """Starts the servers of `workers` workers and `ps` parameter servers in this process.
 
-    They are real TensorFlow servers with real connections, on loopback addresses; only the
-    processes are missing. They cannot be stopped before the process ends, so call it once, in a
-    process made for it, as `LocalCluster(workers=1).run` makes one.
+    They are real TensorFlow servers with real connections, on loopback addresses, but without
+    separate processes. They cannot be stopped before the process ends, so call it once, in a
+    separate process, such as a worker of `LocalCluster(workers=1).run`.
 
-    Returns: the `ClusterResolver` that `tf.distribute.ParameterServerStrategy` takes.
+    Returns: the `ClusterResolver` for `tf.distribute.ParameterServerStrategy`.
     """
     import tensorflow as tf
 

@@ -1,6 +1,6 @@
-"""Callbacks that a Keras program inside `LocalCluster.run` needs to be monitored, and to resume.
+"""Callbacks with which a Keras program in `LocalCluster.run` can be monitored, and can resume.
 
-With the Keras that the worker runs with: Keras 2, or Keras 3 (`run(…, keras=3)`).
+They use the Keras of the worker: Keras 2, or Keras 3 (`run(…, keras=3)`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ BACKUPS = 2
 
 
 class _BackupAndRestore2(tf.keras.callbacks.BackupAndRestore):
-    """Keras's callback of this name, but two backups are kept, and they are not thrown away.
+    """Keras's callback of this name, which keeps two backups and does not delete them.
 
-    Keras keeps one. When the machine fails while it is written, nothing can be read any more;
-    here the backup before it is used, with a notice. And Keras deletes it when `fit` ends, so that
-    a fault after that would start from the beginning.
+    Keras keeps one backup. If the machine fails while it is written, no backup can be read. This
+    callback then uses the previous backup, with a warning. Keras also deletes the backup when `fit`
+    ends, so that training would restart from the beginning after a later fault.
 
     Args:
-      context: what the function that `run` calls was given.
+      context: the argument of the function that `run` calls.
       backup_dir: a folder that all workers can read.
       save_freq: "epoch", or the steps between two backups.
 
     Raises:
-      ConfigError: at the start of `fit`, if there are backups and none can be read.
+      ConfigError: at the start of `fit`, if there are backups but none can be read.
     """
 
     def __init__(
@@ -44,22 +44,24 @@ class _BackupAndRestore2(tf.keras.callbacks.BackupAndRestore):
         self._context = context
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Restores the newest backup that can be read."""
+        """Restores the newest readable backup."""
         skip_corrupt_checkpoints(os.path.join(self.backup_dir, "chief"), self._context)
         super().on_train_begin(logs)
         state = self._training_state
         keeps = state.write_checkpoint_manager
-        if keeps is state.read_checkpoint_manager:  # on the chief; the others' go at once
+        if keeps is state.read_checkpoint_manager:  # on the chief, while others delete theirs
             state.write_checkpoint_manager = state.read_checkpoint_manager = (
                 tf.train.CheckpointManager(keeps.checkpoint, keeps.directory, BACKUPS)
             )
 
 
 class _BackupAndRestore3(tf.keras.callbacks.BackupAndRestore):
-    """The same for Keras 3, whose own callback writes over the backup that it would need, and on
-    several workers has all of them write to one file: here the chief writes, and all read.
+    """The same for Keras 3, where only the chief writes and all workers read.
 
-    The model must know its input's shape before `fit`, as Keras 3 asks of this callback.
+    Keras 3's own callback overwrites the backup that it would need, and with several workers all of
+    them write to one file.
+
+    The model must know its input's shape before `fit`, as Keras 3 requires for this callback.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class _BackupAndRestore3(tf.keras.callbacks.BackupAndRestore):
         self._is_chief = context.config.task == context.config.chief
 
     def _load_model(self) -> None:
-        """Keras calls it at the start of `fit`."""
+        """Called by Keras at the start of `fit`."""
         newest = backups.latest_valid(Path(self.backup_dir), self._context)
         if newest is None:
             return
@@ -80,7 +82,7 @@ class _BackupAndRestore3(tf.keras.callbacks.BackupAndRestore):
         self.model._initial_epoch = newest.epoch
 
     def _save_model(self) -> None:
-        """Keras calls it when a backup is due."""
+        """Called by Keras when a backup is due."""
         if self._is_chief:
             step = int(self.model.optimizer.iterations.numpy())
             backups.save_backup(
@@ -98,11 +100,11 @@ class StepReportCallback(tf.keras.callbacks.Callback):
     """Reports the steps of `fit`, so that the cluster can distinguish progress from a hang.
 
     Args:
-      context: what the function that `run` calls was given.
+      context: the argument of the function that `run` calls.
       global_batch: examples in one step of all replicas together.
     """
 
-    _supports_tf_logs = True  # else Keras would fetch the loss after every step
+    _supports_tf_logs = True  # otherwise Keras would fetch the loss after every step
 
     def __init__(self, context: WorkerContext, global_batch: int) -> None:
         super().__init__()
@@ -111,13 +113,14 @@ class StepReportCallback(tf.keras.callbacks.Callback):
         self._loss: Any = float("nan")
 
     def set_model(self, model: Any) -> None:
-        """Has Keras 2 log the mean over the workers: under MultiWorkerMirroredStrategy it adds up,
-        for this callback, what is a mean already."""
+        """Makes Keras 2 log the mean over the workers.
+
+        Under MultiWorkerMirroredStrategy it adds up the means for this callback."""
         super().set_model(model)
         model.distribute_reduction_method = "first"
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Tells at which step `fit` will end, where that is known: a second one adds its own."""
+        """Reports the step at which `fit` will end, if known. A second `fit` adds its steps."""
         epochs, steps = self.params.get("epochs"), self.params.get("steps")
         if epochs and steps:
             before = self._step if self._reporter.has_reported else 0
@@ -131,7 +134,7 @@ class StepReportCallback(tf.keras.callbacks.Callback):
             self._reporter.report(self._step, float(self._loss))
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Reports the last step, if it was not."""
+        """Reports the last step, if it was not reported."""
         if self._reporter.has_reported and self._step > self._reporter.step:
             self._reporter.report(self._step, float(self._loss))
 

@@ -1,4 +1,4 @@
-"""The numbers of a training run in words, the same in all places that show them."""
+"""The labels of a training run's numbers, which are the same everywhere."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from helpers.i18n import _, ngettext, number
 
 
 def workers(count: int) -> str:
-    """How many workers."""
+    """The number of workers."""
     return ngettext("{count} worker", "{count} workers", count).format(count=count)
 
 
 def batches(count: int) -> str:
-    """How many batches."""
+    """The number of batches."""
     return ngettext("{count} batch", "{count} batches", count).format(count=count)
 
 
@@ -31,17 +31,17 @@ def throughput_label(examples_per_second: float) -> str:
 
 
 def format_bytes(size: float) -> str:
-    """So many bytes, in the unit that suits them."""
+    """A number of bytes, in a suitable unit."""
     if size < 1e5:
         return _("{size} kB").format(size=number(size / 1e3, ".1f"))
     return _("{size} MB").format(size=number(size / 1e6, ".1f"))
 
 
 def variables(size: float) -> str:
-    """How many bytes of variables lie in one place."""
+    """The number of bytes of variables that are stored in one place."""
     return _("variables: {amount}").format(amount=format_bytes(size)) if size else _("no variables")
 
 
 def accuracy(share: float, spec: str = ".4f") -> str:
-    """An accuracy, given as a share of 1, in the form that a place has room for."""
+    """An accuracy between 0 and 1, in the format `spec`."""
     return _("accuracy {accuracy}").format(accuracy=number(share, spec))

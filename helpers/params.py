@@ -1,4 +1,4 @@
-"""The hyper-parameters of the package's own functions, if the caller gives no others."""
+"""The default hyper-parameters of the package's own functions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def param(params: Mapping[str, Any], name: str) -> Any:
 
 
 def with_defaults(params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """`params`, and `DEFAULT_PARAMS` for what they leave out."""
+    """`params`, completed with `DEFAULT_PARAMS`."""
     return {**DEFAULT_PARAMS, **(params or {})}
 
 
 def uses_defaults(function: Callable[..., Any]) -> bool:
-    """Whether a function is one of this package, which falls back on `DEFAULT_PARAMS`."""
+    """Whether a function belongs to this package, which falls back on `DEFAULT_PARAMS`."""
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__module__", "")).partition(".")[0] == __name__.partition(".")[0]

@@ -1,4 +1,4 @@
-"""Strategies and collectives by name: which there are, and which of them can be had here."""
+"""Strategies and collectives by name, and checks whether this machine supports them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def training_tasks(name: str, workers: int) -> list[str]:
 
 
 def communication_label(name: str, collective: str) -> str:
-    """What joins the replicas of strategy `name`: the collective, or its own way."""
+    """The communication between the replicas of strategy `name`, a collective or its own kind."""
     return collective if name == MULTI_WORKER else name
 
 
