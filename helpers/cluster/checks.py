@@ -66,7 +66,7 @@ def _check_text(model_dir: str) -> None:
     except UnicodeEncodeError:
         message = _(
             "model_dir={model_dir!r} has bytes that are not UTF-8, and TensorFlow cannot open "
-            "it. Use another folder; if you did not choose this one, set TMPDIR."
+            "it. Use another folder or, if you did not choose this one, set TMPDIR."
         )
         raise ConfigError(message.format(model_dir=model_dir)) from None
 

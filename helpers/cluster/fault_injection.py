@@ -158,7 +158,7 @@ class FaultInjector:
             message = _(
                 "Nothing is running, so there is no process to inject a fault into. Call "
                 "inject_fault while train or run is running, from on_event or from another "
-                "thread; only {fault!r} can be injected before."
+                "thread. Only {fault!r} can be injected before."
             )
             raise ClusterError(message.format(fault=FaultType.DELAY_START.value))
         running = self._running()
@@ -237,7 +237,7 @@ class FaultInjector:
             check_hosts()  # raises the more helpful error if this machine has no virtual hosts
             message = _(
                 "All tasks of this cluster share one network, so no task can be disconnected. "
-                'Give each task a separate network: LocalCluster(…, network="per_task").'
+                'Create a separate network for each task: LocalCluster(…, network="per_task").'
             )
             raise ConfigError(message)
         self._hosts.set_link(self._tasks.index(task), up=up)

@@ -208,8 +208,8 @@ class WorkerGroup:
         values: dict[str, Any] = {"task": process.task, "step": self._liveness.step}
         if code == -signal.SIGKILL and machine.oom_kill_count() > self._oom_kills:
             message = _(
-                "{task} ended with signal 9 (SIGKILL) at step {step}; meanwhile the kernel killed "
-                "a process because memory ran out"
+                "{task} ended with signal 9 (SIGKILL) at step {step}, and meanwhile the kernel "
+                "killed a process because memory ran out"
             )
             return message.format(**values)
         if code < 0:

@@ -68,7 +68,7 @@ def error_fields(error: BaseException) -> dict[str, Any]:
         message = read.format(reason=message, path=checkpoint)
     if preempted := is_preempted(error):
         message = _(
-            "it received a request to stop; every worker has saved, and waits to be restarted"
+            "it received a request to stop, and every worker has saved and waits to be restarted"
         )
     return {
         "type": name,

@@ -68,7 +68,7 @@ def describe_large(functions: Iterable[Callable[..., Any]]) -> str | None:
     total = sum(size for size, _name in arrays)
     message = _(
         "The functions capture {total} of arrays ({names}). Every worker receives a copy, and "
-        "TensorFlow writes it into the graph, at most 2 GB, which takes time and memory. Save "
+        "TensorFlow writes it into the graph, at most 2 GB, which costs time and memory. Save "
         "them with numpy.save, and load them in input_fn with a generator "
         "(tf.data.Dataset.from_generator)."
     )

@@ -42,7 +42,7 @@ def to_json(value: Any) -> Any:
     except (TypeError, ValueError, AttributeError):
         message = _(
             "The function returned {value:.80}, which cannot be sent to the notebook. Return "
-            "numbers, strings, None, or lists and dicts of them; save larger results to a file."
+            "numbers, strings, None, or lists and dicts of them, and save larger results to a file."
         )
         raise ConfigError(message.format(value=repr(value))) from None
 
@@ -57,7 +57,7 @@ def plain_metric(value: Any) -> Any:
 def _too_large(size: float, most: float) -> ConfigError:
     message = _(
         "The function returned about {size:,.0f} MB, and at most {most:,.0f} MB can be sent to "
-        "the notebook. Return less; save the rest to a file."
+        "the notebook. Return less, and save the rest to a file."
     )
     return ConfigError(message.format(size=size / 1e6, most=most / 1e6))
 

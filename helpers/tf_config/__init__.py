@@ -232,8 +232,8 @@ def build_tf_configs(
     workers = len(addresses) - int(chief) - ps
     if workers < 0 or not addresses or ps < 0:
         message = ngettext(
-            "{count} address is too few for chief={chief} and ps={ps}: give one for every task.",
-            "{count} addresses are too few for chief={chief} and ps={ps}: give one for every task.",
+            "{count} address is too few for chief={chief} and ps={ps}: pass one for every task.",
+            "{count} addresses are too few for chief={chief} and ps={ps}: pass one for every task.",
             len(addresses),
         )
         raise ConfigError(message.format(count=len(addresses), chief=chief, ps=ps))

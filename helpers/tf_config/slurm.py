@@ -114,7 +114,7 @@ def _unreadable(environ: Mapping[str, str]) -> ConfigError:
 def _unknown_layout(environ: Mapping[str, str]) -> ConfigError:
     message = _(
         "Slurm's variables do not show on which node each task runs: {seen}. Use srun "
-        "--distribution=block, cyclic or plane, without --het-group; or set TF_CONFIG yourself."
+        "--distribution=block, cyclic or plane, without --het-group, or set TF_CONFIG yourself."
     )
     names = (*NEEDED, DISTRIBUTION, PLANE_SIZE, TASKS_ON_NODE, HETEROGENEOUS)
     return ConfigError(message.format(seen=_seen(environ, names)))

@@ -104,8 +104,8 @@ def _sparse_index(job: str, key: str) -> int:
     if key.isascii() and key.isdigit() and int(key[:9]) <= MAX_INDEX and str(int(key[:9])) == key:
         return int(key)
     message = _(
-        'TF_CONFIG["cluster"]["{job}"] has the index {key!r:.40}; an index is a whole number from '
-        "0 to {most}."
+        'TF_CONFIG["cluster"]["{job}"] has the index {key!r:.40}, but an index is a whole number '
+        "from 0 to {most}."
     )
     raise ConfigError(message.format(job=job, key=key, most=MAX_INDEX))
 
@@ -133,7 +133,8 @@ def read_task(value: dict[str, Any]) -> Task:
         raise ConfigError(message.format(example=TASK_EXAMPLE))
     if not isinstance(task, dict) or "type" not in task or "index" not in task:
         message = _(
-            'TF_CONFIG["task"] is {task!r:.60}; it needs both "type" and "index", as in {example}.'
+            'TF_CONFIG["task"] is {task!r:.60}, but it needs both "type" and "index", as in '
+            "{example}."
         )
         raise ConfigError(message.format(task=task, example=TASK_EXAMPLE))
     index = task["index"]
@@ -141,7 +142,7 @@ def read_task(value: dict[str, Any]) -> Task:
         index = int(index)  # TensorFlow reads "1" as 1 too
     if isinstance(index, bool) or not isinstance(index, int):
         message = _(
-            'TF_CONFIG["task"]["index"] is {index!r:.40}; it must be a whole number from 0.'
+            'TF_CONFIG["task"]["index"] is {index!r:.40}, but it must be a whole number from 0.'
         )
         raise ConfigError(message.format(index=index))
     return Task(task["type"], index)
@@ -178,8 +179,8 @@ def _check_job(job: str, addresses: tuple[str, ...]) -> None:
         raise ConfigError(message)
     if job not in JOBS:
         message = _(
-            'TF_CONFIG["cluster"] has a job {job!r:.40}; '
-            'the jobs are "chief", "worker" and "ps". Correct the name.'
+            'TF_CONFIG["cluster"] has a job {job!r:.40}, '
+            'but the jobs are "chief", "worker" and "ps". Correct the name.'
         )
         raise ConfigError(message.format(job=job))
     if not addresses:
@@ -189,9 +190,9 @@ def _check_job(job: str, addresses: tuple[str, ...]) -> None:
         raise ConfigError(message.format(job=job))
     if job == CHIEF and len(addresses) > 1:
         message = ngettext(
-            "TF_CONFIG names {count} chief ({addresses}); a cluster has one. "
+            "TF_CONFIG names {count} chief ({addresses}), but a cluster has one. "
             "Make the others workers.",
-            "TF_CONFIG names {count} chiefs ({addresses}); a cluster has one. "
+            "TF_CONFIG names {count} chiefs ({addresses}), but a cluster has one. "
             "Make the others workers.",
             len(addresses),
         )
@@ -204,7 +205,8 @@ def check_task(task: Task, cluster: Mapping[str, tuple[str, ...]]) -> None:
     if not isinstance(task.type, str):
         raise ConfigError(
             _(
-                'TF_CONFIG["task"]["type"] is {value!r:.40}; it must be a name, such as "worker".'
+                'TF_CONFIG["task"]["type"] is {value!r:.40}, but it must be a name, such as '
+                '"worker".'
             ).format(value=task.type)
         )
     if not cluster and task.type not in (WORKER, EVALUATOR):

@@ -141,7 +141,7 @@ class InputPipeline:
         if parts and all(isinstance(part, PARTS) for part in parts):
             return tf.nest.map_structure(_as_tensor, data)
         message = _(
-            "input_fn returned {type}; return a tf.data.Dataset of (features, labels) batches."
+            "input_fn returned {type}. Return a tf.data.Dataset of (features, labels) batches."
         )
         raise ConfigError(message.format(type=type(data).__name__))
 

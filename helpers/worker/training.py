@@ -263,7 +263,7 @@ def _set_seed(job: EstimatorJob) -> None:
 
 def _dynamic(config: TFConfig) -> ConfigError:
     message = _(
-        "TF_CONFIG gives {task} the addresses of the parameter servers but not of all workers "
+        "TF_CONFIG of {task} has the addresses of the parameter servers but not of all workers "
         "(enableDynamicWorker of a TFJob). Without the number of workers an Estimator cannot "
         "divide the data: list all workers."
     )

@@ -189,7 +189,7 @@ class _RunMonitor:
         resource = "GPU" if self._run.gpus else "CPU"
         message = _(
             "Ray did not start {workers} workers within {seconds:g} s. Each needs one "
-            "{resource}; this Ray cluster has {all:g}, and {free:g} are free. Use fewer "
+            "{resource}. This Ray cluster has {all:g}, and {free:g} are free. Use fewer "
             "workers, add machines, or set start_timeout."
         )
         return ClusterError(
