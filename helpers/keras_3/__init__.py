@@ -3,15 +3,17 @@
     import keras
     import helpers.keras_3
 
-From TensorFlow 2.16 on, `import tensorflow` brings Keras 3, whose `fit` ends on several workers,
-before the first step, with "Attempt to convert a value (PerReplica…)"
-(https://github.com/keras-team/keras/issues/20585). This import, above or below that of Keras,
-replaces the functions of Keras that fail there, or that compute something else than one worker
-would, and lets Keras 3 train under ParameterServerStrategy. Under any other strategy, and without
-one, Keras runs as it was. A function that Keras has fixed itself is left alone. docs/KERAS_3.md
-has the details for owners of Keras code.
+From TensorFlow 2.16 on, `import tensorflow` imports Keras 3. On several workers, its `fit` fails
+before the first step with "Attempt to convert a value (PerReplica…)"
+(https://github.com/keras-team/keras/issues/20585).
 
-Importing it raises PackageError if the installed packages do not fit together.
+This import may precede or follow the import of Keras. It replaces the functions of Keras that fail
+on several workers or compute something different from one worker, and it enables training under
+ParameterServerStrategy. Under any other strategy, and without a strategy, Keras is unchanged. A
+function that Keras itself has fixed is not replaced. docs/KERAS_3.md describes the use with
+existing Keras code.
+
+The import raises PackageError if the installed packages are incompatible.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ BACKEND = "KERAS_BACKEND"
 
 
 def _install() -> None:
-    """Replaces what fails, and what computes something else than one worker would."""
+    """Replaces the functions that fail or compute something different from one worker."""
     _check_packages()
     for module in (
         executions,

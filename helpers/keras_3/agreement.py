@@ -1,9 +1,9 @@
-"""What the workers of a MultiWorkerMirroredStrategy tell each other besides their tensors.
+"""Messages between the workers of a MultiWorkerMirroredStrategy, in addition to their tensors.
 
-TensorFlow's coordination service, which every such strategy starts, keeps texts under keys and lets
-a worker wait for one: a round trip of half a millisecond, outside of the order of collectives. Each
-worker counts its agreements and publishes, at each of them, where its program is. So a worker that
-went another way is found by name, and not by a collective that never ends.
+TensorFlow's coordination service, which every such strategy starts, stores texts under keys and
+lets a worker wait for a key. A round trip lasts half a millisecond and is independent of the order
+of collectives. Each worker counts its agreements and publishes its position in the program at each
+of them. So a diverged worker is reported by name, and no collective waits for it forever.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from helpers.i18n import _
 
 logger = logging.getLogger(__name__)
 
-SLICE_MILLISECONDS = 1000  # of a wait, so that an interrupt is heard
-WAIT_REPORT_SECONDS = 10.0  # after which a wait is logged
-STALLED_SECONDS = 2.0  # without a step, before the peers' programs are looked at
-LEAVE_SECONDS = 2.0  # for a worker's last word
-LAST_WORD_SECONDS = 1.0  # for the peers to hear it
+SLICE_MILLISECONDS = 1000  # of a single wait, so that an interrupt is handled
+WAIT_REPORT_SECONDS = 10.0  # a longer wait is logged
+STALLED_SECONDS = 2.0  # without a step, before the peers' positions are checked
+LEAVE_SECONDS = 2.0  # to publish a worker's last position
+LAST_WORD_SECONDS = 1.0  # for the peers to read it
 INTERNAL = 13  # the code of TensorFlow's InternalError
 
-MAX_ERROR_CHARACTERS = 500  # of a peer's error, because those of TensorFlow can be pages long
+MAX_ERROR_CHARACTERS = 500  # of a peer's error, because TensorFlow's messages can be pages long
 FAILED, ENDED, STEPS = "failed", "ended", "steps"
 
 Position = dict[str, Any]
@@ -49,15 +49,15 @@ class DifferentWeightsError(DivergedError):
 
 @dataclass
 class Call:
-    """A `fit`, `evaluate` or `predict` under way.
+    """A call of `fit`, `evaluate` or `predict` that is in progress.
 
     Attributes:
       name: the method.
-      text: what a message calls it.
-      facts: options that all workers must give alike.
+      text: its name in messages.
+      facts: options that must be equal on all workers.
       model: the model.
-      datasets: how many it has opened.
-      begun: steps that were begun in the loop under way; None outside of one.
+      datasets: the number of datasets it has opened.
+      begun: the number of steps begun in the current loop, or None outside of a loop.
     """
 
     name: str
@@ -70,14 +70,14 @@ class Call:
 
 @dataclass
 class Group:
-    """The workers, seen from one of them.
+    """The workers, as seen by one of them.
 
     Attributes:
-      index: this worker's place among them.
-      size: how many there are.
-      names: of all, as messages call them.
-      calls: those under way in this worker, the innermost last.
-      meetings: agreements so far.
+      index: the index of this worker.
+      size: the number of workers.
+      names: the names of all workers in messages.
+      calls: the calls in progress in this worker, the innermost last.
+      meetings: the number of agreements so far.
     """
 
     index: int
@@ -93,7 +93,7 @@ class Group:
     _heard: dict[int, Position] = field(default_factory=dict)
 
     def agree(self, stage: str, text: str, **facts: Any) -> list[Position]:
-        """Meets the other workers and returns what each published here, in their order.
+        """Waits for the other workers and returns the position that each published, in their order.
 
         Raises:
           DivergedError: another worker is elsewhere in its program, failed, or has ended.
@@ -105,7 +105,7 @@ class Group:
             mine if peer == self.index else self._wait(number, peer, text)
             for peer in range(self.size)
         ]
-        if number >= 2:  # all have read it, since all have met once more
+        if number >= 2:  # all have read it, because a later agreement has ended
             with contextlib.suppress(Exception):
                 _context().delete_config_key_value(_key(number - 2, self.index))
         if any(position["stage"] != stage for position in positions):
@@ -115,16 +115,16 @@ class Group:
         return positions
 
     def leave(self, stage: str, text: str, **facts: Any) -> None:
-        """Publishes, without waiting, that this worker will not come to the next agreement."""
+        """Publishes, without waiting, that this worker will not join the next agreement."""
         number, self.meetings = self.meetings, self.meetings + 1
         done = threading.Event()
         self._tasks.put((number, {"stage": stage, "text": text, **facts}, done))
         done.wait(LEAVE_SECONDS)
-        if stage == ENDED and self.index == 0:  # the service ends with this process
+        if stage == ENDED and self.index == 0:  # the service stops with this process
             self._wait_for_the_ends(number)
 
     def _wait_for_the_ends(self, number: int) -> None:
-        """Gives the peers a moment to end as well, or to hear that this worker has ended."""
+        """Allows the peers a moment to end as well, or to read that this worker has ended."""
         end, missing = time.monotonic() + LAST_WORD_SECONDS, set(range(1, self.size))
         while missing and time.monotonic() < end:
             missing = {peer for peer in missing if not self._has_ended(number, peer)}
@@ -134,13 +134,13 @@ class Group:
     def _has_ended(self, number: int, peer: int) -> bool:
         try:
             position = self._peek(number, peer, 50)
-        except Exception:  # it is gone
+        except Exception:  # the service has stopped
             return True
         return position is not None and position["stage"] == ENDED
 
     @contextlib.contextmanager
     def calling(self, call: Call) -> Iterator[Call]:
-        """While `call` is under way; an error that leaves the outermost is published."""
+        """Registers `call` while it runs, and publishes an error that leaves the outermost call."""
         self.calls.append(call)
         self._progress = time.monotonic()
         _start_watching(self)
@@ -164,24 +164,24 @@ class Group:
             self.calls.pop()
 
     def step(self, begun: int) -> None:
-        """Notes that a step begins, the so-manieth of its loop."""
+        """Records that step number `begun` of the current loop begins."""
         if self.calls:
             self.calls[-1].begun = begun
         self._progress = time.monotonic()
 
     def leave_loop(self) -> None:
-        """Notes that the loop of steps has ended."""
+        """Records that the loop of steps has ended."""
         if self.calls:
             self.calls[-1].begun = None
 
     def seed(self) -> int:
-        """A number that the first worker draws once, the same on all."""
+        """A number that the first worker draws once, equal on all workers."""
         return _seed(self)
 
     def look_for_a_parted_peer(self) -> str:
-        """A sentence on a peer for which this worker's step would wait forever; else "".
+        """A sentence about a peer for which this worker's step would wait forever, or "".
 
-        Only a worker inside a step can tell: it has begun one that the peer will not take part in.
+        Only a worker inside a step can detect this: the peer will not join the step.
         """
         begun = self.calls[-1].begun if self.calls else None
         if begun is None or time.monotonic() - self._progress < STALLED_SECONDS:
@@ -196,7 +196,7 @@ class Group:
         return ""
 
     def parted(self, positions: Sequence[Position]) -> str:
-        """The sentence that says where each worker is; an empty position is left out."""
+        """The message that reports each worker's position, without the empty positions."""
         message = _(
             "The workers' programs have parted: {positions}. All workers must call fit, evaluate "
             "and predict in the same order, and end them at the same step: do not put them under a "
@@ -243,12 +243,12 @@ class Group:
         return position
 
 
-_groups: dict[int, Group] = {}  # by the strategy's number of workers: a process has one cluster
+_groups: dict[int, Group] = {}  # by number of workers, because a process has only one cluster
 _seeds: dict[int, int] = {}
 
 
 def group_of(strategy: Any) -> Group:
-    """The workers of a MultiWorkerMirroredStrategy."""
+    """The group of workers of a MultiWorkerMirroredStrategy."""
     extended = strategy.extended
     size = extended._num_workers
     if size not in _groups:
@@ -265,7 +265,8 @@ def group_of(strategy: Any) -> Group:
 
 
 def leave(text: str) -> None:
-    """Publishes that this worker takes part in nothing more. Call it when its function returns."""
+    """Publishes that this worker will join no further agreement. Call it when its function
+    returns."""
     for group in _groups.values():
         if group._watched:
             group.leave(ENDED, text)
@@ -285,7 +286,7 @@ def _seed(group: Group) -> int:
 
 
 def _start_watching(group: Group) -> None:
-    """Starts, once for a group, a thread that looks for a peer that parted."""
+    """Starts a thread, once per group, that detects a diverged peer."""
     if not group._watched:
         group._watched = True
         name = "keras-3-peers"
@@ -293,7 +294,8 @@ def _start_watching(group: Group) -> None:
 
 
 def _watch(group: Group) -> None:
-    """Publishes what another thread wants published, also when the program ends; and looks."""
+    """Publishes positions for other threads, also when the program ends, and detects diverged
+    peers."""
     while True:
         with contextlib.suppress(queue.Empty):
             number, position, done = group._tasks.get(timeout=0.5)
@@ -312,7 +314,7 @@ def _watch(group: Group) -> None:
 
 
 def _is_of_the_network(error: Exception) -> bool:
-    """Whether a lost worker may be the reason, which a supervisor answers by a restart."""
+    """Whether a lost worker may be the cause, in which case a supervisor restarts the group."""
     import tensorflow as tf
 
     errors = tf.errors

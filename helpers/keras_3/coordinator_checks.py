@@ -1,4 +1,4 @@
-"""What `fit`, `evaluate` and `predict` have in common under ParameterServerStrategy."""
+"""Checks and builds shared by `fit`, `evaluate` and `predict` under ParameterServerStrategy."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ BATCH_HOOKS = (
 
 
 def coordinator_of(model: Any) -> Any:
-    """The strategy's coordinator; there is one at most."""
+    """The strategy's only coordinator."""
     import tensorflow as tf
 
     return tf.distribute.coordinator.ClusterCoordinator(model.distribute_strategy)
 
 
 def build_model(model: Any, data: WorkerData) -> None:
-    """Builds model, metrics and optimizer on the servers, if they are not built yet."""
+    """Builds the model, its metrics and its optimizer on the servers, unless they are built."""
     with model.distribute_strategy.scope():
         model._symbolic_build(data_batch=data.element_spec)
 
 
 def callback_list(model: Any, callbacks: Any, verbose: Any, **options: Any) -> Any:
-    """Keras's list of callbacks, without a progress bar: steps end elsewhere."""
+    """Keras's list of callbacks, without a progress bar because steps end on the workers."""
     lists: Any = importlib.import_module("keras.src.callbacks").CallbackList
     if isinstance(callbacks, lists):
         return callbacks
@@ -44,7 +44,7 @@ def callback_list(model: Any, callbacks: Any, verbose: Any, **options: Any) -> A
 
 
 def _check_callbacks(callbacks: Iterable[Any]) -> None:
-    """Raises ConfigError if one of them must be called after each batch."""
+    """Raises ConfigError if a callback must be called after each batch."""
     of_batches = [type(one).__name__ for one in callbacks if _needs_batches(one)]
     if of_batches:
         message = _(
@@ -73,7 +73,7 @@ def _needs_batches(callback: Any) -> bool:
 
 
 def check_model(model: Any, *, training: bool) -> None:
-    """Raises ConfigError for what cannot be had."""
+    """Raises ConfigError if the model needs a feature that parameter servers do not support."""
     if model.run_eagerly:
         raise ConfigError(
             _(

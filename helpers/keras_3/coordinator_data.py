@@ -1,4 +1,4 @@
-"""Where the data of `fit`, `evaluate` and `predict` comes from under ParameterServerStrategy.
+"""The source of the data of `fit`, `evaluate` and `predict` under ParameterServerStrategy.
 
 Each worker reads its own dataset, which is built on that worker.
 """
@@ -21,9 +21,9 @@ class WorkerData:
     """How to build a dataset on a worker.
 
     Attributes:
-      function: called while a function for a worker is traced; returns a `tf.data.Dataset`.
-      element_spec: of what the dataset yields.
-      is_shuffled: whether each iteration, or each worker, may read it in another order.
+      function: returns a `tf.data.Dataset`, and is called while a function for a worker is traced.
+      element_spec: the `element_spec` of the dataset.
+      is_shuffled: whether the order may differ between iterations or workers.
     """
 
     function: Callable[[], Any]
@@ -40,15 +40,15 @@ def worker_data(
     class_weight: Any = None,
     training: bool = False,
 ) -> WorkerData:
-    """How to build on a worker what was passed to `fit`, `evaluate` or `predict`.
+    """Converts the data of `fit`, `evaluate` or `predict` to a dataset that a worker can build.
 
     Args:
-      x: a function that returns a dataset, and takes a `tf.distribute.InputContext` or nothing; a
-        `tf.data.Dataset`; or arrays.
-      training: whether arrays are shuffled, and repeated for as long as `fit` needs them.
+      x: a function that returns a dataset and accepts a `tf.distribute.InputContext` or no
+        argument, a `tf.data.Dataset`, or arrays.
+      training: whether arrays are shuffled and repeated endlessly, as `fit` needs them.
 
     Raises:
-      ConfigError: it cannot be built on another process than this one.
+      ConfigError: the data cannot be built in another process.
     """
     import tensorflow as tf
 
@@ -83,7 +83,7 @@ def worker_data(
 
 
 def _from_function(function: Callable[..., Any], class_weight: Any) -> WorkerData:
-    """How to build the dataset of a reader's function, which is traced once to check it."""
+    """The data of a user's function, which is traced once to check it."""
     import tensorflow as tf
 
     build = functools.partial(_build, function, class_weight)
@@ -99,7 +99,7 @@ def _from_function(function: Callable[..., Any], class_weight: Any) -> WorkerDat
 
 
 def _from_dataset(dataset: Any) -> WorkerData:
-    """How to rebuild a dataset of this process from its graph."""
+    """The data of a dataset of this process, which a worker rebuilds from its graph."""
     import tensorflow as tf
 
     policy = tf.data.experimental.ExternalStatePolicy.WARN
@@ -112,14 +112,14 @@ def _from_dataset(dataset: Any) -> WorkerData:
     spec = dataset.element_spec
 
     def restore() -> Any:
-        variant = tf.raw_ops.DatasetFromGraph(graph_def=graph)  # no constant: it would be folded
+        variant = tf.raw_ops.DatasetFromGraph(graph_def=graph)  # a constant would be folded
         return tf.data.experimental.from_variant(variant, spec)
 
     return WorkerData(restore, spec, _is_shuffled(dataset))
 
 
 def _build(function: Callable[..., Any], class_weight: Any) -> Any:
-    """The dataset of a reader's function."""
+    """The dataset that the user's function returns."""
     import tensorflow as tf
 
     context = tf.distribute.InputContext()
@@ -152,6 +152,6 @@ def _check_portable(graph: bytes) -> None:
 
 
 def _is_shuffled(dataset: Any) -> bool:
-    """Whether a dataset, or one that it is made from, draws its order by chance."""
+    """Whether the order of a dataset, or of one of its inputs, is random."""
     kind = type(dataset).__name__
     return "Shuffle" in kind or any(map(_is_shuffled, dataset._inputs()))

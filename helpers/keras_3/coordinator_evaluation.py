@@ -1,8 +1,8 @@
 """`evaluate` and `predict` of Keras 3 under ParameterServerStrategy.
 
 Each worker evaluates its own share of the batches, so that each example counts once, as on one
-worker. What a share added to the metrics comes back as the result of its function: if a worker
-dies, another one runs the function again, and nothing counts twice.
+worker. The function that evaluates a share returns the state of the metrics after it. If a worker
+dies, another worker runs the function again, so nothing counts twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def evaluate(
     return_dict: bool = False,
     kwargs: Any = None,
 ) -> Any:
-    """In place of `evaluate`: each batch is evaluated once, by one of the workers."""
+    """Replacement for `evaluate`: each batch is evaluated once, by one of the workers."""
     model._assert_compile_called("evaluate")
     coordinator = coordinator_of(model)
     data = worker_data(x, y, sample_weight, batch_size=batch_size)
@@ -57,7 +57,7 @@ def evaluate(
 def _evaluate_shard(
     model: Any, data: WorkerData, steps: int | None, shards: int, start: Sequence[Any]
 ) -> Callable[[Any], Any]:
-    """What a worker runs in `evaluate`: the metrics' variables after a share of the batches.
+    """The function that a worker runs in `evaluate`: it returns the metrics' variables.
 
     Args:
       start: the values of the variables before the first batch.
@@ -98,7 +98,7 @@ def predict(
     steps: int | None = None,
     callbacks: Any = None,
 ) -> Any:
-    """In place of `predict`: each batch is predicted by one of the workers; their order is kept."""
+    """Replacement for `predict`: one worker predicts each batch, and their order is kept."""
     import tensorflow as tf
 
     coordinator = coordinator_of(model)
@@ -119,10 +119,10 @@ def predict(
 def _predict_shard(
     model: Any, data: WorkerData, steps: int | None, shards: int, structure: list[Any]
 ) -> Callable[[Any], Any]:
-    """What a worker runs in `predict`: the sizes of a share of the batches, and their outputs.
+    """The function that a worker runs in `predict`: it returns the batches' sizes and outputs.
 
     Args:
-      structure: is filled, when the function is traced, with the structure of an output.
+      structure: filled with the structure of an output when the function is traced.
     """
     import tensorflow as tf
 
@@ -155,7 +155,7 @@ def _predict_shard(
 
 
 def _array_of(spec: Any) -> Any:
-    """An empty TensorArray for batches of this shape and type; None for what is no tensor."""
+    """An empty TensorArray for batches of this shape and type, or None for other values."""
     import tensorflow as tf
 
     if not hasattr(spec, "dtype"):
@@ -164,7 +164,7 @@ def _array_of(spec: Any) -> Any:
 
 
 def _in_order(found: Sequence[Any], shards: int) -> list[Any]:
-    """The outputs of all batches: batch k is in shard k modulo their number."""
+    """The outputs of all batches in order, where batch k is in shard k modulo `shards`."""
     import numpy as np
 
     split = [
@@ -179,7 +179,7 @@ def _in_order(found: Sequence[Any], shards: int) -> list[Any]:
 
 
 def _part(data: WorkerData, steps: int | None, shards: int, index: Any) -> Any:
-    """The batches that one of the workers evaluates."""
+    """The batches that one worker evaluates."""
     dataset = data.function()
     if steps is not None:
         dataset = dataset.take(steps)
@@ -187,12 +187,12 @@ def _part(data: WorkerData, steps: int | None, shards: int, index: Any) -> Any:
 
 
 def _shards(model: Any, data: WorkerData) -> int:
-    """Into how many parts the data is cut: one if no two workers need read it in one order."""
+    """The number of parts of the data, which is one if workers may read it in different orders."""
     return 1 if data.is_shuffled else model.distribute_strategy.extended._num_workers
 
 
 def _can_be_added(model: Any) -> bool:
-    """Whether all metrics add up what they saw, as those of Keras do."""
+    """Whether the states of all metrics are sums, like the states of Keras's metrics."""
     return all(type(metric).__module__.startswith("keras.") for metric in _leaves(model.metrics))
 
 
@@ -217,6 +217,6 @@ def _run_on_shards(coordinator: Any, function: Any, shards: int) -> list[Any]:
 
 
 def to_number(value: Any) -> Any:
-    """A scalar as a Python number; anything else as a NumPy array."""
+    """A scalar as a Python number, or any other value as a NumPy array."""
     value = value.numpy() if hasattr(value, "numpy") else value
     return value.item() if getattr(value, "ndim", None) == 0 else value

@@ -1,7 +1,7 @@
 """The data of `fit`, `evaluate` and `predict` on several workers.
 
-All workers do the same number of steps, see each example once, and lose none to the building of
-the model; and the arrays that a program yields stay as they are.
+All workers run the same number of steps and see each example once. Building the model uses up no
+examples, and the arrays that a program yields remain unchanged.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from helpers.keras_3.data_lengths import agree_on_steps
 from helpers.keras_3.divergence import CHECK_STEPS, check_weights
 from helpers.keras_3.step import is_collective, is_multi_worker
 
-ALIGNMENT = 64  # bytes; TensorFlow shares memory with an array at a multiple of it
+ALIGNMENT = 64  # bytes: TensorFlow shares memory with arrays at its multiples
 
 
 def install() -> None:
-    """Replaces what Keras and TensorFlow do with data."""
+    """Replaces functions of Keras and TensorFlow that handle data."""
     trainers: Any = importlib.import_module("keras.src.backend.tensorflow.trainer")
     functions: Any = importlib.import_module("tensorflow.python.ops.script_ops")
     iterator, trainer = trainers.TFEpochIterator, trainers.TensorFlowTrainer
@@ -41,9 +41,9 @@ def install() -> None:
 
 
 def _agreeing(init: Callable[..., None]) -> Callable[..., None]:
-    """In place of `TFEpochIterator.__init__`: the group agrees on the number of steps.
+    """Wraps `TFEpochIterator.__init__`: the group agrees on the number of steps.
 
-    Keras takes the number of batches of this worker's dataset.
+    Keras uses the number of batches of this worker's dataset.
     """
     module: Any = importlib.import_module("keras.src.trainers.epoch_iterator")
 
@@ -69,7 +69,7 @@ def _agreeing(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _keeping_agreed_steps(reset: Callable[..., None]) -> Callable[..., None]:
-    """In place of `reset`, which takes the number of this worker's batches again."""
+    """Wraps `reset`, which would use the number of this worker's batches again."""
 
     @functools.wraps(reset)
     def keeping(self: Any) -> None:
@@ -81,7 +81,7 @@ def _keeping_agreed_steps(reset: Callable[..., None]) -> Callable[..., None]:
 
 
 def _counting(enumerate_iterator: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `_enumerate_iterator`: notes each step, and compares weights now and then."""
+    """Wraps `_enumerate_iterator`: records each step, and compares weights at intervals."""
 
     @functools.wraps(enumerate_iterator)
     def counting(self: Any) -> Iterator[Any]:
@@ -104,7 +104,7 @@ def _counting(enumerate_iterator: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _counting_iterators(get_iterator: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `_get_iterator`: each iterator has its place in the order of shuffles."""
+    """Wraps `_get_iterator`: each iterator has its place in the order of shuffles."""
 
     @functools.wraps(get_iterator)
     def counting(self: Any) -> Any:
@@ -115,7 +115,7 @@ def _counting_iterators(get_iterator: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _unless_expected(warn: Callable[..., None]) -> Callable[..., None]:
-    """In place of `_interrupted_warning`: not where the group alone knows when data ends."""
+    """Wraps `_interrupted_warning`: no warning if only the group knows when the data ends."""
 
     @functools.wraps(warn)
     def interrupted_warning(self: Any) -> None:
@@ -127,8 +127,8 @@ def _unless_expected(warn: Callable[..., None]) -> Callable[..., None]:
 
 
 def _meeting_at_the_end(catch: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `catch_stop_iteration`, in which the loop over steps runs: the workers meet when
-    they have left it."""
+    """Wraps `catch_stop_iteration`, which contains the loop over steps: the workers meet after
+    it."""
 
     @functools.wraps(catch)
     @contextlib.contextmanager
@@ -149,9 +149,9 @@ def _meeting_at_the_end(catch: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _built_from_the_spec(build: Callable[..., None]) -> Callable[..., None]:
-    """In place of `_maybe_symbolic_build`, which takes a batch to learn shapes.
+    """Wraps `_maybe_symbolic_build`, which reads a batch to infer shapes.
 
-    Data that can be read once is then missing that batch, and those read ahead.
+    If data can be read only once, that batch, and the prefetched ones, would be lost.
     """
 
     @functools.wraps(build)
@@ -165,9 +165,9 @@ def _built_from_the_spec(build: Callable[..., None]) -> Callable[..., None]:
 
 
 def _after_data(make: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `_make_function`: nothing of a step runs before there is data for it.
+    """Wraps `_make_function`: no part of a step runs before its data is available.
 
-    In Keras, an iterator that turns out to be at its end still lets the optimizer count a step.
+    In Keras, the optimizer still counts a step when an iterator turns out to be exhausted.
     """
 
     @functools.wraps(make)
@@ -198,11 +198,11 @@ class _Shape:
 
 
 def _shapes(iterator: Any) -> Any:
-    """Of a batch, its parts' shapes and types; None where the dataset does not know them."""
+    """The shapes and types of a batch's parts, or None if the dataset does not know them."""
     import tensorflow as tf
 
     first = getattr(iterator.data_adapter, "_first_batches", None)
-    if first:  # of a generator, which Keras has looked at
+    if first:  # of a generator, from which Keras has read
         return first[0]
     unknown = []
 
@@ -226,11 +226,10 @@ def _shapes(iterator: Any) -> Any:
 
 
 def _copied(convert: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `FuncRegistry._convert`, through which arrays of the reader's functions and
-    generators become tensors: a copy of those with which TensorFlow would share memory.
+    """Wraps `FuncRegistry._convert`: copies the arrays with which TensorFlow would share memory.
 
-    TensorFlow takes such a tensor for its own, and what splits batches for several replicas
-    writes into it.
+    It converts arrays of the user's functions and generators to tensors. TensorFlow assumes that it
+    owns such a tensor, and the operation that splits batches for several replicas writes into it.
     """
 
     @functools.wraps(convert)

@@ -1,4 +1,4 @@
-"""How many steps an epoch has, which the workers agree on, and whether their data go together."""
+"""Agreement of the workers on the number of steps of an epoch, and checks of their data."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from helpers.keras_3 import dataset_seeds, shuffles
 from helpers.keras_3.agreement import Group, Position
 from helpers.keras_3.scopes import user_location
 
-SAMPLES = 1024  # elements of an array, by which workers tell whether they have the same
+SAMPLES = 1024  # elements of an array that the workers compare
 
 
 def agree_on_steps(iterator: Any, group: Group, shuffled: bool) -> None:
-    """Agrees on the number of batches and steps of an iterator, and compares what the workers pass.
+    """Agrees on the number of batches and steps of an iterator, and compares the workers' data.
 
     Raises:
-      ConfigError: the workers' data or options cannot train together.
+      ConfigError: the workers' data or options are incompatible.
     """
     call = group.calls[-1] if group.calls else None
     adapter, dataset = iterator.data_adapter, iterator._distributed_dataset
@@ -60,7 +60,7 @@ def agree_on_steps(iterator: Any, group: Group, shuffled: bool) -> None:
 
 
 def _length(adapter: Any, dataset: Any) -> tuple[int | None, bool]:
-    """Batches that this worker will take, if that is known, and whether they never end."""
+    """The number of batches of this worker, None if unknown, and whether they never end."""
     original = getattr(dataset, "_original_dataset", None)
     if original is not None and type(adapter).__name__ == "TFDatasetAdapter":
         count = int(original.cardinality())
@@ -127,7 +127,8 @@ def _filled(
 
 
 def _smallest(group: Group, positions: Sequence[Position]) -> int | None:
-    """The smallest `steps_per_epoch` (or `steps`) of the workers, since each has that much data."""
+    """The smallest `steps_per_epoch` (or `steps`) of the workers, because each has that much
+    data."""
     steps = [position["steps_per_epoch"] for position in positions]
     if len(set(steps)) == 1:
         first: int | None = steps[0]
@@ -164,7 +165,7 @@ def _is_whole_on_each_worker(dataset: Any) -> bool:
 
 
 def _sample(adapter: Any) -> list[int] | None:
-    """The number of examples and a checksum of some, of arrays given to `fit`."""
+    """The number of examples and a checksum of a sample, if `fit` was passed arrays."""
     import numpy as np
 
     tree: Any = importlib.import_module("keras.src.tree")

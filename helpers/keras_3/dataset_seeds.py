@@ -1,7 +1,7 @@
-"""Seeds for the shuffles of a `tf.data.Dataset` that the program has given none.
+"""Seeds for the shuffles of a `tf.data.Dataset` for which the program has set none.
 
-A dataset that is distributed is made once more from its transformations, with a seed that all
-workers share; if these are not known, its graph is rewritten.
+When a dataset is distributed, it is rebuilt from its transformations with a seed that all workers
+share. If the transformations are not known, its graph is rewritten.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 from helpers.i18n import _
 from helpers.keras_3.agreement import Group, group_of
 
-MAX_BYTES = 1 << 30  # of tensors in a dataset that is rewritten; a graph holds up to 2 GB
+MAX_BYTES = 1 << 30  # of tensors in a rewritten dataset, because a graph holds up to 2 GB
 
-SEEDS = (2, 3)  # their places among the inputs of a shuffle
-SHUFFLES = {  # and of the resource that draws from them, if there is one
+SEEDS = (2, 3)  # the indices of the seeds among the inputs of a shuffle
+SHUFFLES = {  # the index of the random generator's resource, if there is one
     "ShuffleDataset": None,
     "ShuffleDatasetV3": 4,
     "ShuffleAndRepeatDataset": None,
     "ShuffleAndRepeatDatasetV2": 5,
 }
-RECORDED = (  # transformations of a dataset that can be done once more
+RECORDED = (  # transformations of a dataset that can be repeated
     *("batch", "cache", "enumerate", "filter", "flat_map", "interleave", "map", "padded_batch"),
     *("prefetch", "repeat", "scan", "shard", "shuffle", "skip", "take", "take_while", "unbatch"),
     *("unique", "window", "with_options"),
@@ -45,9 +45,9 @@ def install() -> None:
 
 
 def _seeded(distribute: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `experimental_distribute_dataset`: unseeded shuffles get the group's seed.
+    """Wraps `experimental_distribute_dataset`: unseeded shuffles get the group's seed.
 
-    Not where auto-sharding is off: there each worker may want an order of its own.
+    Nothing changes if auto-sharding is off, because each worker may then need its own order.
     """
 
     @functools.wraps(distribute)
@@ -68,7 +68,7 @@ def is_unsharded(dataset: Any) -> bool:
 
 
 def with_seeds(dataset: Any, group: Group) -> Any:
-    """The dataset, with seeds for its unseeded shuffles, which all workers share."""
+    """The dataset, in which unseeded shuffles have a seed that all workers share."""
     if not any(_shuffles_unseeded(part) for part in walk(dataset)):
         return dataset
     with contextlib.suppress(_UnrecordedError):
@@ -91,16 +91,16 @@ def with_seeds(dataset: Any, group: Group) -> Any:
         return dataset
     variant = raw.dataset_from_graph(graph.SerializeToString())
     seeded = datasets._VariantDataset(variant, dataset.element_spec)
-    seeded._unseeded = dataset  # holds the functions that its graph names
+    seeded._unseeded = dataset  # keeps the functions that its graph names
     return seeded.with_options(dataset.options())
 
 
 class _UnrecordedError(Exception):
-    """A dataset was not made by a transformation that was recorded."""
+    """A dataset was not created by a recorded transformation."""
 
 
 def _recorded(transform: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """In place of a dataset's method: its result can be made once more, from another dataset."""
+    """Wraps a dataset's method: its result can be rebuilt from another dataset."""
 
     @functools.wraps(transform)
     def recorded(self: Any, *args: Any, **options: Any) -> Any:
@@ -113,7 +113,7 @@ def _recorded(transform: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _rebuilt(dataset: Any, seed: int) -> Any:
-    """The dataset with seeds for its shuffles; what comes before the first one is shared."""
+    """The dataset with seeds for its shuffles, which shares the part before the first shuffle."""
     if not any(_shuffles_unseeded(part) for part in walk(dataset)):
         return dataset
     if not hasattr(dataset, "_made_by") or any(map(_holds_a_shuffle, dataset._functions())):
@@ -128,7 +128,7 @@ def _rebuilt(dataset: Any, seed: int) -> Any:
 
 
 def walk(dataset: Any) -> Iterator[Any]:
-    """The dataset and those it was made from."""
+    """The dataset and all datasets that it was created from."""
     yield dataset
     for part in dataset._inputs():
         yield from walk(part)
@@ -151,7 +151,10 @@ def _bytes(part: Any) -> int:
 
 
 def _set_seeds(graph: Any, seed: int) -> int:
-    """Sets seeds of (0, 0), which mean none, in the graph and its functions; returns how many."""
+    """Replaces seeds of (0, 0), which mean none, in the graph and its functions.
+
+    Returns: how many shuffles it seeded.
+    """
     count = 0
     for nodes in [graph.node, *(function.node_def for function in graph.library.function)]:
         by_name = {node.name: node for node in nodes}
@@ -171,7 +174,7 @@ def _set_seeds(graph: Any, seed: int) -> int:
                 tensor.int64_val[:] = [number]
                 node.input[place] = new.name + (":output:0" if ":" in node.input[place] else "")
             generator = SHUFFLES[node.op]
-            if generator is not None:  # the one in use has drawn its own seeds
+            if generator is not None:  # the present one has drawn its own seeds
                 new = nodes.add(name=f"group_seed_{count}", op="DummySeedGenerator")
                 after = ":handle:0" if ":" in node.input[generator] else ""
                 node.input[generator] = new.name + after

@@ -1,8 +1,8 @@
-"""Notices workers that have parted: their programs, their weights, or their strategies.
+"""Detects workers that have diverged in their programs, weights or strategies.
 
-`fit`, `evaluate` and `predict` meet the other workers when they begin, `fit` also at the end of
-each epoch and every CHECK_STEPS steps. There the workers compare where their programs are and
-what weights and state they have, and agree to stop.
+`fit`, `evaluate` and `predict` meet the other workers when they begin. `fit` also meets them at the
+end of each epoch and every CHECK_STEPS steps. At each meeting, the workers compare their positions
+in the program, their weights and their state, and agree on whether to stop.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def install() -> None:
 
 
 def check_weights(group: Group) -> None:
-    """Compares the workers' weights in the midst of a `fit`."""
+    """Compares the workers' weights during `fit`."""
     call = group.calls[-1]
     text = _("step {step} of {call}").format(step=call.begun, call=call.text)
     compare(group, call.model, "check", text, steps=call.begun)
@@ -81,7 +81,7 @@ def _plain(value: Any) -> Any:
 
 
 def _add(given: inspect.BoundArguments, callback: Any) -> None:
-    """Adds a callback after the reader's."""
+    """Adds a callback after the user's callbacks."""
     tree: Any = importlib.import_module("keras.src.tree")
     callbacks: Any = given.arguments.get("callbacks")
     if hasattr(callbacks, "append") and hasattr(callbacks, "callbacks"):  # a CallbackList
@@ -96,22 +96,22 @@ def _callback() -> Any:
     import keras
 
     class Together(keras.callbacks.Callback):
-        """Compares the workers at the start and at each epoch's end, and lets all stop when one
-        does."""
+        """Compares the workers at the start and after each epoch, and stops all workers if one
+        stops."""
 
         def __init__(self, group: Group, call: Call) -> None:
             super().__init__()
             self._group, self._call = group, call
 
         def on_train_begin(self, logs: Any = None) -> None:
-            """Compares weights, and the epoch at which a backup lets training go on."""
+            """Compares weights, and the epoch at which training resumes from a backup."""
             first = self.model._initial_epoch or 0
             text = _("the start of {call}").format(call=self._call.text)
             positions = compare(self._group, self.model, "start", text, epoch=first)
             _same(self._group, positions, "epoch", _("the first epoch"), text)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            """Compares weights, and stops all if one is to stop."""
+            """Compares weights, and stops all workers if one of them is to stop."""
             text = _("the end of epoch {epoch} of {call}")
             text = text.format(epoch=epoch + 1, call=self._call.text)
             stop = bool(self.model.stop_training)
@@ -132,7 +132,7 @@ def _callback() -> Any:
 
 
 def _same(group: Group, positions: list[dict[str, Any]], key: str, what: str, where: str) -> None:
-    """Raises DivergedError unless all workers published the same under `key`."""
+    """Raises DivergedError unless all workers published the same value under `key`."""
     if len({repr(position[key]) for position in positions}) > 1:
         message = _("The workers differ in {what}, at {where}: {values}. Give all the same.")
         values = ", ".join(

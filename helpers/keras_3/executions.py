@@ -1,4 +1,4 @@
-"""Steps of a trainer: how many an execution has, and what they return on several workers."""
+"""Steps of a trainer: their number per execution, and their outputs on several workers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def install() -> None:
 
 
 def symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
-    """In place of `TensorFlowTrainer._maybe_symbolic_build`: builds a model that is not built yet.
+    """Replacement for `TensorFlowTrainer._maybe_symbolic_build`: builds an unbuilt model.
 
-    Keras reduces the first batch to its mean over the workers, to learn shapes and types; but the
+    To infer shapes and types, Keras reduces the first batch to its mean over the workers. But the
     workers' batches may differ in length, and labels may be integers. This worker's own batch has
     the same shapes and types.
     """
@@ -46,9 +46,9 @@ def symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> N
 
 
 def _of_scalars(reduce: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `reduce_per_replica`: what a step returned is equal on all workers already.
+    """Wraps `reduce_per_replica`: the outputs of a step are already equal on all workers.
 
-    Keras asks for a mean along an axis that scalars do not have.
+    Keras requests a mean along an axis that scalars do not have.
     """
     tree: Any = importlib.import_module("keras.src.tree")
 
@@ -64,10 +64,10 @@ def _of_scalars(reduce: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _host_loop(make: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `TensorFlowTrainer._make_function`: several steps an execution, one by one.
+    """Wraps `TensorFlowTrainer._make_function`: runs the steps of an execution one by one.
 
-    Keras puts them into a loop of TensorFlow's, in which no worker can wait for another. XLA
-    compiles no collective for CPUs.
+    Keras runs them in a TensorFlow loop, in which no worker can wait for another. XLA compiles no
+    collective for CPUs.
     """
 
     @functools.wraps(make)
@@ -99,9 +99,9 @@ class _SingleStep:
 
 
 def _run_steps(step: Callable[[Any], Any], times: int) -> Callable[[Any], Any]:
-    """A function that runs up to `times` steps, as many as there is data for.
+    """A function that runs up to `times` steps, as many as the data allows.
 
-    Its outputs are those of the last step. It raises only if there is data for none.
+    It returns the outputs of the last step. It raises an error only if there is no data at all.
     """
     import tensorflow as tf
 

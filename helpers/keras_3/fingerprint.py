@@ -12,32 +12,32 @@ from typing import Any
 from helpers.i18n import _
 from helpers.keras_3.agreement import DifferentWeightsError, Group
 
-TOLERANCE = 1e-4  # of a variable's norm; processors of different makes round differently
-NAMED = 5  # variables whose values are compared, at most
+TOLERANCE = 1e-4  # relative to a variable's norm, because processors round differently
+NAMED = 5  # the maximum number of variables whose values are compared
 
 Fingerprint = dict[str, int]
 """A checksum by the path of the variable."""
 
 
 def fingerprint(model: Any, whole: bool) -> Fingerprint:
-    """Of the model's weights and state, and of what its optimizer counts.
+    """A summary of the model's weights and state, and of its optimizer's counters.
 
     Args:
-      whole: whether all of the optimizer's variables are looked at, and not only its numbers.
+      whole: whether to include all of the optimizer's variables, and not only its scalars.
     """
     return {path: zlib.crc32(array.tobytes()) for path, array in _arrays(model, whole)}
 
 
 def digest(checksums: Mapping[str, int]) -> str:
-    """A short text for all of them."""
+    """A short text that represents all checksums."""
     return hashlib.blake2b(repr(sorted(checksums.items())).encode(), digest_size=8).hexdigest()
 
 
 def compare(group: Group, model: Any, stage: str, text: str, **facts: Any) -> list[dict[str, Any]]:
-    """Agrees on `stage`, and that all workers have the same variables.
+    """Agrees on `stage`, and checks that all workers have the same variables.
 
     Raises:
-      DifferentWeightsError: they differ; the message names the variable and two workers.
+      DifferentWeightsError: they differ. The message names the variable and two workers.
     """
     whole = stage == "start"
     checksums = fingerprint(model, whole)
@@ -59,7 +59,7 @@ def _differing(checksums: Sequence[Mapping[str, int]]) -> list[str]:
 
 
 def _summaries(model: Any, whole: bool, paths: Sequence[str]) -> dict[str, list[float]]:
-    """Of each variable its mean, its norm and its product with a fixed random vector."""
+    """The mean, the norm and a product with a fixed random vector, for each variable."""
     import numpy as np
 
     found, wanted = {}, set(paths[:NAMED])
@@ -103,7 +103,7 @@ def _message(
 
 def _apart(one: Sequence[float], other: Sequence[float]) -> bool:
     scale = TOLERANCE * (one[1] + other[1])
-    if math.isnan(scale):  # NaN in both is alike
+    if math.isnan(scale):  # NaN in both counts as equal
         return math.isnan(one[1]) != math.isnan(other[1])
     return abs(one[2] - other[2]) > scale or abs(one[1] - other[1]) > scale
 
@@ -112,13 +112,13 @@ def _arrays(model: Any, whole: bool) -> Iterator[tuple[str, Any]]:
     own = _of_each_worker(model)
     counts: dict[str, int] = {}
     variables = [(v, whole) for v in getattr(model.optimizer, "variables", ())]
-    variables += [(v, True) for v in model.weights]  # last: they follow from a learning rate
+    variables += [(v, True) for v in model.weights]  # last, because they depend on a learning rate
     seen = set()
     for variable, large in variables:
         if id(variable) in own or id(variable) in seen or (not large and _size(variable) > 1):
             continue
         seen.add(id(variable))
-        if type(variable.value).__name__ == "SyncOnReadVariable":  # read by a collective
+        if type(variable.value).__name__ == "SyncOnReadVariable":  # a read needs a collective
             continue
         path = variable.path
         counts[path] = counts.get(path, -1) + 1
@@ -134,7 +134,7 @@ def _size(variable: Any) -> int:
 
 
 def _of_each_worker(model: Any) -> set[int]:
-    """States of stateful recurrent layers, which belong to a worker's own examples."""
+    """States of stateful recurrent layers, which depend on a worker's own examples."""
     tree: Any = importlib.import_module("keras.src.tree")
     layers = [layer for layer in model._flatten_layers() if getattr(layer, "stateful", False)]
     states = [getattr(layer, "states", None) for layer in layers]

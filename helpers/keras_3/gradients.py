@@ -1,7 +1,7 @@
-"""Sums gradients over the workers before any code of the program changes them.
+"""Sums gradients over the workers before the program's code changes them.
 
-Keras sums them last, when the optimizer applies them. A program that clips, normalizes or adds
-noise in `train_step` or in an optimizer of its own would change each worker's share.
+Keras sums them last, when the optimizer applies them. So a program that clips, normalizes or adds
+noise in `train_step` or in a custom optimizer would change each worker's share.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def install() -> None:
 
 
 def summed_by_tape(gradient: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `GradientTape.gradient`: in a step, gradients of weights are the global ones."""
+    """Wraps `GradientTape.gradient`: in a step, gradients of weights are the global gradients."""
 
     @functools.wraps(gradient)
     def global_gradient(
@@ -45,8 +45,9 @@ def summed_by_tape(gradient: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_this_part(jacobian: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `GradientTape.jacobian`: it asks for the gradient of one example after another,
-    in a loop of the graph, in which a worker cannot wait for another.
+    """Wraps `GradientTape.jacobian`, which computes the gradient of one example after another.
+
+    It does so in a loop of the graph, in which a worker cannot wait for another.
     """
 
     @functools.wraps(jacobian)
@@ -65,10 +66,10 @@ def _learns(source: Any) -> bool:
 
 
 def _seeds(step: Step, targets: Sequence[Any], given: Any) -> tuple[list[Any], Any]:
-    """Where backpropagation starts, and the weight that it gives to a mean of this part.
+    """The starting values of backpropagation, and the weight of a mean over this part.
 
-    A scalar is a mean over the part, weighted by its size. The gradient of anything else is that
-    of its sum, as it is on one worker. Weights of half precision would overflow.
+    A scalar is a mean over the part, weighted by the part's size. For any other tensor, the
+    gradient is the gradient of its sum, as on one worker. Weights in half precision would overflow.
     """
     import tensorflow as tf
 
@@ -93,7 +94,7 @@ def _is_half(model: Any) -> bool:
 def _sum_learning(
     step: Step, sources: Sequence[Any], gradients: Sequence[Any], weight: Any
 ) -> list[Any]:
-    """Sums those of trainable weights; gives back those of other sources as means of this part."""
+    """Sums gradients of trainable weights, and returns the others as means over this part."""
     import tensorflow as tf
 
     results = list(gradients)
@@ -109,7 +110,7 @@ def _sum_learning(
 
 
 def weighted_sum(step: Step, gradients: Sequence[Any], by_size: bool) -> list[Any]:
-    """Sums over the workers; if they are weighted by size, the sizes are summed with them."""
+    """Sums over the workers. If the gradients are weighted by size, it also sums the sizes."""
     import tensorflow as tf
 
     if not gradients:
@@ -127,7 +128,7 @@ def weighted_sum(step: Step, gradients: Sequence[Any], by_size: bool) -> list[An
 
 
 def _zero_if_empty(step: Step, gradients: Sequence[Any]) -> list[Any]:
-    """Zeros if this part is empty, since the gradient of a mean over nothing is not a number."""
+    """Zeros if this part is empty, because the gradient of a mean over nothing is NaN."""
     import tensorflow as tf
 
     results = list(gradients)

@@ -1,9 +1,9 @@
 """Losses of the global batch, with masks and weights, and statistics of BatchNormalization.
 
-Keras divides each worker's loss by the size of this worker's part and by the number of workers.
-That is the loss of the global batch only where all parts are alike. Inside a step (step.py) a loss
-is instead a mean over the worker's part that gives the global mean once the workers are weighted
-by the sizes of their parts.
+Keras divides each worker's loss by the size of this worker's part and by the number of workers. The
+result is the loss of the global batch only if all parts have the same size. Inside a step
+(step.py), a loss is therefore a mean over the worker's part. These means, weighted by the sizes of
+the parts, yield the global mean.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from helpers.keras_3.step import Step, current, is_multi_worker, running
 MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
 
-_warned: weakref.WeakSet[Any] = weakref.WeakSet()  # models with statistics of each worker's own
+_warned: weakref.WeakSet[Any] = weakref.WeakSet()  # models with separate statistics on each worker
 
 
 class RankZeroError(Exception):
-    """A loss function or a metric has returned one number for the whole part."""
+    """A loss function or a metric has returned a single number for the whole part."""
 
 
 def install() -> None:
@@ -47,7 +47,7 @@ def install() -> None:
 
 
 def _outside_steps(scale: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """In place of `scale_loss_for_distribution` and its inverse: a step weights workers itself."""
+    """Wraps `scale_loss_for_distribution` and its inverse: a step weights workers itself."""
 
     @functools.wraps(scale)
     def scale_for_distribution(value: Any) -> Any:
@@ -57,10 +57,10 @@ def _outside_steps(scale: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _of_all_workers(call: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `Loss.__call__`: a loss that is one number is computed from the global batch.
+    """Wraps `Loss.__call__`: a loss that is a single number is computed on the global batch.
 
-    Nothing can be said about how such a number depends on the examples: it may be a mean, a sum,
-    or a ratio of sums, as Dice is. So the workers exchange targets and predictions.
+    It is not known how such a number depends on the examples. It may be a mean, a sum, or a ratio
+    of sums, such as the Dice loss. So the workers gather targets and predictions.
     """
 
     @functools.wraps(call)
@@ -82,10 +82,10 @@ def _of_all_workers(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def keeps_rows(loss: Any, y_true: Any, step: Step) -> bool:
-    """Whether `loss` has an entry for each example, as Keras's own losses of the data have.
+    """Whether `loss` has an entry for each example, like Keras's own losses.
 
-    If so, the number of its entries is proportional to the size of the part, on all workers, and
-    needs no collective.
+    If so, the number of its entries is proportional to the size of the part on all workers, so no
+    collective is needed.
     """
     tree: Any = importlib.import_module("keras.src.tree")
     function = getattr(loss, "fn", None) or type(loss).call
@@ -94,7 +94,7 @@ def keeps_rows(loss: Any, y_true: Any, step: Step) -> bool:
 
 
 def gather(step: Step, values: Any) -> Any:
-    """Nested tensors of all workers, with Keras's masks; other values as they are."""
+    """Nested tensors of all workers, with Keras's masks, and other values unchanged."""
     tree: Any = importlib.import_module("keras.src.tree")
     backend: Any = importlib.import_module("keras.src.backend")
     leaves = tree.flatten(values)
@@ -110,7 +110,7 @@ def gather(step: Step, values: Any) -> Any:
 
 
 def as_mask(mask: Any) -> Any:
-    """A mask that was summed as numbers."""
+    """A Boolean mask from numbers that were summed over the workers."""
     import tensorflow as tf
 
     return tf.cast(mask, tf.bool)
@@ -126,7 +126,7 @@ def _has_rows(value: Any) -> bool:
 
 
 def _by_global_size(reduce: Callable[..., Any], losses: Any) -> Callable[..., Any]:
-    """In place of `reduce_weighted_values`: the divisor is that of the global batch."""
+    """Wraps `reduce_weighted_values`: the divisor is computed from the global batch."""
 
     @functools.wraps(reduce)
     def reduce_weighted_values(
@@ -166,7 +166,7 @@ def _even(step: Step, values: Any) -> bool:
 def _divisor(
     losses: Any, each: Any, sample_weight: Any, mask: Any, reduction: Any
 ) -> Sequence[Any]:
-    """What Keras divides by, in parts that are summed over the workers: a, or a * b / c."""
+    """Keras's divisor, as numbers to be summed over the workers: a, or a * b / c."""
     import tensorflow as tf
 
     if reduction == "sum":
@@ -185,7 +185,7 @@ def _divisor(
 
 
 def _scaled(step: Step, total: Any, parts: Sequence[Any]) -> Any:
-    """This part's sum, divided so that workers may be weighted by the sizes of their parts."""
+    """This part's sum, scaled so that workers can be weighted by the sizes of their parts."""
     import tensorflow as tf
 
     *parts, size = step.sum([*parts, step.size])
@@ -199,7 +199,7 @@ def _scaled(step: Step, total: Any, parts: Sequence[Any]) -> Any:
 
 
 def _with_sums_of_activities(call: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `Layer.__call__` where an activity regularizer is a sum, not yet a mean.
+    """Wraps `Layer.__call__` if an activity regularizer is a sum, not yet a mean.
 
     Earlier releases of Keras do not divide it by the number of examples.
     """
@@ -220,10 +220,10 @@ def _with_sums_of_activities(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def averaged(add: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `add_weight` of BatchNormalization: its moving statistics are those of all.
+    """Wraps `add_weight` of BatchNormalization: averages its moving statistics over the workers.
 
-    In Keras each worker keeps its own, so that what `evaluate` finds, and what is saved, depends on
-    the worker. Keras 2 takes their mean.
+    In Keras, each worker keeps its own statistics. So the result of `evaluate` and the saved model
+    depend on the worker. Keras 2 averages the statistics.
     """
 
     @functools.wraps(add)
@@ -239,9 +239,9 @@ def averaged(add: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_examples(moments: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `BatchNormalization._moments`: an empty part leaves its statistics as they are.
+    """Wraps `BatchNormalization._moments`: an empty part leaves the statistics unchanged.
 
-    The mean of no example is not a number, and would be one in no worker from then on.
+    The mean of no examples is NaN, and the statistics of all workers would remain NaN.
     """
 
     @functools.wraps(moments)
@@ -262,7 +262,7 @@ def _of_examples(moments: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _warn_of_own_statistics(layer: Any, step: Step) -> None:
-    """Says once of each model that its BatchNormalization computes otherwise than on one worker."""
+    """Warns once per model that BatchNormalization normalizes with each worker's own statistics."""
     if step.workers == 1 or step.model in _warned:
         return
     _warned.add(step.model)

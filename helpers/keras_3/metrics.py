@@ -1,8 +1,8 @@
 """Metrics of the global batch, in the logs of each batch and of the epoch.
 
-Keras sums the state of a metric over the workers at the end of an epoch, but computes the logs of
-a batch as the mean of each worker's own result, which is not the result of the summed state. And a
-metric of the program's own need not have a state that can be summed.
+Keras sums the state of a metric over the workers at the end of an epoch. The logs of a batch,
+however, are means of each worker's own result, which differ from the result of the summed state.
+And a custom metric may have a state that cannot be summed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from helpers.keras_3.means import RankZeroError, gather
 from helpers.keras_3.step import Step, current, is_multi_worker
 from helpers.keras_3.tensors import as_tensor, is_number, read
 
-_replicated: weakref.WeakSet[Any] = weakref.WeakSet()  # metrics with an equal state everywhere
+_replicated: weakref.WeakSet[Any] = weakref.WeakSet()  # metrics whose state is equal on all workers
 
 
 def install() -> None:
@@ -38,10 +38,11 @@ def install() -> None:
 
 
 def _of_scalars(update: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `Mean.update_state` and `Sum.update_state`: one number is this part's mean.
+    """Wraps `Mean.update_state` and `Sum.update_state`: one number is this part's mean.
 
-    With the size of the part as its weight, as in Keras's `train_step`, it counts by it. Otherwise
-    it counts by the share of this part in the global batch: all workers' together count as one.
+    If its weight is the size of the part, as in Keras's `train_step`, that size is its weight in
+    the global mean. Otherwise the weight is this part's share of the global batch, so the numbers
+    of all workers together count as one.
     """
 
     @functools.wraps(update)
@@ -68,7 +69,7 @@ def _of_scalars(update: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _mean(values: Any) -> Any:
-    """Their mean, as Keras computes it where one weight is given for all; 0 of no values."""
+    """The mean of values, computed as in Keras with one weight for all, or 0 if there are none."""
     import tensorflow as tf
 
     values = as_tensor(values)
@@ -78,7 +79,7 @@ def _mean(values: Any) -> Any:
 
 
 def _is_size(sample_weight: Any, step: Step) -> bool:
-    """Whether a weight is the size of the part: a tensor, or the number that is known of it."""
+    """Whether a weight is the size of the part, as a tensor or as its known number."""
     import tensorflow as tf
 
     if sample_weight is None:
@@ -90,8 +91,9 @@ def _is_size(sample_weight: Any, step: Step) -> bool:
 
 
 def _of_functions(update: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `MeanMetricWrapper.update_state`: a function that returns one number gets the
-    global batch. The first worker counts its result for all.
+    """Wraps `MeanMetricWrapper.update_state`: scalar functions receive the global batch.
+
+    If the function returns a single number, only the first worker counts its result.
     """
 
     @functools.wraps(update)
@@ -113,7 +115,7 @@ def _of_functions(update: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _count_once(step: Step, update: Callable[..., Any], metric: Any, *args: Any) -> None:
-    """Updates a metric's state in the first worker, and leaves those of the others as they are."""
+    """Updates a metric's state on the first worker only."""
     import tensorflow as tf
 
     scope: Any = importlib.import_module("keras.src.backend").StatelessScope
@@ -126,9 +128,9 @@ def _count_once(step: Step, update: Callable[..., Any], metric: Any, *args: Any)
 
 
 def _together(get: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `Trainer.get_metrics_result`: results of the state of all workers.
+    """Wraps `Trainer.get_metrics_result`: computes results from the state of all workers.
 
-    In a step, the states of all metrics are summed by one collective.
+    In a step, one collective sums the states of all metrics.
     """
 
     @functools.wraps(get)
@@ -142,7 +144,7 @@ def _together(get: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _results(step: Step, metrics: Sequence[Any], compute: Callable[[], Any]) -> Any:
-    """What `compute` finds with the states of all workers."""
+    """The results of `compute` with the states of all workers."""
     scope: Any = importlib.import_module("keras.src.backend").StatelessScope
     variables, kept = _variables(metrics)
     values = step.sum([as_tensor(v) for v in variables]) if variables else []
@@ -153,7 +155,7 @@ def _results(step: Step, metrics: Sequence[Any], compute: Callable[[], Any]) -> 
 
 
 def _variables(metrics: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The variables of metrics: those to be summed, and those that are equal on all workers."""
+    """The variables of metrics to be summed, and the variables that are equal on all workers."""
     equal = [v for metric in _flat(metrics) if metric in _replicated for v in metric.variables]
     every = {id(v): v for metric in metrics for v in metric.variables}
     kept = {id(v): v for v in equal}
@@ -161,7 +163,7 @@ def _variables(metrics: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def _flat(metrics: Sequence[Any]) -> list[Any]:
-    """Metrics, and the metrics inside them."""
+    """Metrics, and the metrics that they contain."""
     flat = list(metrics)
     for metric in metrics:
         inner = [*getattr(metric, "metrics", ()), *metric._metrics]
@@ -175,7 +177,7 @@ def _as_tensors(results: Any) -> Any:
 
 
 def _with_methods_wrapped(init: Callable[..., None]) -> Callable[..., None]:
-    """In place of `Metric.__init__`: wraps the methods that its class defines, once."""
+    """Wraps `Metric.__init__`: wraps the methods that its class defines, once."""
 
     @functools.wraps(init)
     def initialize(self: Any, *args: Any, **options: Any) -> None:
@@ -188,7 +190,7 @@ def _with_methods_wrapped(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _subclasses(kind: type[Any]) -> list[type[Any]]:
-    """A class, and those derived from it."""
+    """A class and its subclasses."""
     found = [kind]
     for derived in kind.__subclasses__():
         found += _subclasses(derived)
@@ -196,7 +198,7 @@ def _subclasses(kind: type[Any]) -> list[type[Any]]:
 
 
 def wrap_methods(kind: type) -> None:
-    """Wraps `result` of a metric's class, and `update_state` where it is the program's own."""
+    """Wraps `result` of a metric's class, and `update_state` if it is not Keras's."""
     for owner in kind.__mro__:
         method = owner.__dict__.get("result")
         if method and not hasattr(method, "is_global"):
@@ -213,7 +215,7 @@ def _is_own(kind: type) -> bool:
 
 
 def _of_summed_state(result: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of a metric's `result`: in a step, that of the state of all workers."""
+    """Wraps a metric's `result`: in a step, computes the result from the state of all workers."""
 
     @functools.wraps(result)
     def global_result(self: Any) -> Any:
@@ -227,10 +229,10 @@ def _of_summed_state(result: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _on_global_batch(update: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of a program's own `update_state`: each worker updates with the global batch.
+    """Wraps a custom `update_state`: each worker updates the state with the global batch.
 
-    Its state, which may be a maximum, a ratio or a list of values, need not be one that can be
-    summed; so it is kept equal on all workers. A number is taken for a mean of this part.
+    The state may be a maximum, a ratio or a list of values, so it may be impossible to sum. It is
+    therefore kept equal on all workers. A number is assumed to be a mean of this part.
     """
 
     @functools.wraps(update)
@@ -246,7 +248,7 @@ def _on_global_batch(update: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_all(step: Step, values: Any) -> Any:
-    """Tensors that are numbers become means of the global batch."""
+    """Converts scalar tensors to means over the global batch."""
     import tensorflow as tf
 
     tree: Any = importlib.import_module("keras.src.tree")
@@ -260,7 +262,7 @@ def _of_all(step: Step, values: Any) -> Any:
 
 
 def _equal_everywhere(add: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `Metric.add_variable`: the state of a program's own metric is not summed."""
+    """Wraps `Metric.add_variable`: the state of a custom metric is not summed."""
 
     @functools.wraps(add)
     def add_variable(self: Any, *args: Any, **options: Any) -> Any:

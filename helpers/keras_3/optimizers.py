@@ -1,7 +1,7 @@
-"""Optimizers apply gradients that are summed over the workers, as one worker's would.
+"""Optimizers that apply gradients summed over the workers, as on one worker.
 
-In a step of `fit` the tape has summed them (gradients.py). In a training loop of the program's, the
-optimizer does it, before it clips, scales or accumulates them.
+In a step of `fit`, the tape has summed them (gradients.py). In a custom training loop, the
+optimizer sums them before it clips, scales or accumulates them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from helpers.keras_3.tensors import key, scaled
 
 
 class _Applying:
-    """Whether gradients that an optimizer handles now have been summed on entry."""
+    """Whether the gradients that an optimizer now processes were summed on entry."""
 
     summed = False
 
@@ -37,11 +37,10 @@ def install() -> None:
 
 
 def summed_first(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `_backend_apply_gradients` of optimizers: the workers' gradients are summed,
-    and then the optimizer does what it does with those of one worker.
+    """Wraps `_backend_apply_gradients`: sums the workers' gradients before the optimizer acts.
 
-    Keras sums them last: it clips each worker's share, and it accumulates gradients in a branch of
-    the graph, in which a worker cannot wait for another.
+    Keras sums them last. So it clips each worker's share, and it accumulates gradients in a branch
+    of the graph, in which a worker cannot wait for another.
     """
 
     @functools.wraps(apply)
@@ -63,7 +62,7 @@ def summed_first(apply: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _sum_remaining(context: Any, gradients: list[Any], variables: Sequence[Any]) -> list[Any]:
-    """Sums the gradients that have not been summed yet, each for a variable."""
+    """Sums the gradients that have not been summed yet, one per variable."""
     import tensorflow as tf
 
     step = running()
@@ -85,7 +84,7 @@ def _sum_remaining(context: Any, gradients: list[Any], variables: Sequence[Any])
 
 
 def _warn_of_late_sum(variables: Sequence[Any]) -> None:
-    """Names the line of the program that applies gradients which no tape has computed."""
+    """Warns of the program line that applies gradients not computed by a tape."""
     file, line = user_frame()
     message = _(
         "{place}: the gradients of {names} were not computed by GradientTape.gradient, so they are "
@@ -100,9 +99,9 @@ def _warn_of_late_sum(variables: Sequence[Any]) -> None:
 
 
 def _with_own_methods_wrapped(init: Callable[..., None]) -> Callable[..., None]:
-    """In place of `TFOptimizer.__init__`: a subclass's own `apply` gets gradients of all workers.
+    """Wraps `TFOptimizer.__init__`: a subclass's own `apply` receives summed gradients.
 
-    It matters where no tape of a step has summed them, as in a training loop of the program.
+    This matters if no tape of a step has summed them, as in a custom training loop.
     """
 
     @functools.wraps(init)
@@ -122,7 +121,7 @@ def _is_plain(method: Any) -> bool:
 
 
 def _summed_on_entry(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A method of the program's that gets gradients which are summed over the workers."""
+    """Wraps a method of a custom optimizer so that its gradients are summed over the workers."""
 
     @functools.wraps(method)
     def apply(self: Any, grads: Any, *args: Any, **options: Any) -> Any:
@@ -152,10 +151,10 @@ def _summed_on_entry(method: Callable[..., Any], name: str) -> Callable[..., Any
 
 
 def on_all_workers(check: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `LossScaleOptimizer.check_finite`: whether the gradients of all are finite.
+    """Wraps `LossScaleOptimizer.check_finite`: checks the gradients of all workers.
 
-    Keras assumes that they are summed. Where those of one worker are not finite and have not been
-    summed, that worker would leave out a step for which its peers wait.
+    Keras assumes that they are summed. If one worker's gradients are not finite and have not been
+    summed, that worker would skip a step for which its peers wait.
     """
 
     @functools.wraps(check)
@@ -176,7 +175,7 @@ def on_all_workers(check: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _without_merge_call(strategy: Any) -> Iterator[None]:
-    """Tells optimizers that the replicas have met already."""
+    """Makes optimizers act as if the replicas had already been merged."""
     extended = strategy.extended
     extended._use_merge_call = lambda: False
     try:

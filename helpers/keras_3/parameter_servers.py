@@ -1,9 +1,9 @@
 """Keras 3 under ParameterServerStrategy: `fit`, `evaluate` and `predict` through the coordinator.
 
-`fit` schedules its steps on whichever worker is free and waits for all of them at the end of each
-epoch, as that of Keras 2 does. `evaluate` and `predict` give each worker its own share of the
-batches, so that each example counts once. `helpers.keras_3` installs this; docs/KERAS_3.md,
-section "Parameter servers", has the rules.
+`fit` schedules each step on any free worker and waits for all steps at the end of each epoch, as in
+Keras 2. `evaluate` and `predict` assign each worker its own share of the batches, so that each
+example counts once. `helpers.keras_3` installs this module. The rules are in docs/KERAS_3.md,
+section "Parameter servers".
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from helpers.keras_3.server_variables import is_parameter_server
 
 
 def install() -> None:
-    """Replaces `fit`, `evaluate`, `predict` and what variables need, under this strategy only."""
+    """Replaces `fit`, `evaluate`, `predict` and functions of variables, under this strategy
+    only."""
     server_variables.install()
     server_optimizers.install()
     trainer: Any = importlib.import_module("keras.src.backend.tensorflow.trainer").TensorFlowTrainer
@@ -84,7 +85,7 @@ def _fit(
     validation_batch_size: int | None,
     validation_freq: Any,
 ) -> Any:
-    """In place of `fit`: as many steps as were asked for, on the workers that are free."""
+    """Replacement for `fit`: runs the requested number of steps on the free workers."""
     model._assert_compile_called("fit")
     if not steps_per_epoch or steps_per_epoch < 0:
         raise _no_steps(steps_per_epoch)
@@ -107,7 +108,7 @@ def _fit(
 
 
 def _split(arrays: Any, validation_split: float) -> Any:
-    """The arrays to train on, and those to validate with."""
+    """The training arrays and the validation arrays."""
     slicing: Any = importlib.import_module("keras.src.trainers.data_adapters.array_slicing")
     return slicing.train_validation_split(arrays, validation_split=validation_split)
 
@@ -122,7 +123,7 @@ def _train(
     epochs: range,
     steps_per_epoch: int,
 ) -> None:
-    """Runs the epochs; a callback may have restored a later one to begin with."""
+    """Runs the epochs, from the initial epoch that a callback may have restored."""
     import tensorflow as tf
 
     if model.train_function is None:
@@ -153,7 +154,7 @@ def _train(
 def _validate(
     model: Any, data: Any, freq: Any, options: dict[str, Any], *, epoch: int, called: Any
 ) -> dict[str, Any]:
-    """What the validation after an epoch adds to its logs."""
+    """The logs that validation adds after an epoch."""
     if data is None or not model._should_eval(epoch, freq):
         return {}
     values = evaluate(model, **_unpack(data), **options, callbacks=called, return_dict=True)
@@ -161,7 +162,7 @@ def _validate(
 
 
 def _make_train_function(model: Any) -> Callable[..., Any]:
-    """What a worker does when it is scheduled: a number of steps, on its own data."""
+    """The function scheduled on a worker: it runs a number of steps on the worker's data."""
     import tensorflow as tf
 
     strategy = model.distribute_strategy
@@ -190,7 +191,7 @@ def _make_train_function(model: Any) -> Callable[..., Any]:
 def _schedule_epoch(
     model: Any, coordinator: Any, iterator: Any, callbacks: Any, steps_per_epoch: int
 ) -> Any:
-    """Schedules the steps of an epoch; returns the result to come of the last ones."""
+    """Schedules the steps of an epoch, and returns the future of the last ones."""
     import tensorflow as tf
 
     last = None
@@ -205,13 +206,13 @@ def _schedule_epoch(
 
 
 def _epoch_logs(model: Any, last: Any) -> dict[str, Any]:
-    """The metrics of all workers; of a step with names of its own, what its last run returned."""
+    """The metrics of all workers, or the last outputs of a step with custom names."""
     import tensorflow as tf
 
     results = dict(model.get_metrics_result())
     try:
         returned = last.fetch()
-    except (tf.errors.OpError, tf.errors.CancelledError):  # its worker is gone, its step is not
+    except (tf.errors.OpError, tf.errors.CancelledError):  # the worker was lost after the step
         returned = results
     logs: Any = results
     if isinstance(returned, Mapping) and set(returned) != set(results):

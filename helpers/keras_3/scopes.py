@@ -1,4 +1,4 @@
-"""Where the reader's program creates models and optimizers: a check that it is in a scope."""
+"""Checks that the program creates models and optimizers in a strategy's scope."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTSIDE = ("keras", "tensorflow", "helpers", "contextlib", "functools", "threadi
 
 
 def install() -> None:
-    """Lets models remember the lines at which they were created and compiled."""
+    """Makes models record the lines at which they were created and compiled."""
     trainers: Any = importlib.import_module("keras.src.backend.tensorflow.trainer")
     base: Any = importlib.import_module("keras.src.trainers.trainer")
     trainer = trainers.TensorFlowTrainer
@@ -27,7 +27,7 @@ def install() -> None:
 def check_alone(model: Any, name: str) -> None:
     """Raises ConfigError if `fit` would train on this worker alone, by mistake.
 
-    A model that is to be each worker's own is created in the scope of another strategy.
+    A model that each worker is to train separately is created in the scope of another strategy.
     """
     if name != "fit" or model._distribute_strategy is not None or not _has_peers():
         return
@@ -41,7 +41,8 @@ def check_alone(model: Any, name: str) -> None:
 
 
 def check_strategies(model: Any, strategy: Any, name: str) -> None:
-    """Raises ConfigError if variables of the model or of its optimizer belong elsewhere."""
+    """Raises ConfigError if variables of the model or of its optimizer belong to another
+    strategy."""
     for variable, part in _variables(model):
         owner = getattr(variable._value, "_distribute_strategy", None)
         if owner is strategy:
@@ -98,7 +99,7 @@ def _line(model: Any, attribute: str) -> str:
 
 
 def user_frame() -> tuple[str, int]:
-    """The file of the reader's program, and the line where it is."""
+    """The file of the user's program, and its current line."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
@@ -109,6 +110,6 @@ def user_frame() -> tuple[str, int]:
 
 
 def user_location() -> str:
-    """Where the reader's program is, as `file.py:12`."""
+    """The current position in the user's program, as `file.py:12`."""
     file, line = user_frame()
     return f"{file.replace(os.sep, '/').rpartition('/')[2]}:{line}" if line else file

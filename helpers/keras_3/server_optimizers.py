@@ -1,7 +1,7 @@
 """Optimizers of Keras 3 that update variables on parameter servers.
 
-An optimizer updates a sharded variable shard by shard, each on the server that stores it. What
-workers cannot do at their own pace raises ConfigError when the optimizer is built.
+An optimizer updates a sharded variable shard by shard, each on the server that stores it. An
+optimizer that requires synchronized workers raises ConfigError when it is built.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from helpers.keras_3.server_variables import (
     servers_of,
 )
 
-NOT_SHARDED = ("Adafactor", "Lamb", "Muon")  # optimizers whose step needs the whole variable
+NOT_SHARDED = ("Adafactor", "Lamb", "Muon")  # optimizers whose update needs the whole variable
 
 
 def install() -> None:
-    """Replaces what Keras's optimizers do with variables, under ParameterServerStrategy only."""
+    """Replaces functions of Keras's optimizers that handle variables, for parameter servers
+    only."""
     base: Any = importlib.import_module("keras.src.optimizers.base_optimizer").BaseOptimizer
     optimizer: Any = importlib.import_module("keras.src.backend.tensorflow.optimizer").TFOptimizer
     optimizer.build = _checked_build(base.build)
@@ -41,7 +42,7 @@ def install() -> None:
 
 
 def _checked_build(build: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `build` of optimizers: what parameter servers do not permit is an error."""
+    """Wraps `build` of optimizers: options that parameter servers do not support are errors."""
 
     @functools.wraps(build)
     def checked_build(self: Any, variables: Any) -> None:
@@ -59,7 +60,7 @@ def _checked_build(build: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_place(optimizer: Any) -> None:
-    """Raises ConfigError in a step: it could not create variables on parameter servers."""
+    """Raises ConfigError in a step, which cannot create variables on parameter servers."""
     import tensorflow as tf
 
     context = tf.distribute.get_replica_context()
@@ -81,7 +82,7 @@ def elsewhere(variables: Sequence[str]) -> ConfigError:
 
 
 def check_optimizer(optimizer: Any, variables: Sequence[Any]) -> None:
-    """Raises ConfigError for what no optimizer, or not this one, can do on servers."""
+    """Raises ConfigError if parameter servers do not support this optimizer or its options."""
     name = type(optimizer).__name__
     if optimizer.gradient_accumulation_steps:
         message = _(
@@ -114,10 +115,10 @@ def check_optimizer(optimizer: Any, variables: Sequence[Any]) -> None:
 
 
 def _beside_shards(add: Callable[..., Any], base: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `add_variable_from_reference`: shards of a slot are stored beside the variable's.
+    """Wraps `add_variable_from_reference`: shards of a slot are stored with the variable's shards.
 
-    TensorFlow colocates no sharded variable; but its servers take turns, so that it is enough to
-    say whose turn it is.
+    TensorFlow does not colocate sharded variables. But it places shards on its servers in turn, so
+    this function only sets the next server.
     """
 
     @functools.wraps(add)
@@ -153,7 +154,7 @@ def _key_of_whole(key: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _update_shards(step: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `_backend_update_step`: the optimizer's step for each shard by itself."""
+    """Wraps `_backend_update_step`: the optimizer updates each shard separately."""
 
     @functools.wraps(step)
     def backend_update_step(
@@ -179,7 +180,7 @@ def _update_each(
     trainable_variables: Any,
     learning_rate: Any,
 ) -> None:
-    """The step for each variable, and for each shard of a sharded one."""
+    """Updates each variable, and each shard of a sharded variable."""
     import tensorflow as tf
 
     pairs = list(zip(grads, trainable_variables, strict=True))
@@ -212,11 +213,11 @@ def _update_each(
 
 
 def _one_at_a_time(update_step: Callable[..., None]) -> Callable[..., None]:
-    """An optimizer's step for one variable, which other workers' steps for it cannot interrupt.
+    """Wraps an optimizer's update of one variable: other workers cannot interrupt it.
 
-    Adam, for one, divides a mean of gradients by the root of a mean of their squares. If another
-    worker has updated the first and not yet the second, which is 0 in the first steps, the quotient
-    is a million times too large.
+    Adam, for example, divides a mean of gradients by the root of a mean of their squares. If
+    another worker has updated the first but not yet the second, which is 0 in the first steps, the
+    quotient is a million times too large.
     """
 
     def step(gradient: Any, variable: Any, learning_rate: Any) -> None:
@@ -265,7 +266,7 @@ def _overwrite_with_average(overwrite: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _split(gradient: Any, whole: Any) -> list[Any]:
-    """The gradients with respect to the shards, from that with respect to the variable."""
+    """The gradients with respect to the shards, from the gradient with respect to the variable."""
     import tensorflow as tf
 
     if isinstance(gradient, tf.IndexedSlices):

@@ -1,8 +1,8 @@
 """Keras 3 variables on parameter servers, which several workers read and write at their own pace.
 
-Keras adds to a variable by reading it, adding and assigning, so that what another worker added in
-between is lost. And Keras 3 cannot differentiate with respect to a `ShardedVariable`. Under
-ParameterServerStrategy the variables of Keras become instances of the classes below;
+Keras adds to a variable by reading it, adding and assigning, so that an addition by another worker
+in between is lost. And Keras 3 cannot differentiate with respect to a `ShardedVariable`. Under
+ParameterServerStrategy, the variables of Keras become instances of the classes below, and
 `server_optimizers` updates them.
 """
 
@@ -28,7 +28,7 @@ def is_parameter_server(strategy: Any) -> bool:
 
 
 def install() -> None:
-    """Replaces what Keras does with variables, under ParameterServerStrategy only."""
+    """Replaces functions of Keras that handle variables, under ParameterServerStrategy only."""
     import tensorflow as tf
 
     core: Any = importlib.import_module("keras.src.backend.tensorflow.core")
@@ -69,7 +69,7 @@ def _sharded_server_variable() -> Any:
     """The class of variables that several servers store."""
 
     class ShardedServerVariable(server_variable()):  # type: ignore[misc]
-        """A variable in parts; while an optimizer updates one part, that part."""
+        """A variable in parts, which represents one part while an optimizer updates that part."""
 
         @property
         def value(self) -> Any:
@@ -98,7 +98,7 @@ def _metric_server_variable() -> Any:
     import tensorflow as tf
 
     class MetricServerVariable(server_variable()):  # type: ignore[misc]
-        """A variable of a metric: a step that assigns to it adds the difference to what it read."""
+        """A metric's variable: an assignment in a step adds the difference from the value read."""
 
         @property
         def handle(self) -> Any:
@@ -130,7 +130,7 @@ def _metric_server_variable() -> Any:
 
 
 def _assign_difference(variable: Any, value: Any) -> None:
-    """Assigns to a variable of a metric; in a step, adds what `value` is more than it read."""
+    """Assigns to a metric's variable, or adds the difference from the value read in a step."""
     import tensorflow as tf
 
     cache = _values_read(variable)
@@ -145,7 +145,7 @@ def _assign_difference(variable: Any, value: Any) -> None:
 
 
 def _values_read(variable: Any) -> dict[int, Any] | None:
-    """What was read of metrics' variables in the function that is being traced, by their id."""
+    """The values of metrics' variables read in the function being traced, by variable id."""
     import tensorflow as tf
 
     graph = tf.compat.v1.get_default_graph()
@@ -156,7 +156,7 @@ def _values_read(variable: Any) -> dict[int, Any] | None:
 
 @contextmanager
 def on_shard(index: int) -> Iterator[None]:
-    """Sharded variables are, meanwhile, their shard of this index."""
+    """Makes sharded variables represent their shard of this index inside the context."""
     _on_shard.index = index
     try:
         yield
@@ -165,12 +165,12 @@ def on_shard(index: int) -> Iterator[None]:
 
 
 def is_sharded(variable: Any) -> bool:
-    """Whether a variable of Keras is stored in parts."""
+    """Whether a Keras variable is stored in parts."""
     return hasattr(getattr(variable, "_value", None), "is_sharded_variable")
 
 
 def servers_of(variable: Any) -> list[str]:
-    """The devices that store a variable of Keras."""
+    """The devices that store a Keras variable."""
     value = variable._value
     return [part.device for part in (value.variables if is_sharded(variable) else [value])]
 
@@ -206,7 +206,7 @@ def _of_metric(add: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_shards(gradient: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `GradientTape.gradient`: sharded variables of Keras are sources too."""
+    """Wraps `GradientTape.gradient`: accepts sharded Keras variables as sources."""
 
     @functools.wraps(gradient)
     def of_shards(self: Any, target: Any, sources: Any, *args: Any, **options: Any) -> Any:
@@ -229,7 +229,7 @@ def _of_shards(gradient: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _join(parts: Sequence[Any], variable: Any) -> Any:
-    """The gradient with respect to a variable, from those with respect to its shards."""
+    """The gradient with respect to a variable, from the gradients with respect to its shards."""
     import tensorflow as tf
 
     shards = variable._value.variables
@@ -253,7 +253,7 @@ def _join(parts: Sequence[Any], variable: Any) -> Any:
 
 
 def _look_up(call: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `Embedding.call`: each server looks up its rows; no worker reads the table."""
+    """Wraps `Embedding.call`: each server looks up its own rows, and no worker reads the table."""
 
     @functools.wraps(call)
     def embedding_call(self: Any, inputs: Any, *args: Any, **options: Any) -> Any:

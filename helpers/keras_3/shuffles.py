@@ -1,7 +1,7 @@
-"""One order of the examples for all workers, where the reader gave no seed.
+"""One order of the examples for all workers, if the program has set no seed.
 
-A dataset that TensorFlow shards is run whole by each worker, which keeps its share of each batch.
-With an order of its own on each worker, an epoch misses some examples and sees others twice.
+If TensorFlow shards a dataset, each worker runs the whole dataset and keeps its share of each
+batch. If each worker had a different order, an epoch would miss some examples and see others twice.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from helpers.keras_3.agreement import Group
 
 
 class Order:
-    """The order of one dataset of `fit`, another in each iteration.
+    """The order of one dataset of `fit`, which differs in each iteration.
 
     Attributes:
-      iteration: how many iterators were made of the dataset; each worker makes as many.
+      iteration: the number of iterators created from the dataset, which is equal on all workers.
     """
 
     def __init__(self, seed: int) -> None:
@@ -29,7 +29,7 @@ class Order:
         self._seed = seed
 
     def shuffled(self, values: Any) -> Any:
-        """A permutation of an array, by the seed, the iteration and the first value."""
+        """A permutation of an array, determined by the seed, the iteration and the first value."""
         import numpy as np
 
         first = int(values[0]) if len(values) else 0
@@ -53,7 +53,7 @@ def install() -> None:
 
 
 def give_order(adapter: Any, group: Group) -> bool:
-    """Gives a data adapter of Keras the group's order, if it shuffles without a seed.
+    """Assigns the group's order to a Keras data adapter if it shuffles without a seed.
 
     Returns: whether the adapter shuffles.
     """
@@ -67,21 +67,21 @@ def give_order(adapter: Any, group: Group) -> bool:
 
 
 def next_iteration(adapter: Any) -> None:
-    """Notes that an iterator is about to be made."""
+    """Records that an iterator is about to be created."""
     order = getattr(adapter, "_group_order", None)
     if order is not None and getattr(adapter, "enqueuer", None) is None:
         order.iteration += 1
 
 
 def global_seed() -> int | None:
-    """As `tf.random.set_seed` or `keras.utils.set_random_seed` set it."""
+    """The seed set by `tf.random.set_seed` or `keras.utils.set_random_seed`, or None."""
     context: Any = importlib.import_module("tensorflow.python.eager.context")
     seed: int | None = context.global_seed()
     return seed
 
 
 class _Random:
-    """The module `random`, but for a `shuffle` in the order of this thread."""
+    """The module `random`, except that `shuffle` uses the order of this thread."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -108,7 +108,7 @@ def _ordered(order: Order | None) -> Iterator[None]:
 
 
 def _with_group_order(get: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `ArrayDataAdapter.get_tf_dataset`, which calls `tf.random.shuffle`."""
+    """Wraps `ArrayDataAdapter.get_tf_dataset`, which calls `tf.random.shuffle`."""
 
     @functools.wraps(get)
     def get_tf_dataset(self: Any) -> Any:
@@ -150,7 +150,7 @@ def _running_in_order(run: Callable[..., None]) -> Callable[..., None]:
     def run_in_order(self: Any) -> None:
         order = getattr(self, "_group_order", None)
         if order is not None:
-            order.iteration += 1  # this thread is started once for an epoch
+            order.iteration += 1  # this thread is started once per epoch
         with _ordered(order):
             run(self)
 

@@ -1,6 +1,6 @@
-"""A sidecar evaluator for Keras 3: evaluates the checkpoints that training writes, meanwhile.
+"""A side-car evaluator for Keras 3, which evaluates checkpoints during training.
 
-It takes the place of `tf.keras.utils.SidecarEvaluator`, which Keras 3 does not have.
+It replaces `tf.keras.utils.SidecarEvaluator`, which Keras 3 does not have.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one checkpoint was worth.
+    """The evaluation of one checkpoint.
 
     Attributes:
       path: the checkpoint's file.
       number: the last number in the file's name, which is the epoch for "ckpt-{epoch}.weights.h5".
-      step: the optimizer's `iterations` in the checkpoint; None if it holds no optimizer.
-      metrics: what `evaluate` returned, by name.
+      step: the optimizer's `iterations` in the checkpoint, or None if it holds no optimizer.
+      metrics: the results of `evaluate`, by name.
     """
 
     path: Path
@@ -40,7 +40,7 @@ class Evaluation:
 
 
 class SidecarEvaluator:
-    """Evaluates each new checkpoint in a folder, in a process beside the training run.
+    """Evaluates each new checkpoint in a folder, in a separate process during training.
 
         def evaluate_beside():
             model = make_model()  # compiled as in training, without a strategy
@@ -50,20 +50,20 @@ class SidecarEvaluator:
 
     The training run saves with `keras.callbacks.ModelCheckpoint`, to "ckpt-{epoch}.weights.h5" with
     `save_weights_only=True`, or whole models to "ckpt-{epoch}.keras". If checkpoints appear faster
-    than they can be evaluated, those between are skipped. A file that is still being written, or
-    is damaged, is tried again at the next look.
+    than they can be evaluated, intermediate ones are skipped. A file that is incomplete or damaged
+    is tried again at the next poll.
 
     Args:
-      model: compiled and built, with the architecture of the model that trains.
-      data: what `model.evaluate` takes as `x`.
-      checkpoint_dir: where the training run saves. It may appear later.
-      steps: batches of one evaluation; by default all.
+      model: compiled and built, with the architecture of the model being trained.
+      data: passed to `model.evaluate` as `x`.
+      checkpoint_dir: the folder in which the training run saves. It may not exist yet.
+      steps: batches per evaluation (default: all).
       max_evaluations: the number in the name of the last checkpoint, after which `start` returns.
-      callbacks: for `model.evaluate`.
+      callbacks: passed to `model.evaluate`.
       timeout: seconds without a new checkpoint after which `start` returns, with a warning.
 
     Raises:
-      ConfigError: the model is not compiled or not built, or a number makes no sense.
+      ConfigError: the model is not compiled or not built, or a number is invalid.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class SidecarEvaluator:
         self._callbacks, self._timeout = list(callbacks), timeout
 
     def start(self) -> list[Evaluation]:
-        """Evaluates until the last checkpoint; returns what each one was worth, in order.
+        """Evaluates until the last checkpoint, and returns the evaluations in order.
 
         Raises:
-          DataError: `timeout` seconds passed, and no checkpoint could be read at all.
+          DataError: `timeout` seconds passed, and no checkpoint could be read.
         """
         done = list(self)
         if not done:
@@ -108,7 +108,7 @@ class SidecarEvaluator:
         return done
 
     def __iter__(self) -> Iterator[Evaluation]:
-        """Yields each evaluation when it is done."""
+        """Yields each evaluation when it is complete."""
         newest, last_seen = -1, time.monotonic()
         while self._last is None or newest < self._last:
             found = self._newest_after(newest)
@@ -132,10 +132,10 @@ class SidecarEvaluator:
         return max((one for one in numbered if one[0] > number), default=None)
 
     def _evaluate(self, number: int, path: Path) -> Evaluation | None:
-        """None if the file cannot be read, or not yet."""
+        """The evaluation of a checkpoint, or None if the file cannot be read (yet)."""
         try:
             self._load(path)
-        except (OSError, KeyError, ValueError) as error:  # as h5py and zipfile report a part
+        except (OSError, KeyError, ValueError) as error:  # an incomplete file
             if _is_being_written(path, error):
                 return None
             raise
@@ -150,7 +150,7 @@ class SidecarEvaluator:
         optimizer = self._model.optimizer
         if optimizer is not None and not optimizer.built:
             optimizer.build(self._model.trainable_variables)
-        with warnings.catch_warnings():  # of optimizer slots, which an evaluation does not need
+        with warnings.catch_warnings():  # about optimizer slots, which an evaluation does not need
             warnings.simplefilter("ignore")
             self._model.load_weights(str(path))
 
@@ -165,7 +165,7 @@ class SidecarEvaluator:
 
 
 def _is_being_written(path: Path, error: Exception) -> bool:
-    """Whether a file is not whole: neither HDF5 nor a zip archive can be opened before its end."""
+    """Whether a file is incomplete: HDF5 files and zip archives are unreadable before their end."""
     import zipfile
 
     h5py: Any = importlib.import_module("h5py")

@@ -1,4 +1,4 @@
-"""State that a reader's layer keeps, and assigns in `call`."""
+"""State that a custom layer keeps, and assigns in `call`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def install() -> None:
 
 
 def _mean_aggregation(add: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of `Layer.add_weight`: state without an aggregation is averaged over the workers.
+    """Wraps `Layer.add_weight`: state without an aggregation is averaged over the workers.
 
-    In Keras each worker keeps its own, so that they drift apart. The mean, weighted by the sizes
-    of the workers' parts, is what one worker computes if the state is a mean over the batch or a
-    count of steps. It is not if the state is a sum or a maximum, so the first assignment inside a
-    step warns, unless the program has passed an aggregation.
+    In Keras, each worker keeps its own state, so the states drift apart. The mean, weighted by the
+    sizes of the workers' parts, equals the result of one worker if the state is a mean over the
+    batch or a count of steps. If the state is a sum or a maximum, the mean is wrong. So the first
+    assignment inside a step warns, unless the program has passed an aggregation.
     """
 
     @functools.wraps(add)
@@ -37,7 +37,7 @@ def _mean_aggregation(add: Callable[..., Any]) -> Callable[..., Any]:
         if not is_multi_worker(tf.distribute.get_strategy()) or _is_kerass(self):
             return add(self, *args, **options)
         if not str(options.get("dtype") or "float").startswith(("float", "bfloat")):
-            return add(self, *args, **options)  # TensorFlow takes no mean of these
+            return add(self, *args, **options)  # TensorFlow cannot average these types
         variable = add(self, *args, **{**options, "aggregation": "mean"})
         variable._direct_assign = _weighted(variable, warns=given != "mean")
         return variable
@@ -50,9 +50,8 @@ def _is_kerass(layer: Any) -> bool:
 
 
 def _weighted(variable: Any, warns: bool) -> Callable[[Any], None]:
-    """In place of a variable's `_direct_assign`: the mean that TensorFlow takes of the workers'
-    values is weighted by the sizes of their parts.
-    """
+    """Wraps a variable's `_direct_assign`: weights the mean over the workers by their parts'
+    sizes."""
     assign, warned = variable._direct_assign, not warns
 
     def direct_assign(value: Any) -> None:

@@ -1,12 +1,12 @@
-"""One training or test step of one worker, and what it needs from the other workers.
+"""One training or test step of one worker, and the values it needs from the other workers.
 
 Inside a step, every scalar is a mean over this worker's part of the global batch. Workers are
 weighted by the sizes of their parts:
 
-    global mean = sum(size * mean) / sum(size)
+   global mean = sum(size * mean) / sum(size)
 
-So a mean needs no collective when it is computed, only when it is used: the size of the part is
-summed together with the gradients.
+So a mean needs a collective only when it is used, and not when it is computed: the size of the part
+is summed together with the gradients.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from helpers.keras_3.tensors import as_tensor, is_variable, padded, rows, unpack
 
 
 class _Running:
-    """What runs in this process.
+    """The step that runs in this process.
 
-    A worker has one replica, so this serves all threads: optimizers start new ones.
+    A worker has one replica, so one instance serves all threads, which optimizers also start.
 
     Attributes:
-      step: the step that is running.
-      outputs: those of the latest step, by id; they are equal on all workers.
+      step: the current step.
+      outputs: the outputs of the latest step, by id, which are equal on all workers.
     """
 
     step: Step | None = None
@@ -51,23 +51,23 @@ def has_one_device(strategy: Any) -> bool:
 
 
 def current() -> Step | None:
-    """The step that is running; None outside, and while the step computes on the global batch."""
+    """The current step, or None outside of steps and during computations on the global batch."""
     step = _Running.step
     return None if step is None or step.is_global else step
 
 
 def running() -> Step | None:
-    """The step that is running."""
+    """The current step, or None outside of steps."""
     return _Running.step
 
 
 def is_finished(value: Any) -> bool:
-    """Whether a step has returned `value` as one that is equal on all workers."""
+    """Whether `value` is an output of a finished step, and so is equal on all workers."""
     return _Running.outputs.get(id(value)) is value
 
 
 def exactly(model: Any, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`function`, a train or test step, so that its outputs are those of the global batch."""
+    """Wraps `function`, a train or test step, to return the outputs of the global batch."""
 
     @functools.wraps(function)
     def step(data: Any) -> Any:
@@ -86,11 +86,11 @@ class Step:
     """A step on this worker's part of the global batch.
 
     Attributes:
-      model: the one that is trained or tested.
-      size: the number of examples in the part, a float32 scalar. It may be 0.
-      is_global: whether code that runs now computes on the global batch.
-      keeps_rows: whether the loss that is computed has an entry for each example.
-      expects_rows: whether a metric is given a function's results, which may be one number.
+      model: the model that is trained or tested.
+      size: the number of examples in the part, a float32 scalar, which may be 0.
+      is_global: whether the code now computes on the global batch.
+      keeps_rows: whether the current loss has an entry for each example.
+      expects_rows: whether a metric receives a function's result, which may be a single number.
       summed: the variables whose gradients have been summed over the workers, by `key`.
     """
 
@@ -112,7 +112,7 @@ class Step:
 
     @property
     def workers(self) -> int:
-        """How many workers train together."""
+        """The number of workers that train together."""
         return int(self._context.num_replicas_in_sync)
 
     @property
@@ -121,11 +121,11 @@ class Step:
         return self._context.replica_id_in_sync_group
 
     def has(self, value: Any) -> bool:
-        """Whether `value` is a part of the data, so that it has an entry for each example."""
+        """Whether `value` is part of the data, and so has an entry for each example."""
         return id(value) in self._ids
 
     def sum(self, values: Sequence[Any]) -> list[Any]:
-        """Sums each of `values` over the workers, with one collective for each type."""
+        """Sums each of `values` over the workers, with one collective per type."""
         import tensorflow as tf
 
         values = [tf.convert_to_tensor(value) for value in values]
@@ -147,28 +147,29 @@ class Step:
         return self._total
 
     def remember(self, total: Any) -> None:
-        """Keeps what `total` returns, unless it belongs to a branch or a loop of the graph."""
+        """Stores the result of `total`, unless it belongs to a branch or a loop of the graph."""
         import tensorflow as tf
 
         if tf.compat.v1.get_default_graph() is self._graph:
             self._total = total
 
     def share(self) -> Any:
-        """The size of this part in proportion to the global batch."""
+        """The ratio of the size of this part to the size of the global batch."""
         import tensorflow as tf
 
         return tf.math.divide_no_nan(self.size, self.total())
 
     def unless_empty(self, value: Any) -> Any:
-        """`value`, or 0 if this part is empty, since a mean over nothing is not a number."""
+        """`value`, or 0 if this part is empty, because a mean over nothing is NaN."""
         import tensorflow as tf
 
         return tf.where(self.size > 0, value, tf.zeros_like(value))
 
     def gather(self, values: Sequence[Any]) -> list[Any]:
-        """The rows of all workers, in the order of the workers. Gradients flow to this worker's.
+        """The rows of all workers, in the order of the workers.
 
-        A gradient is scaled so that it is right after the workers have been weighted.
+        Gradients flow to this worker's rows. They are scaled so that they are right after the
+        workers have been weighted.
         """
         import tensorflow as tf
 
@@ -199,7 +200,7 @@ class Step:
         ]
 
     def globally(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Calls `function` as one worker would: on the global batch, without summing anything."""
+        """Calls `function` as on one worker: on the global batch, without summing anything."""
         self.is_global = True
         try:
             return function(*args, **options)
@@ -212,7 +213,7 @@ class Step:
         return values
 
     def finish(self, outputs: Any) -> Any:
-        """Outputs of the step, those of the global batch: means, weighted by the parts' sizes."""
+        """The outputs of the step for the global batch: means, weighted by the parts' sizes."""
         leaves = [
             self._value(leaf) if is_variable(leaf) else leaf for leaf in _tree().flatten(outputs)
         ]
@@ -229,7 +230,8 @@ class Step:
         return _tree().pack_sequence_as(outputs, leaves)
 
     def _value(self, variable: Any) -> Any:
-        """Of a variable that a step returns; a metric's is summed as at the end of an epoch."""
+        """The value of a variable that a step returns, where a metric's is summed as after an
+        epoch."""
         is_part = getattr(variable, "synchronization", None) == "on_read"
         value = as_tensor(variable)
         if is_part and variable.aggregation == "sum":
@@ -237,7 +239,7 @@ class Step:
         return self.note(value)
 
     def mean(self, values: Sequence[Any]) -> list[Any]:
-        """Means over the global batch, of means over the parts."""
+        """Means over the global batch, computed from means over the parts."""
         import tensorflow as tf
 
         if not values:
@@ -262,14 +264,14 @@ def _is(one: Any, other: Any) -> bool:
 
 
 def _is_open(leaf: Any) -> bool:
-    """Whether workers may have different values of an output."""
+    """Whether an output may differ between workers."""
     import tensorflow as tf
 
     return bool(tf.is_tensor(leaf) and (leaf.dtype.is_floating or leaf.dtype.is_integer))
 
 
 def _has_rows(tensor: Any) -> bool:
-    """Whether a tensor may have an entry for each example: its shape is not fixed."""
+    """Whether a tensor may have an entry for each example, because its shape is not fixed."""
     return bool(tensor.shape.rank) and not tensor.shape.is_fully_defined()
 
 

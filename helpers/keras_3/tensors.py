@@ -1,4 +1,4 @@
-"""Small functions on tensors and variables, which the other modules share."""
+"""Small functions on tensors and variables, shared by the other modules."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def is_variable(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is one number or nothing: rank 0."""
+    """Whether a value is a single number or empty: rank 0."""
     return value is None or as_tensor(value).shape.rank == 0
 
 
 def as_tensor(value: Any) -> Any:
-    """A tensor of a value; a variable's is a new one."""
+    """Converts a value to a tensor, which for a variable is a new tensor."""
     import tensorflow as tf
 
     tensor = tf.convert_to_tensor(value)
@@ -34,7 +34,7 @@ def as_tensor(value: Any) -> Any:
 
 
 def read(value: Any) -> Any:
-    """A variable's value; anything else as it is."""
+    """The value of a variable, or any other value unchanged."""
     return as_tensor(value) if is_variable(value) else value
 
 
@@ -71,7 +71,7 @@ def divided(gradient: Any, divisor: Any) -> Any:
 
 
 def unpacked(flat: Any, like: Sequence[Any]) -> list[Any]:
-    """Cuts a vector into tensors of the shapes of others."""
+    """Splits a vector into tensors with the shapes of `like`."""
     import tensorflow as tf
 
     pieces = tf.split(flat, [tf.size(tensor) for tensor in like])
@@ -82,7 +82,7 @@ def unpacked(flat: Any, like: Sequence[Any]) -> list[Any]:
 
 
 def padded(tensor: Any, before: Any, after: Any) -> Any:
-    """With zero rows before and after; a type that no collective sums becomes one that it sums."""
+    """Adds zero rows before and after, and casts types that collectives cannot sum."""
     import tensorflow as tf
 
     if not (tensor.dtype.is_floating or tensor.dtype in (tf.int32, tf.int64)):
@@ -92,11 +92,11 @@ def padded(tensor: Any, before: Any, after: Any) -> Any:
 
 
 def with_own(whole: Any, own: Any, before: Any, scale: Any) -> Any:
-    """The global batch, with this worker's rows as they are, so that gradients reach them.
+    """The global batch, with this worker's original rows, so that gradients reach them.
 
     Args:
       before: the number of rows of the workers before this one.
-      scale: what such a gradient is multiplied by.
+      scale: the factor of such a gradient.
     """
     import tensorflow as tf
 

@@ -1,9 +1,9 @@
-"""Which releases of Keras 3 `helpers.keras_3` is applied to.
+"""The releases of Keras 3 to which `helpers.keras_3` is applied.
 
-A release that was tested is accepted. A later one is accepted with a warning if each function in
-`REPLACED` still has a source that was tested, else it is rejected: what replaces a function assumes
-what the function did. `tested_sources.py` has a hash of each source by release;
-`python -m tools.keras_sources` writes it.
+A tested release is accepted. A later release is accepted with a warning if the source of each
+function in `REPLACED` is unchanged since a tested release. Otherwise it is rejected, because a
+replacement depends on the source of the original. `tested_sources.py` has a hash of each source by
+release, and `python -m tools.keras_sources` writes that file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from helpers.errors import PackageError
 from helpers.i18n import _, join_items
 from helpers.keras_3.tested_sources import TESTED_SOURCES
 
-MIN_KERAS, MAX_KERAS = (3, 10), (3, 15)  # releases of Keras that were tested
+MIN_KERAS, MAX_KERAS = (3, 10), (3, 15)  # the tested releases of Keras
 DISTRIBUTIONS = ("keras", "keras-nightly")
 HASH_DIGITS = 12
 
@@ -42,11 +42,11 @@ def installed() -> str | None:
 
 
 def check_release() -> str | None:
-    """What the reader should know about the installed Keras, in a sentence; None if nothing.
+    """A sentence about the installed Keras that the user should know, or None.
 
     Raises:
-      PackageError: there is no Keras 3, it is too old, or it is later than those that were tested
-        and has changed a function that would be replaced.
+      PackageError: there is no Keras 3, it is too old, or it is later than the tested releases and
+        a replaced function has changed.
     """
     found = installed()
     release = parse(found) if found else None
@@ -67,29 +67,33 @@ def check_release() -> str | None:
 
 
 def parse(version: str) -> Release | None:
-    """The first two numbers of a version, also of a pre-release such as "4.0rc1"."""
+    """The first two numbers of a version, also for a pre-release such as "4.0rc1"."""
     match = re.match(r"(\d+)\.(\d+)", version)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def changed_functions(root: Path) -> list[str]:
-    """Of `REPLACED`, those whose source below `root`, the parent of the package, is not tested."""
+    """The functions of `REPLACED` whose source is not tested.
+
+    Args:
+      root: the parent folder of the package.
+    """
     found = hashes(root)
     return [name for name in REPLACED if found[name] not in TESTED_SOURCES.get(name, {}).values()]
 
 
 def hashes(root: Path, names: Iterable[str] = ()) -> Mapping[str, str | None]:
-    """The hash of each function's source; None if Keras has no such function.
+    """The hash of each function's source, or None if Keras has no such function.
 
     Args:
       root: the folder that contains `keras`.
-      names: by default `REPLACED`.
+      names: the functions (default: `REPLACED`).
     """
     return {name: _hash(root, name) for name in names or REPLACED}
 
 
 def normalized(source: str) -> str:
-    """A function's source without comments on lines of their own, blank lines and docstring."""
+    """A function's source without comment lines, blank lines and docstring."""
     indent = len(source) - len(source.lstrip())
     block = ast.parse(f"if True:\n{textwrap.indent(source, ' ')}").body[0]
     assert isinstance(block, ast.If)
@@ -112,7 +116,7 @@ def _hash(root: Path, name: str) -> str | None:
 
 
 def _source(root: Path, name: str) -> str | None:
-    """The text of a function, read from its file: importing Keras may have replaced it."""
+    """The source of a function from its file, because importing Keras may have replaced it."""
     *parts, _function = name.split(".")
     while parts:
         file = root.joinpath(*parts).with_suffix(".py")
