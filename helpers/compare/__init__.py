@@ -1,4 +1,4 @@
-"""Compares what a Keras 3 program computes on groups of different sizes.
+"""Compares the results of a Keras 3 program on groups of different sizes.
 
     import helpers
 
@@ -6,8 +6,8 @@
     print(result)          # losses, metrics and weights, and the likely kind of fault
     result.plot()
 
-or, for a program in a file: `python -m helpers.compare program.py`. docs/KERAS_3.md describes the
-kinds of fault. The first group is the reference; each group runs in a `LocalCluster`.
+For a program in a file, run `python -m helpers.compare program.py`. docs/KERAS_3.md describes the
+kinds of fault. The first group is the reference. Each group runs in a `LocalCluster`.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ def compare(
     timeout: float = TIMEOUT_SECONDS,
     **options: Any,
 ) -> Comparison:
-    """Runs a function on groups of different sizes, and compares what Keras 3 computes in it.
+    """Runs a function on groups of different sizes, and compares the results of Keras 3 in it.
 
     The function creates its own strategy, as for `LocalCluster.run`, and builds, compiles and fits
-    a model; it needs no change and may return nothing. Python's and NumPy's random numbers are
-    seeded, so that weights start alike. What `fit` computes is recorded by a callback.
+    a model. It needs no change and may return nothing. Python's and NumPy's random numbers are
+    seeded, so that initial weights are equal. A callback records the results of `fit`.
 
     Args:
-      function: what each worker calls.
-      workers: the group sizes; the first is the reference.
-      tolerance: the difference up to which numbers count as equal: absolute up to 1, and relative
+      function: the function that each worker calls.
+      workers: the group sizes, of which the first is the reference.
+      tolerance: the largest difference of equal numbers: absolute for numbers up to 1, relative
         above.
       timeout: seconds for the function on one group size.
       options: keyword arguments of `LocalCluster`.
 
     Raises:
-      ConfigError, DataError: fewer than two group sizes, a choice that this machine cannot run, or
-        what the function raised in the first group.
-      PackageError: TensorFlow has no Keras 3.
+      ConfigError, DataError: there are fewer than two group sizes, this machine cannot run the
+        selected options, or the function raised this error in the first group.
+      PackageError: TensorFlow does not use Keras 3.
     """
     for count in workers:
         check_count("workers", count)
@@ -90,15 +90,15 @@ def _run(
         except ClusterError as error:
             reason = (
                 str(error).partition("; ")[0].partition("\n")[0]
-            )  # without the log's last lines
+            )  # without the last lines of the log
             return Run(workers, error=reason, raised=type(error).__name__)
 
 
 class _Callable(ModuleType):
-    """This module, so that `helpers.compare(…)` works whether or not it was imported before."""
+    """The class of this module, which makes `helpers.compare(…)` work after an import, too."""
 
     def __call__(self, *args: Any, **options: Any) -> Comparison:
-        """As `compare`."""
+        """Calls `compare`."""
         return compare(*args, **options)
 
 

@@ -1,9 +1,9 @@
-"""Compares what a program computes on groups of different sizes.
+"""Compares the results of a program on groups of different sizes.
 
     python -m helpers.compare program.py [--workers 1,2,3] [--tolerance 1e-5] [arguments …]
 
-The program is run in each worker as a script. Prints the table and the likely kind of fault; the
-exit code is 1 if the groups differ.
+Each worker runs the program as a script. The command prints the table and the likely kind of fault.
+Its exit code is 1 if the groups differ.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from helpers.compare import TIMEOUT_SECONDS, TOLERANCE, WORKERS, compare
 
 
 def run_program(path: str, arguments: Sequence[str]) -> None:
-    """Runs a script in this process, as `python path` would."""
+    """Runs a script in this process, like `python path`."""
     sys.argv = [path, *arguments]
     sys.path.insert(0, os.path.dirname(path))
     runpy.run_path(path, run_name="__main__")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns its exit code."""
+    """Runs the command, and returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m helpers.compare")
     parser.add_argument("program", help="a Python file that trains a Keras 3 model")
     parser.add_argument(

@@ -9,7 +9,7 @@ from helpers.i18n import _, gettext_noop
 
 
 class Cause(Enum):
-    """The likely kind of fault; docs/KERAS_3.md describes each, and what to do."""
+    """The likely kind of fault. docs/KERAS_3.md describes each kind and its fix."""
 
     LOSS_SCALE = gettext_noop("loss scale")
     PARTIAL_MEANS = gettext_noop("partial means")
@@ -30,18 +30,18 @@ class Cause(Enum):
 
     @property
     def label(self) -> str:
-        """Its name in the language in use."""
+        """The name of the kind of fault in the current language."""
         return _(self.value)
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is likely wrong on a group size.
+    """The likely fault on a group size.
 
     Attributes:
       cause: the kind of fault.
-      evidence: a sentence with the numbers that decided.
-      step: the first step at which the runs differ, from 1; None if no step was recorded.
+      evidence: a sentence with the numbers behind the diagnosis.
+      step: the first step at which the runs differ, from 1, or None if no step was recorded.
     """
 
     cause: Cause

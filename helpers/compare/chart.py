@@ -1,4 +1,4 @@
-"""The picture of a comparison."""
+"""The chart of a comparison."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from helpers.compare.runs import Run, distance
 from helpers.i18n import _
 from helpers.results.svg_figure import SvgFigure
 
-SMALLEST = 1e-9  # of a distance on a logarithmic axis
+SMALLEST = 1e-9  # the smallest distance on a logarithmic axis
 
 
 def comparison_chart(runs: Sequence[Run], tolerance: float, label: str) -> SvgFigure:
     """The loss over the steps for each group size, and its distance from the first group.
 
     Args:
-      label: what it shows, in words.
+      runs: the first one is the reference.
+      tolerance: the largest distance of equal numbers.
+      label: the alternative text.
     """
     figure = Figure(figsize=(9, 3), layout="constrained")
     losses, distances = figure.subplots(1, 2)

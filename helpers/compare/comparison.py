@@ -1,4 +1,4 @@
-"""The result of `helpers.compare`: a table, a diagnosis for each group size, and a picture."""
+"""The result of `helpers.compare`: a table, a diagnosis for each group size, and a chart."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Row:
     """One quantity on each group size.
 
     Attributes:
-      name: what it is, as "loss" or "weights".
-      values: by the number of workers: its last value, or of several numbers their absolute sum.
-      difference: the largest distance of any of its numbers, of any worker, from the first group.
+      name: the name of the quantity, such as "loss" or "weights".
+      values: its last value, or the absolute sum of several numbers, by the number of workers.
+      difference: the largest distance of its numbers, on any worker, from the first group.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Comparison:
 
     Attributes:
       runs: one for each group size.
-      tolerance: the distance up to which numbers count as equal. A distance is absolute up to 1,
+      tolerance: the largest distance of equal numbers. A distance is absolute for numbers up to 1,
         and relative above.
     """
 
@@ -50,7 +50,7 @@ class Comparison:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Losses, metrics, weights, and what evaluate returned."""
+        """Losses, metrics, weights, and the results of `evaluate`."""
         reference, *others = self.runs
         wanted = reference.quantities()
         found = {run.workers: run.quantities_of_all() for run in others}
@@ -67,25 +67,26 @@ class Comparison:
 
     @cached_property
     def diagnoses(self) -> dict[int, Diagnosis]:
-        """The likely fault by the number of workers, of each group that differs."""
+        """The likely fault of each group that differs, by the number of workers."""
         reference, *others = self.runs
         found = {run.workers: diagnose(reference, run, self.tolerance) for run in others}
         return {workers: diagnosis for workers, diagnosis in found.items() if diagnosis}
 
     @property
     def equal(self) -> bool:
-        """Whether all groups computed the same, and none of them failed."""
+        """Whether all groups have the same results, and none of them failed."""
         failed = any(run.error for run in self.runs)
         return not failed and not self.diagnoses and self.difference <= self.tolerance
 
     @property
     def difference(self) -> float:
-        """The largest of all rows."""
+        """The largest difference of all rows."""
         return max((row.difference for row in self.rows), default=0.0)
 
     @cached_property
     def first_steps(self) -> dict[int, int]:
-        """By the number of workers, the first step that differs, from 1; not where none does."""
+        """The first step that differs, from 1, by the number of workers, of each group that
+        differs."""
         reference, *others = self.runs
         found = {}
         for run in others:
@@ -101,7 +102,7 @@ class Comparison:
         return comparison_chart(self.runs, self.tolerance, repr(self))
 
     def sentences(self) -> list[str]:
-        """What was found, one sentence or two for each group size."""
+        """The findings, in one or two sentences for each group size."""
         found = []
         for run in self.runs:
             if run is self.runs[0] and run.error:
@@ -161,7 +162,7 @@ class Comparison:
 
 
 def _shown(name: str, numbers: Sequence[float]) -> float:
-    """Of epochs the last; of weights the absolute sum."""
+    """The last number of epochs, or the absolute sum of weights."""
     if not numbers:
         return math.nan
     summed = name.startswith((_("weights"), _("other variables")))

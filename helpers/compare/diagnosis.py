@@ -1,16 +1,16 @@
-"""Why a program computes something else on several workers: a decision procedure, in this order.
+"""Finds why the results of a program change on several workers, by rules in this order.
 
-1. An error: by its class, or by the words of TensorFlow and Keras.
+1. An error, by its class, or by the words of TensorFlow and Keras.
 2. A model outside the strategy's scope.
-3. Workers that made different numbers of steps.
+3. Workers that ran different numbers of steps.
 4. A history that lacks epochs.
-5. The examples: overwritten, lost, repeated, or in another order, than with one worker.
+5. Examples that were overwritten, lost, repeated or reordered, compared with one worker.
 6. Weights that start from different values.
-7. The first step at which anything differs: NaN, an empty part, variables that differ by worker,
-   gradients that were scaled, changed or averaged, or metrics alone.
+7. The first step with a difference: NaN, an empty part, variables that differ between workers,
+  gradients that were scaled, changed or averaged, or only metrics.
 
-`diagnose` stops at the first that applies. Each rule compares what was recorded, so the evidence is
-a sentence with the numbers that decided.
+`diagnose` stops at the first rule that applies. Each rule compares recorded numbers, and these
+numbers are in the sentence that it returns as evidence.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ WORDS = (  # of TensorFlow's and Keras's errors, class and message, in lower cas
 
 
 def diagnose(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
-    """The likely fault of `many`, beside the reference `one`; None if they agree.
+    """The likely fault of `many`, compared with the reference `one`, or None if they agree.
 
     Args:
-      tolerance: the distance up to which numbers are equal.
+      tolerance: the largest distance of equal numbers.
     """
     if one.error or many.error:
         return None if one.error else _by_error(many)
@@ -119,7 +119,7 @@ def _history(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
 
 
 def _agree_before(one: Run, many: Run, tolerance: float) -> bool:
-    """Whether all steps that the group made agree with those of one worker."""
+    """Whether all steps of the group agree with the steps of one worker."""
     first = first_different_step(one, many, tolerance)
     return first is not None and first >= len(many.all_steps())
 
@@ -141,7 +141,7 @@ def _start(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
 
 
 def _results(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
-    """All steps agree; what `evaluate`, `train_on_batch` or the program returned may not."""
+    """A rule for equal steps: results of `evaluate`, `train_on_batch` or the program may differ."""
     wanted = one.quantities()
     for worker in range(many.workers):
         found = many.quantities(worker)

@@ -1,4 +1,4 @@
-"""Which examples each step trained on, beside those of one worker."""
+"""Compares the examples of each step with the examples of one worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from helpers.i18n import _
 
 
 def compare_examples(one: Run, many: Run, _tolerance: float) -> Diagnosis | None:
-    """A rule of `diagnose`: whether the group trains on the examples that one worker does."""
+    """A rule of `diagnose`: whether the group trains on the same examples as one worker."""
     alone, together = _steps_of_group(one), _steps_of_group(many)
     wanted, found = _epoch(one, alone), _epoch(many, together)
     if not wanted or not found:
@@ -85,7 +85,7 @@ def _pairs(step: Record) -> list[tuple[int, int]]:
 
 
 def _epoch(run: Run, steps: Sequence[Sequence[tuple[int, int]]]) -> Counter[tuple[int, int]]:
-    """How often each example occurs in the first epoch."""
+    """The number of occurrences of each example in the first epoch."""
     fits = run.fits()
     end = fits[0]["epochs"][0] if fits and fits[0]["epochs"] else 0
     return Counter(row for step in steps[:end] for row in step)

@@ -1,4 +1,4 @@
-"""What was recorded of a program on one group size, and how far two numbers are apart."""
+"""The records of a program on one group size, and the distance between two numbers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Run:
     """A program on one group size.
 
     Attributes:
-      workers: how many.
-      records: of each worker, in order; none if it failed.
-      error: why it failed, else "".
-      raised: the class of what was raised, else "".
+      workers: the number of workers.
+      records: the records of the workers, in their order, or none if the run failed.
+      error: the reason of the failure, or "".
+      raised: the class of the error, or "".
     """
 
     workers: int
@@ -33,17 +33,18 @@ class Run:
         return list(self.records[worker]["fits"]) if self.records else []
 
     def all_steps(self, worker: int = 0) -> list[Record]:
-        """The steps of all calls of `fit` in a worker, one after the other."""
+        """The steps of all calls of `fit` in a worker, in order."""
         return [step for fit in self.fits(worker) for step in fit["steps"]]
 
     @property
     def losses(self) -> list[float]:
-        """The loss that Keras logged after each step: its mean since the epoch began."""
+        """The loss that Keras logged after each step, which is a mean since the start of the
+        epoch."""
         found = [number(step["logs"].get("loss")) for step in self.all_steps()]
         return [math.nan if loss is None else loss for loss in found]
 
     def quantities(self, worker: int = 0) -> dict[str, list[float]]:
-        """All numbers that a program gave, by what they are."""
+        """All numbers that a program computed, by quantity."""
         if not self.records:
             return {}
         record = self.records[worker]
@@ -69,17 +70,17 @@ class Run:
         return found
 
     def quantities_of_all(self) -> list[dict[str, list[float]]]:
-        """The same of each worker."""
+        """The quantities of each worker."""
         return [self.quantities(worker) for worker in range(len(self.records))]
 
 
 def number(value: Any) -> float | None:
-    """A number, or None."""
+    """A value as a number, or None if it is not one."""
     return float(value) if isinstance(value, (int, float)) else None
 
 
 def numbers(value: Any) -> Iterator[float]:
-    """All numbers in lists and dicts."""
+    """All numbers in nested lists and dicts."""
     if isinstance(value, (int, float)):
         yield float(value)
     elif isinstance(value, Mapping):
@@ -91,7 +92,7 @@ def numbers(value: Any) -> Iterator[float]:
 
 
 def distance(one: float, other: float) -> float:
-    """How far a number is from another: in parts of it, if it is above 1. NaN differs from all."""
+    """The distance between two numbers, relative if they are above 1. NaN differs from all."""
     if one == other or (math.isnan(one) and math.isnan(other)):
         return 0.0
     found = abs(one - other) / max(1.0, abs(one))
@@ -99,7 +100,7 @@ def distance(one: float, other: float) -> float:
 
 
 def largest(one: Sequence[float], other: Sequence[float]) -> float:
-    """The largest distance in two lists; infinite if one is longer."""
+    """The largest distance between two lists, infinite if their lengths differ."""
     if len(one) != len(other):
         return math.inf
     return max(map(distance, one, other), default=0.0)

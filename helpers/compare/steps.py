@@ -1,4 +1,4 @@
-"""What differs in the first step that differs: variables, gradients, or what was logged."""
+"""Differences in the first step that differs: variables, gradients or logs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from helpers.i18n import _, join_items
 
 
 def first_different_step(one: Run, many: Run, tolerance: float) -> int | None:
-    """The index of the first step whose weights or logs differ, from 0; None without one."""
+    """The index of the first step whose weights or logs differ, from 0, or None."""
     for index, alone in enumerate(one.all_steps()):
         for worker in range(len(many.records)):
             steps = many.all_steps(worker)
@@ -26,7 +26,7 @@ def _step_distance(one: Record, other: Record) -> float:
 
 
 def compare_steps(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
-    """A rule of `diagnose`: what differs in the first step that differs."""
+    """A rule of `diagnose`: the cause of the first difference between steps."""
     index = first_different_step(one, many, tolerance)
     if index is None or index >= len(many.all_steps()):
         return None
@@ -77,7 +77,7 @@ def _by_gradients(
     alone: Record, steps: Sequence[Record], layers: Sequence[str], tolerance: float
 ) -> Diagnosis | None:
     if largest(alone["trained"], steps[0]["trained"]) <= tolerance:
-        return None  # the update was the same
+        return None  # the updates are equal
     workers = len(steps)
     scale = {place: _scale(alone, steps, place) for place in ("tape", "apply")}
     tape, apply = scale["tape"], scale["apply"]
@@ -98,7 +98,7 @@ def _by_gradients(
 
 
 def _scale(alone: Record, steps: Sequence[Record], place: str) -> float | None:
-    """How many times one worker's gradient the group's is; NaN if it is no multiple of it."""
+    """The factor from one worker's gradient to the group's, or NaN if it is no multiple."""
     import numpy as np
 
     if any(place not in step["gradients"] for step in (alone, *steps)):
@@ -106,7 +106,7 @@ def _scale(alone: Record, steps: Sequence[Record], place: str) -> float | None:
     wanted, *parts = (np.asarray(step["gradients"][place]) for step in (alone, *steps))
     if any(part.shape != wanted.shape for part in parts):
         return None
-    together = all(np.array_equal(part, parts[0]) for part in parts)  # summed before
+    together = all(np.array_equal(part, parts[0]) for part in parts)  # already summed
     alike = steps[0]["x"] == steps[1]["x"] if len(steps) > 1 else False
     found = parts[0] if together and not alike else np.sum(parts, axis=0)
     square = float(wanted @ wanted)
@@ -139,7 +139,7 @@ def _partial(alone: Record, steps: Sequence[Record], layers: Sequence[str]) -> D
 def _by_logs(
     alone: Record, steps: Sequence[Record], layers: Sequence[str], tolerance: float
 ) -> Diagnosis:
-    """The update was the same; what was logged was not."""
+    """The diagnosis if the updates are equal and only the logs differ."""
     logs = steps[0]["logs"]
     pairs = {name: (value, logs.get(name, math.nan)) for name, value in alone["logs"].items()}
     wrong = {name: pair[0] for name, pair in pairs.items() if distance(*pair) > tolerance}

@@ -1,22 +1,22 @@
-"""`tf.estimator` on TensorFlow 2.16 and later, which no longer have it.
+"""`tf.estimator` for TensorFlow 2.16 and later, from which it was removed.
 
     import helpers.estimator  # before tensorflow
     import tensorflow as tf
 
     tf.estimator.Estimator(...)
 
-Up to TensorFlow 2.15 the genuine module is there, and nothing changes. From 2.16 on, Keras 2 is
-chosen, `tf.estimator` becomes the package tensorflow-estimator 2.15.0, and the few pieces that it
-misses in TensorFlow are supplied. docs/ESTIMATOR.md tells owners of Estimator code
-more.
+Up to TensorFlow 2.15, the original module exists, and nothing changes. From 2.16 on, this import
+selects Keras 2, installs the package tensorflow-estimator 2.15.0 as `tf.estimator`, and adds the
+few modules that this package needs from TensorFlow. docs/ESTIMATOR.md describes the use with
+existing Estimator code.
 
-Importing it raises PackageError if the installed packages do not fit together, or if TensorFlow
-was imported before with Keras 3. In a worker of `run(…, keras=3)` it gives TensorFlow without
+The import raises PackageError if the installed packages are incompatible, or if TensorFlow was
+already imported with Keras 3. In a worker of `run(…, keras=3)`, it provides TensorFlow without
 `tf.estimator`.
 
 Attributes:
-  tf: the TensorFlow module. After `from helpers.estimator import tf` nothing depends on the order
-    in which imports are sorted.
+  tf: the TensorFlow module. With `from helpers.estimator import tf`, the order of imports does not
+    matter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["tf"]
 
 
 def _install() -> Any:
-    """Imports TensorFlow and returns it with `tf.estimator` in its place."""
+    """Imports TensorFlow and returns it with `tf.estimator` installed."""
     if is_keras_3_chosen():
         tf: Any = importlib.import_module("tensorflow")
         tf.estimator = _EstimatorUnavailable()
@@ -55,7 +55,7 @@ def _install() -> Any:
 
 
 class _EstimatorUnavailable:
-    """What stands for `tf.estimator` in a worker that runs with Keras 3."""
+    """The replacement for `tf.estimator` in a worker that runs with Keras 3."""
 
     def __getattr__(self, name: str) -> Any:
         message = _(
@@ -67,13 +67,13 @@ class _EstimatorUnavailable:
 
 
 def _install_estimator_training() -> None:
-    """The module that tensorflow-estimator imports from TensorFlow, which no longer has it."""
+    """Adds the module that tensorflow-estimator imports from TensorFlow, which no longer has it."""
     training = importlib.import_module("helpers.estimator.training")
     sys.modules["tensorflow.python.distribute.estimator_training"] = training
 
 
 def _register_api_name() -> None:
-    """The name under which tensorflow-estimator records its public symbols."""
+    """Registers the name under which tensorflow-estimator records its public symbols."""
     export: Any = importlib.import_module("tensorflow.python.util.tf_export")
     export.ESTIMATOR_API_NAME = "estimator"
     for table, suffix in (export.API_ATTRS, ""), (export.API_ATTRS_V1, "_v1"):
@@ -83,7 +83,7 @@ def _register_api_name() -> None:
 
 
 def _stub_package_init() -> None:
-    """Registers the package without running it: that would import TPU code that is gone."""
+    """Registers the package without running it, because it would import removed TPU code."""
     spec = util.find_spec("tensorflow_estimator")
     assert spec is not None
     sys.modules.setdefault("tensorflow_estimator", util.module_from_spec(spec))

@@ -1,9 +1,9 @@
-"""Takes an Estimator's training into one task of a cluster, on TensorFlow 2.16 and later.
+"""Runs the training of an Estimator in one task of a cluster, on TensorFlow 2.16 and later.
 
-tensorflow-estimator calls the public functions here: they stand where TensorFlow had, up to 2.15,
-`tensorflow.python.distribute.estimator_training`. They serve the one way in which clusters are run
-today: every process runs the same program and finds its place in `TF_CONFIG`. A client that drives
-a remote cluster, the other way of the removed module, is not served.
+tensorflow-estimator calls the public functions of this module. They replace
+`tensorflow.python.distribute.estimator_training`, which TensorFlow had up to 2.15. They support
+only the usual cluster mode: every process runs the same program and finds its task in `TF_CONFIG`.
+The removed module also supported a client that drives a remote cluster, which this module rejects.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _IN_CLUSTER = coordinator.CoordinatorMode.INDEPENDENT_WORKER
 
 
 def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
-    """Completes a RunConfig that was given a strategy.
+    """Completes a RunConfig that has a strategy.
 
     Raises:
-      ConfigError: a strategy is given twice, or a remote cluster is named.
+      ConfigError: a strategy is passed twice, or a remote cluster is named.
     """
     _take_strategies(config)
     cluster = ClusterSpec(tf_config.get("cluster", {}))
     if cluster and config.train_distribute and "master" not in cluster.jobs:
         config._init_distributed_setting_from_environment_var({})
-        config._cluster_spec = cluster  # which task this is gets known when training starts
+        config._cluster_spec = cluster  # the task is not known before training starts
         config._distribute_coordinator_mode = _IN_CLUSTER
     else:
         config._init_distributed_setting_from_environment_var(tf_config)
@@ -47,7 +47,7 @@ def should_run_distribute_coordinator(config: Any) -> bool:
 
 
 def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor_cls: Any) -> None:
-    """Does the work of this process's task: trains with the others, or evaluates alone."""
+    """Runs this process's task: it trains with the other tasks, or evaluates alone."""
 
     def train(strategy: Any) -> None:
         task_estimator = _task_copy(estimator)
@@ -90,7 +90,7 @@ def estimator_evaluate(estimator: Any, evaluate: Callable[..., Any], hooks: Any)
 
 
 def _take_strategies(config: Any) -> None:
-    """Those of the older argument `experimental_distribute` count as if given directly."""
+    """Uses strategies of the older argument `experimental_distribute` as if passed directly."""
     older = config._experimental_distribute
     if not older:
         return
@@ -111,12 +111,12 @@ def _take_strategies(config: Any) -> None:
 
 
 def _task_copy(estimator: Any) -> Any:
-    """A copy of the estimator whose RunConfig says which task of the cluster this process is."""
+    """A copy of the estimator whose RunConfig contains this process's task in the cluster."""
     task_estimator = copy.deepcopy(estimator)
     config = task_estimator._config  # `task_estimator.config` would be a copy
     task = get_current_worker_context()
     settings = {
-        "distribute_coordinator_mode": None,  # or train() would ask for the cluster again
+        "distribute_coordinator_mode": None,  # or train() would reject the cluster again
         "evaluation_master": task.master_target,
         "is_chief": task.is_chief,
         "master": task.master_target,
@@ -131,10 +131,10 @@ def _task_copy(estimator: Any) -> Any:
 
 
 def _cluster_fields(task: Any) -> dict[str, Any]:
-    """The cluster as the task sees it, and what RunConfig counts in it."""
+    """The cluster as the task sees it, and the numbers of tasks for RunConfig."""
     cluster, workers, parameter_servers = task.cluster_spec, 1, 0
     number: int | None = 0
-    if task.task_type == "evaluator":  # belongs to no cluster
+    if task.task_type == "evaluator":  # it belongs to no cluster
         cluster, workers, number = ClusterSpec({}), 0, None
     elif cluster:
         workers = _size(cluster, "chief") + _size(cluster, "worker")
@@ -149,7 +149,7 @@ def _cluster_fields(task: Any) -> dict[str, Any]:
 
 
 def _number(cluster: Any, task: Any) -> int:
-    """Tasks are numbered through: the chief, then by job names, then the parameter servers."""
+    """The number of a task: first the chief, then the jobs by name, then the parameter servers."""
     jobs = sorted(cluster.jobs, key=lambda job: (job != "chief", job == "ps", job))
     before = jobs[: jobs.index(task.task_type)] if task.task_type else []
     return sum(_size(cluster, job) for job in before) + (task.task_id or 0)

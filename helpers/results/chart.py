@@ -1,4 +1,4 @@
-"""The picture of a finished run."""
+"""The chart of a finished run."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ def training_chart(
 ) -> SvgFigure:
     """Loss and throughput of each worker over the global step.
 
-    A restart shows as a line that goes back to the checkpoint; evaluations are marked with
-    their accuracy. The figure belongs to no pyplot state, so any thread may draw it.
+    A restart appears as a line that returns to the checkpoint, and evaluations are marked with
+    their accuracy. The figure is independent of pyplot's state, so any thread may draw it.
 
     Args:
       history: the reports of each process that trained, by its name.
-      last_step: the global step that the training was to reach.
-      label: what it shows, in words.
+      evaluations: the evaluations in order of time.
+      last_step: the requested number of global steps.
+      label: the alternative text.
     """
     figure = Figure(figsize=(9, 3), layout="constrained")
     losses, speeds = figure.subplots(1, 2)
@@ -42,14 +43,14 @@ def training_chart(
         axis.set_major_formatter(lambda value, _position: number(value, ",.7g"))
     _mark_evaluations(losses, evaluations, last_step)
     if history:
-        speeds.legend(loc="lower center")  # above the losses stand the accuracies
+        speeds.legend(loc="lower center")  # above the losses are the accuracies
     return SvgFigure(figure, label)
 
 
 def _mark_evaluations(losses: Axes, evaluations: Sequence[Evaluation], last_step: int) -> None:
-    """A dotted line at each evaluation; the accuracy at the last ones, as far as there is room."""
+    """Draws a dotted line at each evaluation, and the latest accuracies that have room."""
     room = math.inf
-    width = last_step / 8  # of a label, in steps
+    width = last_step / 8  # the width of a label, in steps
     for evaluation in reversed(evaluations):
         step = evaluation.step
         if evaluation.accuracy is None:

@@ -1,4 +1,4 @@
-"""The log of injected faults and failures of a run, and of how it recovered."""
+"""The log of injected faults, failures and recoveries of a run."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import NamedTuple
 from helpers.i18n import _, join_clauses, join_phrases, ngettext, number
 from helpers.protocol.events import Event, EventType, FaultType
 
-ANY_TASK = ""  # whose step is awaited, where it is that of no task in particular
+ANY_TASK = ""  # the key if the next step of any task ends the recovery
 BLOCKING_FAULTS = (FaultType.PAUSE, FaultType.PARTITION, FaultType.DISK_FULL)
 STYLE = "text-align: left; vertical-align: top"
 
 
 class Entry(NamedTuple):
-    """One line of the log: the `message` on what happened to a `task`, as "worker 1".
+    """One line of the log: the `message` about an event of a `task`, such as "worker 1".
 
     Attributes:
-      seconds: since the run began.
+      seconds: the time since the start of the run.
     """
 
     seconds: float
@@ -26,19 +26,19 @@ class Entry(NamedTuple):
 
 
 class FaultLog(list[Entry]):
-    """Lines in order of time: injected faults, how they were detected, and the next step."""
+    """Entries in order of time: injected faults, their detection, and the next step."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._step = 0  # the last one that was reported
+        self._step = 0  # the last reported step
         self._reporters: set[str] = set()  # tasks that report steps
-        self._fault_time: float | None = None  # when, if nobody has noticed yet
-        self._pending_recovery: dict[str, float] = {}  # by task, or ANY_TASK: since when
+        self._fault_time: float | None = None  # the time of a fault not yet detected
+        self._pending_recovery: dict[str, float] = {}  # start times, by task or ANY_TASK
         self._restarted = False
-        self._respawning: dict[str, float] = {}  # since when a new process is on its way
+        self._respawning: dict[str, float] = {}  # start times of respawns, by task
 
     def add(self, event: Event, seconds: float) -> None:
-        """Takes in an event that came `seconds` after the start of the run."""
+        """Adds an event that arrived `seconds` after the start of the run."""
         task = event.get("task", "")
         match event["event"]:
             case EventType.FAULT_INJECTED:
@@ -109,7 +109,7 @@ class FaultLog(list[Entry]):
 
 
 def format_elapsed(seconds: float) -> str:
-    """A time in words, as "2.5 s"."""
+    """A duration as text, such as "2.5 s"."""
     return _("{seconds} s").format(seconds=number(seconds, ".1f"))
 
 

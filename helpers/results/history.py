@@ -1,4 +1,4 @@
-"""The reports of the processes of a run, in order of time."""
+"""The reports of a run's processes, in order of time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ class StepReport(NamedTuple):
     """One report of one worker.
 
     Attributes:
-      seconds: since the call of `train`.
+      seconds: the time since the call of `train`.
       step: the global step.
       loss: the mean loss over the global batch of that step.
-      examples_per_second: of all workers together, since the report before; None at the first.
-      attempt: 0, and one more after each restart.
+      examples_per_second: the throughput of all workers since the previous report, or None in the
+        first report.
+      attempt: the number of restarts so far.
     """
 
     seconds: float
@@ -42,8 +43,9 @@ class Staleness(NamedTuple):
 
     Attributes:
       step: the global step.
-      updates: by others, during a step of this worker: their mean since the report before.
-      attempt: 0, and one more after each restart.
+      updates: the mean number of updates by other workers during a step of this worker, over the
+        steps after the previous report.
+      attempt: the number of restarts so far.
     """
 
     step: int
@@ -52,7 +54,7 @@ class Staleness(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """The metrics of one checkpoint on the test split; `seconds` are since the call of `train`."""
+    """The metrics of one checkpoint on the test split, `seconds` after the call of `train`."""
 
     step: int
     metrics: dict[str, Any]
@@ -60,6 +62,6 @@ class Evaluation(NamedTuple):
 
     @property
     def accuracy(self) -> float | None:
-        """The metric of this name, from 0 to 1; None if it is no number."""
+        """The metric "accuracy", from 0 to 1, or None if it is not a number."""
         accuracy = self.metrics.get("accuracy")
         return accuracy if isinstance(accuracy, (int, float)) else None

@@ -1,4 +1,4 @@
-"""A progress bar for a training run: in a notebook, in a terminal, or in a log."""
+"""The progress of a training run, in a notebook, in a terminal, or in a log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPAINT_INTERVAL = 0.25
 def show_progress(
     result: TrainingResult, *, enabled: bool = True
 ) -> Iterator[Callable[[Event], None]]:
-    """Returns a function that takes events and updates a progress bar of `result`."""
+    """Yields a function that receives events and updates a progress bar of `result`."""
     if not enabled:
         yield lambda event: None
         return
@@ -71,14 +71,14 @@ def in_notebook() -> bool:
 
 
 def status_line(result: TrainingResult) -> str:
-    """One line about the state of the run."""
+    """A line about the state of the run."""
     if result.total_steps is None:
         return _("starting")
     return join_phrases([labels.step_label(result.steps, result.total_steps), *_numbers(result)])
 
 
 def _numbers(result: TrainingResult) -> Iterator[str]:
-    """The parts of the line after the step."""
+    """The parts of the line that follow the step."""
     points = next(iter(result.history.values()), [])
     if points:
         yield labels.loss(points[-1].loss)

@@ -1,4 +1,4 @@
-"""A picture as a notebook shows it."""
+"""Charts that a notebook shows as SVG."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# As an image, a drawing cannot take the colors of the page: it follows those of the system.
+# An image cannot use the colors of the page, so it follows the color scheme of the system.
 DARK_MODE_STYLE = (
     "<style>@media (prefers-color-scheme: dark) "
     "{ :root { filter: invert(0.9) hue-rotate(180deg) } }</style>"
 )
 SVG_START_TAG = re.compile(r"<svg\b[^>]*>")
-METADATA = ("Creator", "Date", "Format", "Type")  # left out: a picture is the same every time
+METADATA = ("Creator", "Date", "Format", "Type")  # omitted, so that equal figures yield equal files
 
 
 def image(svg: str, label: str) -> str:
-    """A drawing as an HTML image, in which the browser's fonts draw the text; dark where the
-    reader's system is.
+    """An SVG drawing as an HTML image, with the browser's fonts and the system's color scheme.
 
-    JupyterLab shows no SVG output of a notebook that it does not trust, as of one just cloned,
-    and some viewers strip SVG of its styles and text
-    (https://github.com/jupyter/nbviewer/issues/1037). An image they leave as it is.
+    JupyterLab shows no SVG output of an untrusted notebook, such as a newly cloned one. And some
+    viewers strip styles and text from SVG (https://github.com/jupyter/nbviewer/issues/1037). Images
+    are not affected.
 
     Args:
-      svg: with its own size.
-      label: what it shows, in words.
+      svg: the drawing, which defines its size.
+      label: the alternative text.
     """
     svg = SVG_START_TAG.sub(lambda tag: tag[0] + DARK_MODE_STYLE, svg, count=1)
     data = base64.b64encode(svg.encode()).decode()
@@ -41,12 +40,12 @@ def image(svg: str, label: str) -> str:
 class SvgFigure:
     """A matplotlib figure that a notebook shows as SVG.
 
-    Its text stays text, in the fonts of the browser, which has glyphs for every script;
-    matplotlib's own fonts have none for Chinese or Korean.
+    Its text remains text in the browser's fonts, which have glyphs for every script. Matplotlib's
+    own fonts have no glyphs for Chinese or Korean.
 
     Args:
-      figure: what to show.
-      label: what it shows, in words, for those who cannot see it.
+      figure: the figure to show.
+      label: the alternative text for screen readers.
     """
 
     def __init__(self, figure: Figure, label: str = "") -> None:
@@ -54,7 +53,7 @@ class SvgFigure:
         self.label = label
 
     def svg(self) -> str:
-        """The drawing, the same for the same figure."""
+        """The drawing, which is identical for identical figures."""
         import matplotlib
 
         buffer = io.StringIO()
@@ -62,7 +61,7 @@ class SvgFigure:
             warnings.catch_warnings(),
             matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lesson"}),
         ):
-            # matplotlib measures text with its own fonts; the browser draws it with others.
+            # Matplotlib measures text with its own fonts, but the browser draws it with others.
             warnings.filterwarnings("ignore", "Glyph .* missing from font")
             self.figure.savefig(buffer, format="svg", metadata=dict.fromkeys(METADATA))
         return buffer.getvalue()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from helpers.results.svg_figure import SvgFigure
 
 RESULT_MIME = "application/vnd.multiworker-lessons.result+json"
-WARM_UP_SECONDS = 1.0  # left out of the throughput: graph warm-up and the first decoding
+WARM_UP_SECONDS = 1.0  # excluded from the throughput: graph warm-up and the first decoding
 
 
 @dataclass
@@ -30,23 +30,23 @@ class TrainingResult:
     """The result of a run, updated by each event.
 
     Attributes:
-      workers: how many processes trained.
-      collective: AUTO, RING or NCCL, as asked for; only MultiWorkerMirroredStrategy has one.
-      model_dir: where the checkpoints are.
-      started: when `train` was called, in seconds since the epoch.
-      seconds: from that call to the end of the last process.
-      total_steps: global steps asked for; None until the workers know.
-      global_batch: examples per step of all workers together.
+      workers: the number of processes that trained.
+      collective: AUTO, RING or NCCL, as requested. Only MultiWorkerMirroredStrategy uses it.
+      model_dir: the folder of the checkpoints.
+      started: the time of the call of `train`, in seconds since the Unix epoch.
+      seconds: the time from that call to the end of the last process.
+      total_steps: the requested number of global steps, or None until the workers know it.
+      global_batch: the number of examples per step of all workers together.
       history: the reports of each process that trained, by its name, chief first.
       evaluations: every evaluation, in order of time.
       checkpoints: the global steps at which the chief saved.
-      restarts: for each restart, what had happened.
-      resumed_at: for each attempt, the global step it began with.
-      warnings: what else the reader should know, in sentences.
+      restarts: the reason of each restart, in a sentence.
+      resumed_at: the global step at which each attempt began.
+      warnings: other things that the user should know, in sentences.
       strategy: the name of the `tf.distribute` strategy.
       fault_log: the faults of the processes, their detection, and the recovery.
-      variables: how many bytes of variables lie on each task, by its name.
-      staleness: of asynchronous training, what each task that trains reported of it.
+      variables: the bytes of variables on each task, by its name.
+      staleness: the staleness that each training task reported, in asynchronous training.
       saved_by_chief: whether, in asynchronous training, the chief has saved and ended.
     """
 
@@ -71,18 +71,18 @@ class TrainingResult:
 
     def __post_init__(self) -> None:
         self._ended_early = False
-        if not self.history:  # in their order, whichever reports first
+        if not self.history:  # in task order, independent of the order of reports
             self.history = {f"worker {worker}": [] for worker in range(self.workers)}
 
     @classmethod
     def for_run(cls, strategy: str, workers: int, collective: str) -> TrainingResult:
-        """The empty result of a run that starts now; the arguments are those of `LocalCluster`."""
+        """The empty result of a run that starts now, from arguments of `LocalCluster`."""
         tasks = training_tasks(strategy, workers)
         history: dict[str, list[StepReport]] = {task: [] for task in tasks}
         return cls(len(tasks), collective, "", time.time(), history=history, strategy=strategy)
 
     def add(self, event: Event) -> None:
-        """Takes in one event of the supervisor."""
+        """Updates the result by one event of the supervisor."""
         self.seconds = event["time"] - self.started
         self.fault_log.add(event, self.seconds)
         match event["event"]:
@@ -91,8 +91,8 @@ class TrainingResult:
             case EventType.RUN_INFO:
                 self.total_steps = event["total_steps"]
                 self.global_batch = event["global_batch"]
-            case EventType.READY if event["task"] in self.history:  # a server has no step
-                attempt, step = event["attempt"], event["step"]  # of which others may be ahead
+            case EventType.READY if event["task"] in self.history:  # servers have no steps
+                attempt, step = event["attempt"], event["step"]  # other tasks may be ahead
                 self.resumed_at[attempt] = min(step, self.resumed_at.get(attempt, step))
             case EventType.STEP:
                 point = StepReport(
@@ -122,7 +122,7 @@ class TrainingResult:
                 self.restarts.append(event["reason"])
 
     def _is_only_saved_by(self, task: str) -> bool:
-        """Whether a task is the chief of workers that train on by themselves."""
+        """Whether a task is the chief of workers that train independently."""
         return self.strategy == PARAMETER_SERVER and task.partition(" ")[0] == CHIEF
 
     def _end_of_chief(self, event: Event) -> None:
@@ -150,8 +150,9 @@ class TrainingResult:
 
     @property
     def steps(self) -> int:
-        """The last global step reported or saved; with parameter servers, once the chief has ended,
-        the last one saved.
+        """The last global step reported or saved.
+
+        With parameter servers, after the chief has ended, it is the last step saved.
         """
         if self.saved_by_chief and self.checkpoints:
             return max(*self.checkpoints, *(one.step for one in self.evaluations), 0)
@@ -160,9 +161,9 @@ class TrainingResult:
 
     @property
     def evaluation(self) -> dict[str, Any]:
-        """The metrics of the last evaluation; empty when nothing was evaluated.
+        """The metrics of the last evaluation, or an empty dict without one.
 
-        Numbers; lists of them for arrays, as a confusion matrix; bytes.
+        Values are numbers, bytes, or lists of numbers for arrays such as a confusion matrix.
         """
         return self.evaluations[-1].metrics if self.evaluations else {}
 
@@ -173,10 +174,11 @@ class TrainingResult:
 
     @property
     def examples_per_second(self) -> float:
-        """Examples trained per second by all workers together, start-up left out.
+        """The training throughput of all workers together, in examples per second.
 
-        Over the longest attempt, from one second after its first step to its last; over all
-        of it where that is less than two seconds. 0 when there are too few reports.
+        It is measured in the longest attempt, from one second after its first step to its last
+        step. An attempt shorter than two seconds is measured as a whole. The result is 0 if there
+        are too few reports.
         """
         points = self._chief_history()
         start, end = max(
@@ -194,7 +196,7 @@ class TrainingResult:
 
     @property
     def seconds_to_first_step(self) -> float | None:
-        """From the call of `train` to the end of the first training step."""
+        """The seconds from the call of `train` to the end of the first training step."""
         return min((points[0].seconds for points in self.history.values() if points), default=None)
 
     def plot(self) -> SvgFigure:
@@ -211,7 +213,7 @@ class TrainingResult:
         return next(iter(self.history.values()), [])
 
     def _repr_mimebundle_(self, **unused: Any) -> dict[str, Any]:
-        """The sentence and, for programs that read the notebook, the numbers."""
+        """The summary and, for programs that read the notebook, the numbers."""
         numbers = {
             "workers": self.workers,
             "steps": self.steps,
@@ -241,7 +243,7 @@ class TrainingResult:
 
 
 def notice_of(event: Event) -> str | None:
-    """What the reader should know because of an event; None for most."""
+    """The message to the user about an event, or None for most events."""
     if event["event"] == EventType.STARTED and not event["isolated"]:
         return _("The workers' ports are open to the network; see SECURITY.md.")
     return str(event["message"]) if event["event"] == EventType.WARNING else None
