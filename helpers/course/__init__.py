@@ -1,1 +1,1 @@
-"""What only the course uses: its figures, panel, exercises, and the network of its lessons."""
+"""The parts that only the course uses: figures, panel, exercises, and the lessons' network."""

@@ -1,7 +1,8 @@
-"""`check("shard")`: whether a task of an exercise is solved, and what to look at if not.
+"""`check("shard")`: checks the answer to a task of an exercise, and prints a hint if it is wrong.
 
-A reader calls it in the notebook; the graded cells of nbgrader call the same, and then again with
-other numbers. A task has parts, checked in order up to the first that fails; each is worth points.
+Students call it in the notebook. The graded cells of nbgrader call it in the same way, and then
+again with other numbers. A task has criteria, each worth points. They are checked in order up to
+the first failure.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from helpers.course.exercises.sandbox_protocol import from_json, to_json
 from helpers.errors import UserCodeError, unknown_choice
 from helpers.i18n import _, number
 
-TASK_MODULES = {  # where each task is checked; imported when it is
+TASK_MODULES = {  # modules with the checks of each task, imported on demand
     "third_worker": "train_on_two_workers",
     "shard": "train_on_two_workers",
     "scaled_loss": "train_on_two_workers",
@@ -69,17 +70,17 @@ TASK_MODULES = {  # where each task is checked; imported when it is
 }
 
 AnswerRunner = Callable[[str, Mapping[str, Any]], Any]
-# Set by programs that run answers in another process and grade them here.
+# Set by programs that run answers in another process and grade them in this one.
 answer_runner: ContextVar[AnswerRunner | None] = ContextVar("answer_runner", default=None)
 
 
 def check(name: str, answers: Mapping[str, Any] | None = None, **case: Any) -> float:
-    """Checks one task, says what it found, and returns the points earned.
+    """Checks one task, prints the result, and returns the points earned.
 
     Args:
-      name: of the task, which is the name that the answer has in the notebook.
-      answers: where the answer is looked up; by default among the notebook's variables.
-      case: other numbers than the task's own to try the answer with.
+      name: the name of the task, which is also the name of the answer in the notebook.
+      answers: the variables that contain the answer (default: the notebook's variables).
+      case: numbers for the answer, in place of the task's own numbers.
 
     Raises:
       ConfigError: there is no such task.
@@ -90,7 +91,7 @@ def check(name: str, answers: Mapping[str, Any] | None = None, **case: Any) -> f
     earned = 0.0
     lines: list[str] = []
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # nbgrader takes any word there for failure
+        with contextlib.redirect_stderr(io.StringIO()):  # nbgrader sees output as failure
             seen = run(name, task.visible_case(case))
             for criterion in task.criteria:
                 _run(criterion.check, seen, case)
@@ -103,10 +104,10 @@ def check(name: str, answers: Mapping[str, Any] | None = None, **case: Any) -> f
 
 
 def run_answer(name: str, case: Mapping[str, Any], answers: Mapping[str, Any] | None = None) -> Any:
-    """What the answer to a task does in a case.
+    """Runs the answer to a task in a case, and returns the observed behavior.
 
     Raises:
-      CheckFailed: there is no answer, or it raises.
+      CheckFailed: there is no answer, or it raises an error.
     """
     return _run(find_task(name).run, _answer(name, answers), case)
 
@@ -114,15 +115,15 @@ def run_answer(name: str, case: Mapping[str, Any], answers: Mapping[str, Any] | 
 def _run_answer_locally(
     name: str, case: Mapping[str, Any], answers: Mapping[str, Any] | None
 ) -> Any:
-    """By the way that an observation takes elsewhere, so that marks are what readers see."""
+    """Encodes and parses the result as grading does, so that grades match the students' results."""
     return from_json(to_json(run_answer(name, case, answers)))
 
 
 def find_task(name: str) -> Exercise:
-    """The task of this name.
+    """The task with this name.
 
     Raises:
-      ConfigError: there is none.
+      ConfigError: there is no such task.
     """
     if name not in TASK_MODULES:
         raise unknown_choice("name", name, TASK_MODULES)
@@ -130,19 +131,19 @@ def find_task(name: str) -> Exercise:
 
 
 def _lesson(name: str) -> Mapping[str, Exercise]:
-    """The exercises of a lesson; their modules import much, so each is imported when it is used."""
+    """The exercises of a lesson, whose module is imported on demand because it imports a lot."""
     return importlib.import_module(f"helpers.course.exercises.{name}").EXERCISES
 
 
 def _run(function: Callable[..., Any], subject: Any, case: Mapping[str, Any]) -> Any:
-    """Calls what may call the reader's code; raises `CheckFailed` for whatever that raises."""
+    """Calls a function that may call the student's code, and raises its errors as `CheckFailed`."""
     try:
         return function(subject, case)
     except CheckFailed:
         raise
     except NotImplementedError:
         raise _empty() from None
-    except Exception as error:  # whatever the reader's code raises
+    except Exception as error:  # any error of the student's code
         if (
             isinstance(error, UserCodeError)
             and error.exception_type == NotImplementedError.__name__
@@ -162,7 +163,7 @@ def _answer(name: str, answers: Mapping[str, Any] | None) -> Any:
 
 
 def _notebook() -> Mapping[str, Any]:
-    """The variables of the notebook, or of the program."""
+    """The variables of the notebook or program."""
     import IPython
 
     shell = IPython.get_ipython()

@@ -1,17 +1,19 @@
-"""What a training step costs on how many workers: the α–β model of ring all-reduce.
+"""The time of a training step by number of workers: the α–β model of ring all-reduce.
 
-A message of n bytes takes α + n·β seconds: a latency, and a time for each byte (Hockney, 1994, "The
+A message of n bytes needs α + n·β seconds: a latency, and a time per byte (Hockney, 1994, "The
 communication challenge for MPP", Parallel Computing 20(3), section 2). A ring of N workers sums S
-bytes in 2(N−1) rounds, in each of which every worker sends S/N bytes to the next: N−1 rounds in
-which parts are added up, N−1 in which sums go round (Patarasuk and Yuan, 2009, "Bandwidth optimal
-all-reduce algorithms for clusters of workstations", Journal of Parallel and Distributed Computing
-69(2), section 4; Thakur, Rabenseifner and Gropp, 2005, "Optimization of collective communication
-operations in MPICH", International Journal of High Performance Computing Applications 19(1),
-section 4.5).
+bytes in 2(N−1) rounds. In each round, every worker sends S/N bytes to the next worker. The first
+N−1 rounds add up the parts, and the other N−1 rounds distribute the sums.
 
-The model's limits: computation and exchange do not overlap, links carry nothing else, and all
-workers and links are alike. Real clusters break each of these, and have better algorithms than the
-ring where latency counts; so take it for a first estimate.
+Sources: Patarasuk and Yuan, 2009, "Bandwidth optimal all-reduce algorithms for clusters of
+workstations", Journal of Parallel and Distributed Computing 69(2), section 4. Thakur, Rabenseifner
+and Gropp, 2005, "Optimization of collective communication operations in MPICH", International
+Journal of High Performance Computing Applications 19(1), section 4.5.
+
+The model assumes that computation and communication do not overlap, that links carry no other
+traffic, and that all workers and links are equal. Real clusters violate each of these assumptions,
+and they have better algorithms than the ring if latency matters. So use the model only for a first
+estimate.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ class Measurement:
 
     Attributes:
       workers: N.
-      gradient_bytes: S, what each worker contributes to the sum.
+      gradient_bytes: S, the bytes that each worker contributes to the sum.
       bandwidth: bits per second of a link, or of the shared medium.
-      seconds: of one step.
+      seconds: the time of one step.
     """
 
     workers: int
@@ -50,15 +52,15 @@ class Measurement:
 
 @dataclass(frozen=True)
 class CostModel:
-    """Predicts the time of a step in which gradients are summed once, by a ring.
+    """Predicts the time of a step with one ring all-reduce of the gradients.
 
     Attributes:
-      compute: seconds of a step without its exchange.
-      latency: α, seconds of a message of no bytes.
-      overhead: how many bytes cross the network for each byte of gradients that has to: 1.0 and a
-        little for the headers of protocols.
-      shared_medium: whether all workers share one medium, as processes with one loopback do,
-        instead of having a link each.
+      compute: seconds of a step without communication.
+      latency: α, the seconds of an empty message.
+      overhead: the bytes sent per required byte of gradients, which is slightly above 1.0 because
+        of protocol headers.
+      shared_medium: whether all workers share one medium, like processes on one loopback interface,
+        instead of separate links.
     """
 
     compute: float
@@ -67,37 +69,39 @@ class CostModel:
     shared_medium: bool = False
 
     def all_reduce_seconds(self, workers: int, gradient_bytes: float, bandwidth: float) -> float:
-        """Seconds of one all-reduce over links of `bandwidth` bits per second."""
+        """The seconds of one all-reduce over links of `bandwidth` bits per second."""
         seconds = wire_seconds(workers, gradient_bytes, bandwidth, self.shared_medium)
         return rounds(workers) * self.latency + self.overhead * seconds
 
     def step_seconds(self, workers: int, gradient_bytes: float, bandwidth: float) -> float:
-        """Seconds of one step: the computation, and after it the all-reduce."""
+        """The seconds of one step, which is the computation followed by the all-reduce."""
         return self.compute + self.all_reduce_seconds(workers, gradient_bytes, bandwidth)
 
     def efficiency(self, workers: int, gradient_bytes: float, bandwidth: float) -> float:
-        """The part of a step in which a worker computes, from 0 to 1; the batch per worker stays.
+        """The share of a step in which a worker computes, from 0 to 1, with a constant batch per
+        worker.
 
-        It is that of weak scaling: the speed of N workers, divided by N times the speed of one.
+        It is the efficiency of weak scaling: the speed of N workers, divided by N times the speed
+        of one.
         """
         return self.compute / self.step_seconds(workers, gradient_bytes, bandwidth)
 
     def weak_speedup(self, workers: int, gradient_bytes: float, bandwidth: float) -> float:
-        """How many times as many examples a second as one worker; the batch per worker stays."""
+        """The speed-up in examples per second over one worker, with a constant batch per worker."""
         return workers * self.efficiency(workers, gradient_bytes, bandwidth)
 
     def strong_speedup(self, workers: int, gradient_bytes: float, bandwidth: float) -> float:
-        """How many times as many examples a second as one worker; the global batch stays.
+        """The speed-up in examples per second over one worker, with a constant global batch.
 
-        Each worker then computes for 1/N of `compute`: the model takes the time of a step to be
-        proportional to its batch, which small batches do not reach.
+        Each worker then computes for 1/N of `compute`. The model assumes that the time of a step is
+        proportional to its batch, which is too optimistic for small batches.
         """
         exchange = self.all_reduce_seconds(workers, gradient_bytes, bandwidth)
         return self.compute / (self.compute / workers + exchange)
 
 
 def rounds(workers: int) -> int:
-    """Messages one after the other in a ring all-reduce: 2(N−1)."""
+    """The number of consecutive messages in a ring all-reduce: 2(N−1)."""
     check_count("workers", workers)
     return 2 * (workers - 1)
 
@@ -105,10 +109,10 @@ def rounds(workers: int) -> int:
 def wire_seconds(
     workers: int, gradient_bytes: float, bandwidth: float, shared_medium: bool = False
 ) -> float:
-    """Seconds that the bytes of one ring all-reduce spend on the wire.
+    """The seconds in which the bytes of one ring all-reduce are on the wire.
 
-    With a link each, a worker sends 2(N−1)/N·S bytes while it receives as many from another. On a
-    shared medium the bytes of all N workers queue up: 2(N−1)·S.
+    With separate links, a worker sends 2(N−1)/N·S bytes while it receives the same number from
+    another worker. On a shared medium, the bytes of all N workers queue up: 2(N−1)·S.
 
     Args:
       workers: N.
@@ -120,14 +124,14 @@ def wire_seconds(
 
 
 def fit(measurements: Sequence[Measurement], *, shared_medium: bool = False) -> CostModel:
-    """The model that fits measured steps best: least squares of the relative errors.
+    """The model that fits measured steps best, by least squares of the relative errors.
 
-    None of its three numbers is negative. What the measurements cannot tell apart goes to the first
-    of compute, overhead, latency: all on two workers, for instance, say nothing about α, which then
-    is a part of compute.
+    None of its three parameters is negative. Parameters that the measurements cannot separate are
+    merged into the first of compute, overhead and latency. For example, α is part of compute if all
+    measurements have two workers.
 
     Raises:
-      ConfigError: fewer than two measurements, or none that took any time.
+      ConfigError: there are fewer than two measurements, or all of them last 0 seconds.
     """
     if len(measurements) < 2 or min(m.seconds for m in measurements) <= 0:
         message = _(
@@ -149,9 +153,9 @@ def fit(measurements: Sequence[Measurement], *, shared_medium: bool = False) -> 
 
 
 def _non_negative(rows: np.ndarray[Any, Any]) -> list[float]:
-    """x ≥ 0 with the least |rows·x − 1|²: the best among the solutions in each choice of columns.
+    """The x ≥ 0 that minimizes |rows·x − 1|², found by solving for every subset of the columns.
 
-    The optimum solves the problem without the columns in which it is 0, so it is among them.
+    The optimum solves the problem without the columns in which it is 0, so the search finds it.
     """
     best, least = np.zeros(rows.shape[1]), float(len(rows))
     columns = range(rows.shape[1])
@@ -175,11 +179,12 @@ def efficiency_chart(
 ) -> SvgFigure:
     """The predicted efficiency of weak scaling from 1 to `workers` workers.
 
-    Far beyond what was measured: see this module's text for what the model leaves out.
+    This extrapolates far beyond the measurements. The module's docstring lists the model's
+    assumptions.
 
     Args:
-      networks: a picture for each, by its title: the model, and S, the bytes of its gradients.
-      bandwidths: a line for each, by its name: bits per second.
+      networks: the model and S, the bytes of its gradients, of each plot, by its title.
+      bandwidths: the bits per second of each line, by its name.
     """
     counts = [2**power for power in range(workers.bit_length())]
     figure = Figure(figsize=(1.5 + 3.2 * len(networks), 3), layout="constrained")

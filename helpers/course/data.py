@@ -1,4 +1,4 @@
-"""`input_fn`: images and labels from TensorFlow Datasets, one shard for each worker."""
+"""`input_fn`: images and labels from TensorFlow Datasets, with one shard per worker."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from helpers.i18n import _
 from helpers.params import param
 
 DATA_DIR = Path(__file__).parents[1] / "datasets"
-# TFDS shuffled the files already; this reorders each epoch. All of it is decoded before the first
-# batch: with 10,000 images that was a third of the time to the first step.
+# TFDS has already shuffled the files, and this buffer reorders each epoch. It is decoded before the
+# first batch. With 10,000 images, that was a third of the time to the first step.
 SHUFFLE_BUFFER = 1_000
-DECODED_TOGETHER = 256  # examples; fewer where they are large, so that they take no more than:
+DECODED_TOGETHER = 256  # examples, or fewer large ones, limited by:
 DECODED_BYTES = 2**20
-RECORDED = ("string", "int64", "float32")  # what tf.train.Example holds
+RECORDED = ("string", "int64", "float32")  # the types of tf.train.Example
 
 
 def input_fn(
@@ -29,17 +29,17 @@ def input_fn(
     """One epoch of batches for one worker.
 
     Args:
-      mode: ``"train"`` reads the train split, shuffles it,
-        and drops the last, incomplete batch; ``"eval"`` and ``"infer"`` read the test split.
+      mode: ``"train"`` reads the train split, shuffles it, and drops the last, incomplete batch.
+        ``"eval"`` and ``"infer"`` read the test split.
       params: ``batch_size`` (examples per replica, 64), ``dataset`` (a TFDS name,
         "mnist"), ``data_dir`` (the bundled folder), ``image_size`` ((height, width) to
         resize to, for data sets whose images differ), ``seed`` of the shuffle (1).
-      input_context: passed by Estimator and by `distribute_datasets_from_function`; of the train
-        split this worker reads part `input_pipeline_id` of `num_input_pipelines`.
+      input_context: passed by Estimator and by `distribute_datasets_from_function`. This worker
+        reads part `input_pipeline_id` of `num_input_pipelines` of the train split.
 
     Returns:
-      A dataset of (images, labels): float32 [batch, height, width, channels] in [0, 1],
-      and int64 [batch]. In "infer" mode, of images alone.
+      A dataset of (images, labels): float32 [batch, height, width, channels] in [0, 1], and int64
+        [batch]. In "infer" mode, a dataset of images only.
 
     Raises:
       DataError: the data set is missing, damaged, or its images have no common size.
@@ -52,7 +52,7 @@ def input_fn(
     else:
         dataset = load("test", params)
     dataset = dataset.batch(param(params, "batch_size"), drop_remainder=training)
-    dataset = dataset.map(scale)  # once for a batch: 64 times fewer calls than for an image
+    dataset = dataset.map(scale)  # once per batch: 64 times fewer calls than once per image
     if mode == "infer":
         dataset = dataset.map(lambda images, labels: images)
     return dataset.prefetch(2).with_options(single_thread_options())
@@ -65,14 +65,14 @@ def load(
 ) -> tf.data.Dataset:
     """One worker's part of a split, in file order.
 
-    Each worker reads its own range (`tfds.even_splits`), which costs 1/N of the work;
-    `Dataset.shard` would read and parse every record, and then drop most.
+    Each worker reads its own range (`tfds.even_splits`), which costs 1/N of the work.
+    `Dataset.shard` would read and parse every record, and then drop most of them.
 
     Returns:
       A dataset of (image, label): uint8 [height, width, channels], int64 [].
 
     Raises:
-      DataError: as `input_fn`.
+      DataError: as in `input_fn`.
     """
     import tensorflow_datasets as tfds
 
@@ -87,23 +87,24 @@ def load(
         if _has_records(info, split) and _have_one_shape(info):
             dataset = _decoded_together(info, split)
         else:
-            config = tfds.ReadConfig(try_autocache=False)  # it would cache encoded images
+            config = tfds.ReadConfig(try_autocache=False)  # autocache would store encoded images
             dataset = builder.as_dataset(split=split, as_supervised=True, read_config=config)
-    except Exception as error:  # TFDS raises many types, down to bare ValueError
+    except Exception as error:  # TFDS raises many types, even a bare ValueError
         raise _load_error(name, data_dir, split, error) from error
     return _same_size(dataset, info, params.get("image_size"))
 
 
 def _has_records(info: Any, split: Any) -> bool:
-    """Whether a split is in files that TensorFlow reads itself."""
+    """Whether TensorFlow itself can read the files of a split."""
     if info.file_format.value != "tfrecord" or not info.splits:
         return False
     return all(tf.io.gfile.exists(path) for path in info.splits[split].filepaths)
 
 
 def _have_one_shape(info: Any) -> bool:
-    """Whether a data set is of pairs with fixed shapes, as images of one size with labels are, and
-    each of a pair is one value of a record.
+    """Whether a data set consists of pairs with fixed shapes, one value of a record each.
+
+    Images of one size with labels are such pairs.
     """
     keys = info.supervised_keys or ()
     specs = info.features.get_tensor_spec()
@@ -117,12 +118,13 @@ def _have_one_shape(info: Any) -> bool:
 
 
 def _recorded(info: Any, key: str) -> tf.TensorSpec:
-    """How a feature lies in a record."""
+    """The spec of a feature as stored in a record."""
     return info.features[key].get_serialized_info().to_tensor_spec()
 
 
 def _decoded_together(info: Any, split: Any) -> tf.data.Dataset:
-    """A split in file order. TFDS calls several functions for each example: thrice the time."""
+    """A split in file order, decoded in groups. TFDS decodes single examples in three times the
+    time."""
     keys, specs = info.supervised_keys, info.features.get_tensor_spec()
     recorded = {key: tf.io.FixedLenFeature((), _recorded(info, key).dtype) for key in keys}
     size = sum(specs[key].shape.num_elements() * specs[key].dtype.size for key in keys)
@@ -135,7 +137,7 @@ def _decoded_together(info: Any, split: Any) -> tf.data.Dataset:
         return records.skip(tf.cast(skip, tf.int64)).take(tf.cast(take, tf.int64))
 
     def decode(values: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        # A feature's decode_batch_example warns on stderr: TFDS uses a name that it has deprecated.
+        # A feature's decode_batch_example warns on stderr, because TFDS uses a deprecated name.
         return tuple(info.features[key].decode_example(values[key]) for key in keys)
 
     def decode_together(records: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -148,15 +150,15 @@ def _decoded_together(info: Any, split: Any) -> tf.data.Dataset:
 
 
 def scale(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Turns uint8 pixels into float32 from 0 to 1; the shape stays."""
+    """Converts uint8 pixels to float32 from 0 to 1, without a change of shape."""
     return tf.cast(images, tf.float32) / 255, labels
 
 
 def single_thread_options() -> tf.data.Options:
-    """Options under which the input pipeline takes one thread and does not tune itself.
+    """Options for an input pipeline with one thread and without autotuning.
 
-    A worker here has one or two cores: a thread pool for input would take them from the
-    training step.
+    A worker of the course has one or two cores, which the training step needs. A thread pool for
+    input would compete for them.
     """
     options = tf.data.Options()
     options.threading.private_threadpool_size = 1
@@ -165,7 +167,7 @@ def single_thread_options() -> tf.data.Options:
 
 
 def find_damaged_file(params: Mapping[str, Any]) -> str | None:
-    """The first file of the data set that cannot be read to its end, as a sentence."""
+    """A sentence about the first file of the data set that cannot be read to its end, or None."""
     import tensorflow_datasets as tfds
 
     name, data_dir = params.get("dataset", "mnist"), params.get("data_dir") or DATA_DIR
@@ -183,7 +185,7 @@ def find_damaged_file(params: Mapping[str, Any]) -> str | None:
 
 
 def _readable_records(path: str) -> tuple[int, str]:
-    """How many records of a file can be read, and why no more."""
+    """The number of readable records of a file, and the reason why the rest is unreadable."""
     count = 0
     try:
         for _record in tf.data.TFRecordDataset(path):

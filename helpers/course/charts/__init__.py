@@ -1,4 +1,4 @@
-"""Pictures of ideas and of results, as a notebook shows them."""
+"""Charts of ideas and of results for notebooks."""
 
 from __future__ import annotations
 

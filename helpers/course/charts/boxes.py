@@ -1,4 +1,4 @@
-"""Boxes and arrows, drawn alike in every picture."""
+"""Boxes and arrows that look the same in every chart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Point = tuple[float, float]
 
 
 def canvas(width: float, height: float) -> tuple[Figure, Any]:
-    """A figure and axes without marks, in inches, with a margin all around."""
+    """A figure and axes without ticks, in inches, with a margin on all sides."""
     figure = Figure(figsize=(width + 2 * MARGIN, height + 2 * MARGIN))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(-MARGIN, width + MARGIN), ylim=(-MARGIN, height + MARGIN))
@@ -27,10 +27,10 @@ def canvas(width: float, height: float) -> tuple[Figure, Any]:
 def box(
     axes: Any, corner: Point, size: Point, lines: Sequence[tuple[str, str]], edge: str = "black"
 ) -> None:
-    """A box with lines of text, each with its color, one below the other.
+    """Draws a box with lines of text below each other, each in its own color.
 
     Args:
-      corner: its lower left one.
+      corner: the lower left corner, in inches.
       size: width and height, in inches.
     """
     (left, low), (width, height) = corner, size
@@ -42,5 +42,5 @@ def box(
 
 
 def arrow(axes: Any, start: Point, end: Point, color: str, style: str) -> None:
-    """An arrow; its style is one of matplotlib's, as "<->"."""
+    """Draws an arrow in one of matplotlib's styles, such as "<->"."""
     axes.annotate("", end, start, arrowprops={"arrowstyle": style, "color": color})

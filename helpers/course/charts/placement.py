@@ -1,4 +1,4 @@
-"""A figure of a strategy: where its variables live, and the traffic of a step."""
+"""A figure of a strategy: the location of its variables, and the traffic of a step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from helpers.course.charts.boxes import Point, arrow, box, canvas
 from helpers.i18n import _, join_clauses, join_items
 from helpers.results.svg_figure import SvgFigure
 
-WIDTH, HEIGHT, GAP = 1.9, 0.95, 1.2  # of a device's box, and between two boxes, in inches
+WIDTH, HEIGHT, GAP = 1.9, 0.95, 1.2  # a device's box, and the space between two, in inches
 REPLICA, VARIABLE, ARROW = "#4c78a8", "#e08214", "#666666"
 
 
@@ -18,21 +18,21 @@ def placement_chart(
 ) -> SvgFigure:
     """Draws devices as boxes, with the replicas they compute and the variables they hold.
 
-    If every replica has its own copy, an all-reduce of the gradients keeps the copies
-    equal. If the variables live elsewhere, replicas fetch values and send gradients.
+    If every replica has its own copy, an all-reduce of the gradients keeps the copies equal. If the
+    variables are stored elsewhere, replicas fetch values and send gradients.
 
     Args:
-      replicas: the device of each replica, as "CPU:0" or "worker 1".
+      replicas: the device of each replica, such as "CPU:0" or "worker 1".
       variables: for each variable, the devices that hold it or a copy of it.
-      in_sync: whether the replicas take each step together. Workers with parameter servers do
-        not: each runs its own steps.
+      in_sync: whether the replicas run each step together. With parameter servers, each worker runs
+        its own steps.
     """
     computing = list(dict.fromkeys(replicas))
     holding = dict.fromkeys(device for devices in variables.values() for device in devices)
     storing = sorted(device for device in holding if device not in computing)
     width = max(len(computing), len(storing)) * (WIDTH + GAP) - GAP
     height = HEIGHT * (3.2 if storing else 1)
-    figure, axes = canvas(width + (1.6 if storing else 0), height)  # room for words next to arrows
+    figure, axes = canvas(width + (1.6 if storing else 0), height)  # room for labels next to arrows
     every = [*computing, *storing]
     lines = {device: _lines(device, replicas, variables, in_sync) for device in every}
     lower = _row(axes, {device: lines[device] for device in computing}, width, 0)
@@ -47,7 +47,7 @@ def placement_chart(
 def _lines(
     device: str, replicas: Sequence[str], variables: Mapping[str, Sequence[str]], in_sync: bool
 ) -> list[tuple[str, str]]:
-    """What stands in a device's box: its name, its replicas, its variables, with their colors."""
+    """The lines in a device's box, with their colors: its name, its replicas, its variables."""
     numbers = join_items(str(k) for k, other in enumerate(replicas) if other == device)
     held = join_items(name for name, places in variables.items() if device in places)
     lines = [(device, "black")]
@@ -59,7 +59,7 @@ def _lines(
 def _row(
     axes: Any, boxes: Mapping[str, Sequence[tuple[str, str]]], width: float, bottom: float
 ) -> list[Point]:
-    """Draws the boxes of one row in the middle of `width`; returns their lower left corners."""
+    """Draws a row of boxes, centered in `width`, and returns their lower left corners."""
     indent = (width - len(boxes) * (WIDTH + GAP) + GAP) / 2
     corners = [(indent + k * (WIDTH + GAP), bottom) for k in range(len(boxes))]
     for lines, corner in zip(boxes.values(), corners, strict=True):
@@ -88,7 +88,7 @@ def _fetch_and_send(axes: Any, lower: Sequence[Point], upper: Sequence[Point]) -
 def _describe(
     replicas: Sequence[str], variables: Mapping[str, Sequence[str]], in_sync: bool
 ) -> str:
-    """The picture in words, for those who cannot see it."""
+    """The alternative text of the figure."""
     part = _("replica {number} on {device}") if in_sync else _("{device} runs its own steps")
     parts = [part.format(number=number, device=device) for number, device in enumerate(replicas)]
     parts += [

@@ -10,20 +10,20 @@ from helpers.course.charts.boxes import Point, arrow, box, canvas
 from helpers.results.svg_figure import SvgFigure
 from helpers.tf_config import EVALUATOR, PS, TFConfig
 
-WIDTH, HEIGHT, GAP = 1.9, 0.7, 0.5  # of a box, in inches, and the space next to it
+WIDTH, HEIGHT, GAP = 1.9, 0.7, 0.5  # a box, and the space next to it, in inches
 NETWORK, FILES = "tab:blue", "tab:orange"
 
 
 def roles_chart(configs: Sequence[TFConfig]) -> SvgFigure:
-    """Draws the tasks of a cluster, their connections, and the folder that all of them share.
+    """Draws the tasks of a cluster, their connections, and their shared folder.
 
-    In blue, what goes over the network: gradients between neighbours of a ring or, where there are
-    parameter servers, values and gradients. In orange, the files: the chief writes checkpoints
-    into `model_dir`, the evaluator reads them.
+    Network traffic is blue: gradients between neighbours of a ring or, with parameter servers,
+    values and gradients. Files are orange: the chief writes checkpoints into `model_dir`, and the
+    evaluator reads them.
 
     Args:
-      configs: the `TF_CONFIG` of every process of one cluster, as
-        `helpers.tf_config.build_tf_configs` makes them.
+      configs: the `TF_CONFIG` of every process of one cluster, as returned by
+        `helpers.tf_config.build_tf_configs`.
     """
     first = configs[0]
     evaluators = [config.task for config in configs if config.task.type == EVALUATOR]

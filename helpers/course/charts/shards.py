@@ -14,13 +14,13 @@ COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2")
 
 
 def shards_chart(readings: Mapping[str, Sequence[Sequence[int]]], examples: int) -> SvgFigure:
-    """Draws, for each way of sharding, the examples in the colors of the workers that read them.
+    """For each way of sharding, draws the examples in the colors of the workers that read them.
 
-    An example read by several workers has several colors; one that no worker read stays empty.
+    An example read by several workers has several colors. An example read by no worker is empty.
 
     Args:
-      readings: for each way, the numbers of the examples that each worker read.
-      examples: how many examples there are, numbered from 0.
+      readings: for each way of sharding, the numbers of the examples that each worker read.
+      examples: the number of examples, which are numbered from 0.
     """
     workers = max(len(parts) for parts in readings.values())
     figure = Figure(figsize=(1.6 + 0.42 * examples, 0.5 * len(readings) + 0.55))

@@ -1,7 +1,7 @@
-"""Drawings of SVG made of strings, fast enough to be redrawn while a slider moves.
+"""SVG drawings built from strings, fast enough to be redrawn while a slider moves.
 
-Lines and letters take `currentColor`, so that they suit a light and a dark page; letters come
-from the browser's fonts, so that every script has its glyphs. All text is escaped.
+Lines and letters use `currentColor`, so that they suit light and dark pages. The browser's fonts
+draw the letters, so that every script has its glyphs. All text is escaped.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from helpers.i18n import number
 from helpers.results.svg_figure import image
 
 CHART = 430, 210
-MAX_CHAR_WIDTH = 7.0  # a letter's width, at most
+MAX_CHAR_WIDTH = 7.0  # the maximum width of a letter in pixels
 FONT = 'font-family="system-ui, sans-serif" font-size="12"'
-AXIS = ",.7g"  # the numbers on an axis: 12,500, 468, 1.25
+AXIS = ",.7g"  # the format of numbers on an axis: 12,500, 468, 1.25
 INK, PAPER, FRAME = "#24292f", "#ffffff", "#d0d7de"
 LEGEND_ROW = 15  # pixels
-MARGIN = 16  # pixels of paper around a drawing
+MARGIN = 16  # pixels around a drawing
 
 
 class Drawing(NamedTuple):
-    """A drawing: its size in pixels, its SVG elements, and what it shows, in words."""
+    """A drawing: its size in pixels, its SVG elements, and its alternative text."""
 
     width: float
     height: float
@@ -35,7 +35,7 @@ class Drawing(NamedTuple):
         return f"Drawing({self.label})"
 
     def svg(self) -> str:
-        """An `<svg>` for a page, that shrinks with it."""
+        """An `<svg>` element that shrinks with its page."""
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}" '
             f'role="img" aria-label="{escape(self.label)}" fill="currentColor" {FONT} '
@@ -44,7 +44,7 @@ class Drawing(NamedTuple):
         )
 
     def standalone_svg(self) -> str:
-        """A standalone `<svg>`, on paper."""
+        """A standalone `<svg>` with a background."""
         width, height = self.width + 2 * MARGIN, self.height + 2 * MARGIN
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
@@ -58,12 +58,12 @@ class Drawing(NamedTuple):
         return image(self.standalone_svg(), self.label)
 
     def translated(self, x: float, y: float) -> str:
-        """The same as a part of a larger drawing."""
+        """The elements as a part of a larger drawing, moved by `x` and `y` pixels."""
         return f'<g transform="translate({x:g} {y:g})">{self.body}</g>'
 
 
 class Line(NamedTuple):
-    """A curve in pieces, and how it looks."""
+    """A curve in one or more pieces, and its style."""
 
     name: str
     color: str
@@ -91,12 +91,12 @@ class Axes:
         return self.left + (self.width - self.left - self.right) * value / self.x_max
 
     def y(self, value: float) -> float:
-        """The pixel of an ordinate; what lies above the plot is drawn at its upper edge."""
+        """The pixel of an ordinate. Values above the plot are drawn at its upper edge."""
         share = min(value / self.y_max, 1.0)
         return self.height - self.bottom - (self.height - self.top - self.bottom) * share
 
     def frame(self) -> str:
-        """Grid, numbers, title."""
+        """The grid, the numbers and the title."""
         parts = [text(0, 14, self.title, weight=600)]
         for share in (0.0, 0.25, 0.5, 0.75, 1.0):
             level = self.y(share * self.y_max)
@@ -133,7 +133,7 @@ class Axes:
         return "".join(parts)
 
     def legend(self) -> str:
-        """Names of the lines, at the upper right: next to the title, or below it if it is long."""
+        """The names of the lines at the upper right, next to the title, or below a long title."""
         letters = sum(row.letters for row in self._legend) + 1.2 * len(self.title)
         first = 14 if letters * MAX_CHAR_WIDTH < self.width else 14 + LEGEND_ROW
         return "".join(
@@ -148,7 +148,7 @@ class Axes:
         return Drawing(self.width, self.height, body, self.title)
 
     def _rows(self) -> list[_LegendRow]:
-        """The legend, in as many rows as its names take."""
+        """The rows of the legend."""
         common, names = _shared_label([line.name for line in self.lines])
         rows = [_LegendRow(common, "", len(common))]
         for line, name in zip(self.lines, names, strict=True):
@@ -163,7 +163,7 @@ class Axes:
 
 
 class _LegendRow(NamedTuple):
-    """What all its names begin with, the names, and how many letters wide it is."""
+    """The common first word of its names, the names, and its width in letters."""
 
     common: str
     spans: str
@@ -180,7 +180,7 @@ def text(
     opacity: float = 1.0,
     size: float = 12,
 ) -> str:
-    """An SVG text, escaped."""
+    """An SVG text element with escaped content."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}" '
         f'font-size="{size:g}" opacity="{opacity:g}">{escape(content)}</text>'
@@ -198,13 +198,13 @@ def straight_line(
 
 
 def _shared_label(names: Sequence[str]) -> tuple[str, list[str]]:
-    """Many names that begin with one word as that word and what follows it."""
+    """Splits names that begin with the same word into that word and the rest of each name."""
     words = [name.partition(" ")[0] for name in names]
     if len(names) < 3:
         return "", list(names)
     if len(set(words)) == 1:
         return words[0], [name.partition(" ")[2] for name in names]
-    # A chief before the workers: a word is said where it is new.
+    # If a chief precedes the workers, a word appears only with its first name.
     repeated = [word == before for before, word in zip([None, *words], words, strict=False)]
     return "", [
         name.partition(" ")[2] if again else name

@@ -1,1 +1,1 @@
-"""The exercises, a module for each lesson; `helpers.course.check` calls them."""
+"""The exercises, with one module per lesson. `helpers.course.check` calls them."""

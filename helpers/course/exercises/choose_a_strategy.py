@@ -1,4 +1,4 @@
-"""The tasks of lesson 2: where variables are stored, a strategy for any machine, a lost scope."""
+"""The tasks of lesson 2: the location of variables, a strategy for any machine, a lost scope."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ WORKERS = 2  # of the task `pick`
 
 
 def _hold(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """The bytes that devices hold according to the answer, for each strategy."""
+    """The bytes on each device according to the answer for each strategy."""
     names = (MIRRORED, CENTRAL, PARAMETER_SERVER)
     return {name: answer(name, list(case["sizes"]), case["devices"]) for name in names}
 
 
 @functools.cache
 def _measure(sizes: tuple[int, ...], devices: int) -> dict[str, list[int]]:
-    """The measured bytes that devices hold of variables of these sizes, for each strategy."""
+    """The measured bytes on each device for variables of these sizes under each strategy."""
 
     def measure() -> dict[str, list[int]]:
         from helpers.either_keras import tf
@@ -142,7 +142,7 @@ def _all_devices(seen: dict[str, Any], case: Case) -> None:
 
 
 def _train(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """Where the variables of the answer's model are after training on several devices."""
+    """The locations of the variables of the answer's model after training on several devices."""
     replicas = case["replicas"]
 
     def train() -> dict[str, Any]:

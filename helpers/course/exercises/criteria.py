@@ -1,4 +1,4 @@
-"""What a check is made of: an exercise, its criteria, and how they fail."""
+"""The parts of a check: an exercise, its criteria, and their failures."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ READ_TASK = gettext_noop("Read the task again, and run your own code to see its 
 
 
 class CheckFailed(Exception):
-    """What a check found that is not as it should be.
+    """A criterion that an answer does not satisfy.
 
     Attributes:
-      expected, found: in words, or as values.
-      hint: where to look; never the solution.
+      expected, found: a text, or a value.
+      hint: where to look, but never the solution.
     """
 
     def __init__(self, expected: object, found: object, hint: str) -> None:
@@ -30,8 +30,8 @@ class Criterion:
     """One requirement on an answer, worth points.
 
     Attributes:
-      description: in words, in English; it is translated when it is shown.
-      check: raises `CheckFailed` unless what was observed fits the case.
+      description: an English text, which is translated when it is shown.
+      check: raises `CheckFailed` unless the observed behavior fits the case.
     """
 
     points: float
@@ -40,19 +40,21 @@ class Criterion:
 
 
 def show_all(case: Case) -> Case:
-    """An `Exercise.visible_case` for cases that hold only numbers to try an answer with."""
+    """An `Exercise.visible_case` for cases that contain only input numbers."""
     return case
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """How an answer is checked.
+    """The checks of an answer.
 
     Attributes:
-      run: what the answer does in a case: real workers run it, where it is about workers.
-      criteria: judged in order; after one that fails, none is.
-      case: the numbers that the reader's own check takes.
-      visible_case: what `run` is given of a case: what is right stays with whoever judges.
+      run: returns the answer's behavior in a case. Real workers run the answer if it is about
+        workers.
+      criteria: judged in order up to the first failure.
+      case: the numbers that the student's own check uses.
+      visible_case: returns the part of a case that `run` receives. The expected results remain with
+        the grader.
     """
 
     run: Callable[[Any, Case], Any]
@@ -62,32 +64,32 @@ class Exercise:
 
     @property
     def points(self) -> float:
-        """The most that an answer can earn."""
+        """The maximum number of points for an answer."""
         return sum(criterion.points for criterion in self.criteria)
 
 
 def format_numbers(values: Iterable[float], separator: str = ", ") -> str:
-    """Numbers as a reader's language writes them, to four figures."""
+    """Numbers in the notation of the current language, to four figures."""
     return separator.join(number(float(value), ".4g") for value in values)
 
 
 def identity(answer: Any, case: Case) -> Any:
-    """What `Exercise.run` is where the answer itself is judged: it is returned."""
+    """An `Exercise.run` that returns the answer, if the answer itself is judged."""
     return answer
 
 
 def hide_all(case: Case) -> Case:
-    """What `Exercise.visible_case` is where the answer itself is judged."""
+    """An `Exercise.visible_case` that hides everything, if the answer itself is judged."""
     return {}
 
 
 def hide_last(key: str, count: int = 1) -> Callable[[Case], Case]:
-    """An `Exercise.visible_case`, for a list of tuples that end with what is right."""
+    """An `Exercise.visible_case` for a list of tuples that end with expected results."""
     return lambda case: {**case, key: [tuple(entry)[:-count] for entry in case[key]]}
 
 
 def hide_key(key: str, name: str) -> Callable[[Case], Case]:
-    """An `Exercise.visible_case` for named dicts that have an entry with the right value."""
+    """An `Exercise.visible_case` for named dicts with an entry for the expected value."""
 
     def visible_case(case: Case) -> Case:
         kept = {
@@ -100,7 +102,7 @@ def hide_key(key: str, name: str) -> Callable[[Case], Case]:
 
 
 def same_shape_and_close(found: Any, wanted: Any, atol: float, rtol: float = 1e-5) -> bool:
-    """Whether two arrays have one shape, which `numpy.allclose` does not ask for, and are close."""
+    """Whether two arrays are close and of equal shape, which `numpy.allclose` does not require."""
     import numpy as np
 
     same = np.shape(found) == np.shape(wanted)
@@ -108,26 +110,26 @@ def same_shape_and_close(found: Any, wanted: Any, atol: float, rtol: float = 1e-
 
 
 def capture(function: Callable[[], Any]) -> dict[str, Any]:
-    """What a call returns or raises, as data: for a part that judges it with `unwrap`."""
+    """The result or error of a call as data. A criterion judges it with `unwrap`."""
     try:
         return {"returned": function()}
-    except Exception as error:  # whatever the reader's code raises
+    except Exception as error:  # any error of the student's code
         return {"raised": f"{type(error).__name__}: {error}"}
 
 
 def unwrap(captured: Mapping[str, Any]) -> Any:
-    """What a captured call returned; raises `CheckFailed` if it raised."""
+    """The result of a captured call. If the call raised an error, raises `CheckFailed`."""
     if "raised" in captured:
         raise execution_error(captured["raised"])
     return captured["returned"]
 
 
 def execution_error(error: str) -> CheckFailed:
-    """An answer that raises an error, given in words."""
+    """The failure of an answer that raises an error."""
     return CheckFailed(_("an answer that runs"), error, _(READ_TASK))
 
 
 def expect(holds: bool, *, expected: object, found: object, hint: str) -> None:
-    """Raises `CheckFailed` unless it holds."""
+    """Raises `CheckFailed` unless `holds` is true."""
     if not holds:
         raise CheckFailed(expected, found, hint)

@@ -1,4 +1,4 @@
-"""The tasks of lesson 6: a shared accuracy, early stopping, a side-car, a way to evaluate."""
+"""The tasks of lesson 6: a shared accuracy, early stopping, a side-car, an evaluation mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Series = list[tuple[int, float]]  # a step and its accuracy, for each evaluation
 
 
 def _accuracies(answer: Callable[..., Any], case: Case) -> list[list[float]]:
-    """What the answer returns in each of two real workers, for each pair of parts."""
+    """The answer's results in each of two real workers for each pair of parts."""
 
     def run(context: Any) -> list[float]:
         from helpers.either_keras import tf
@@ -38,7 +38,7 @@ def _agree(found: list[list[float]], case: Case) -> None:
             found=format_numbers(each),
             hint=_("Workers that see different numbers do not stop at the same epoch."),
         )
-        # Two numbers agree easily. A mean, of whatever kind, lies between those of the workers.
+        # Two numbers may agree by chance. Any mean is between the numbers of the workers.
         own = [right / count for right, count in parts]
         _expect_accuracy(each[0], parts, min(own) < each[0] < max(own))
 
@@ -69,7 +69,7 @@ def _fractions(parts: Any) -> str:
 
 
 def _ask_after_each(answer: Callable[..., Any], case: Case) -> list[list[Any]]:
-    """What the answer says after each evaluation of a series, up to that with which it ends it."""
+    """The answer's results after each evaluation of a series, up to the one that ends it."""
     return [_ask(answer, evaluations, case["patience"]) for (evaluations,) in case["series"]]
 
 
@@ -83,7 +83,7 @@ def _ask(answer: Callable[..., Any], evaluations: Series, patience: int) -> list
 
 
 def _evaluations(seen: list[list[Any]], case: Case) -> Iterator[tuple[Series, Any, int | None]]:
-    """After each evaluation up to the one that ends a series: all so far, the answer, the best."""
+    """For each evaluation up to the end of a series: all so far, the answer, and the best step."""
     for (evaluations, end, best), told in zip(case["series"], seen, strict=True):
         last = [step for step, _accuracy in evaluations].index(end)
         for place in range(last + 1):
@@ -176,7 +176,7 @@ EXERCISES = {
         {
             "patience": 300,
             "series": [
-                # the evaluations, the step at which training ends, the step of the best
+                # the evaluations, the last step of training, the best step
                 (
                     [(100, 0.7), (200, 0.8), (300, 0.79), (400, 0.78), (500, 0.79), (600, 0.9)],
                     500,
@@ -197,7 +197,7 @@ EXERCISES = {
         (Criterion(2, gettext_noop("You find which checkpoints a side-car evaluates."), _sees),),
         {
             "trainings": [
-                # when checkpoints were saved, the seconds of an evaluation, what is evaluated
+                # the times of checkpoints, the seconds per evaluation, the evaluated checkpoints
                 ([10, 20, 30, 40], 4, [0, 1, 2, 3]),
                 ([10, 20, 30, 40, 50], 25, [0, 2, 4]),
                 ([10, 20, 60, 61, 62], 15, [0, 1, 2, 4]),

@@ -1,4 +1,4 @@
-"""The tasks of lesson 12: a program ported to Keras 3, how much an example counts, who saves."""
+"""The tasks of lesson 12: a port to Keras 3, the weight of an example, the worker that saves."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from helpers.worker.context import WorkerContext
 
 Case = Mapping[str, Any]
-RATE = 0.05  # of the task `ported`
+RATE = 0.05  # the learning rate of the task `ported`
 DIVERGED = ("DivergedError", "DifferentWeightsError")  # of helpers.keras_3.agreement
 
 
 def _examples(case: Case, workers: int) -> tuple[Any, Any]:
-    """Inputs and targets of all steps of all workers, in their order."""
+    """The inputs and targets of all steps of all workers, in order."""
     random = np.random.default_rng(case["seed"])
     inputs = random.normal(size=(case["steps"] * case["per_worker"] * workers, 3))
     targets = inputs @ [[1.0], [-2.0], [0.5]] + random.normal(size=(len(inputs), 1))
@@ -40,10 +40,10 @@ def _examples(case: Case, workers: int) -> tuple[Any, Any]:
 
 
 def _train(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """What one real worker and two compute on the same global batches, with Keras 3.
+    """The results of one and of two real workers on the same global batches, with Keras 3.
 
     Returns: the replicas and the weights of each of two workers, and the sentence of
-      `helpers.compare` on how they differ from one worker, if they do.
+      `helpers.compare` on their difference from one worker, if any.
     """
     inputs, targets = _examples(case, workers=2)
 
@@ -66,7 +66,7 @@ def _train(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
 
 
 def _weights_of_one_worker(case: Case, workers: int = 2) -> Any:
-    """Kernel and bias after one epoch of gradient descent on the global batches, from zeros."""
+    """The kernel and bias after one epoch of gradient descent on the global batches, from zeros."""
     inputs, targets = (array.astype("float64") for array in _examples(case, workers))
     inputs = np.hstack([inputs, np.ones([len(inputs), 1])])
     weights = np.zeros([inputs.shape[1], 1])
@@ -106,19 +106,19 @@ def _is_equal(seen: dict[str, Any], case: Case) -> None:
 
 
 def _weigh(answer: Callable[..., Any], case: Case) -> list[float]:
-    """What the answer says that an example of each worker counts."""
+    """The weight of an example of each worker, according to the answer."""
     return [float(share) for share in answer(case["global_batch"], case["workers"])]
 
 
 @functools.cache
 def _measure(workers: int, *, examples: int) -> list[float]:
-    """What each example counts in a custom training loop that follows the rule of Keras."""
+    """The weight of each example in a custom training loop that follows the rule of Keras."""
 
     def gradient() -> Any:
         from helpers.either_keras import tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        # The output is the weight of the example's own place: its gradient is what it counts.
+        # Each example's output is a separate variable, whose gradient is the example's weight.
         data = tf.data.Dataset.from_tensor_slices(np.eye(examples, dtype="float32"))
         batches = strategy.experimental_distribute_dataset(data.batch(examples))
         with strategy.scope():
@@ -138,7 +138,7 @@ def _measure(workers: int, *, examples: int) -> list[float]:
 
 
 def _sizes(case: Case) -> list[int]:
-    """How many examples each worker gets: the first ones get what is left over."""
+    """The number of examples per worker, where the first workers get the remainder."""
     part, left = divmod(case["global_batch"], case["workers"])
     return [part + (worker < left) for worker in range(case["workers"])]
 
@@ -172,7 +172,7 @@ def _is_real(found: list[float], case: Case) -> None:
 
 
 def _finish(answer: Callable[..., Any], case: Case) -> list[dict[str, Any]]:
-    """The loss that each of two real workers returns, and how often it saved."""
+    """The loss that each of two real workers returns, and its number of saves."""
     with tempfile.TemporaryDirectory() as folder, LocalCluster(2, max_restarts=0) as cluster:
         path = str(Path(folder) / "model.keras")
         work = functools.partial(_finish_in_worker, answer, case["examples"], path)

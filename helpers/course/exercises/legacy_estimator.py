@@ -1,4 +1,4 @@
-"""The program of exercise 11 that is to be moved: an Estimator, its losses and its checkpoints."""
+"""The program that exercise 11 migrates: an Estimator, its losses and its checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLASSES = 3
 
 
 def examples() -> Any:
-    """A dataset of single examples; 96 of them make 6 global batches of 16."""
+    """A dataset of single examples: 96 examples are 6 global batches of 16."""
     from helpers.estimator import tf
 
     features = np.random.default_rng(1).normal(size=[96, 4]).astype("float32")
@@ -26,7 +26,7 @@ def examples() -> Any:
 
 @functools.cache
 def estimator_losses(batch_size: int, steps: int) -> list[float]:
-    """The losses of the old program, which the notebook shows, on two real workers."""
+    """The losses of the old program shown in the notebook, on two real workers."""
 
     def input_fn(mode: str, params: Mapping[str, Any], input_context: Any) -> Any:
         pipelines, own = input_context.num_input_pipelines, input_context.input_pipeline_id
@@ -48,7 +48,7 @@ def estimator_losses(batch_size: int, steps: int) -> list[float]:
 def legacy_model_fn(
     features: Any, labels: Any, mode: str, params: Mapping[str, Any], file: str
 ) -> Any:
-    """The `model_fn` that the notebook shows; it writes the losses of its steps to a file."""
+    """The `model_fn` shown in the notebook, which also writes the losses of its steps to a file."""
     from helpers.estimator import tf
 
     layer = tf.keras.layers.Dense(CLASSES, kernel_initializer="identity")
@@ -67,13 +67,14 @@ def legacy_model_fn(
 
 
 def _write_losses(file: str) -> Any:
-    """A hook that writes down the loss of every step."""
+    """A hook that writes the loss of every step to a file."""
     from helpers.estimator import tf
 
     class WriteLosses(tf.estimator.SessionRunHook):
         def begin(self) -> None:
             graph = tf.compat.v1.get_default_graph()
-            # The last one is the sum over the replicas, as for `helpers.worker.hooks.ProgressHook`.
+            # The last tensor is the sum over the replicas, as in
+            # `helpers.worker.hooks.ProgressHook`.
             self.loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
 
         def before_run(self, run_context: Any) -> Any:
@@ -87,7 +88,7 @@ def _write_losses(file: str) -> Any:
 
 
 def write_checkpoint(saved: Mapping[str, Any], folder: str) -> str:
-    """Writes a checkpoint by names, as Estimators do; returns its path."""
+    """Writes a name-based checkpoint, like an Estimator, and returns its path."""
     from helpers.estimator import tf
 
     v1 = tf.compat.v1

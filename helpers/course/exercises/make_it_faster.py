@@ -1,4 +1,4 @@
-"""The tasks of lesson 10: a predicted speed-up, a worker that starves, a pipeline."""
+"""The tasks of lesson 10: a predicted speed-up, a starving worker, a pipeline."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from helpers.i18n import _, gettext_noop, number
 from helpers.system.netns import netns_supported
 
 Case = Mapping[str, Any]
-EXACT = 0.01  # how far an answer may be from the formula
-MEASURED = 0.25  # how far a measurement on a busy machine may be from the prediction
+EXACT = 0.01  # the tolerance between an answer and the formula
+MEASURED = 0.25  # the tolerance of a measurement on a busy machine
 BATCH = 8  # images, of the task `fast`
 
 
 def _speed_ups(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """The answer's predictions, for groups on paper and for one that is measured."""
+    """The answer's predictions, for described groups and for a measured one."""
     seen: dict[str, Any] = {"paper": [float(answer(**numbers)) for (numbers,) in case["predict"]]}
     if case["measure"]:
         seen["real"] = float(answer(**_of_two(**case["measure"])))
@@ -28,7 +28,7 @@ def _speed_ups(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
 
 
 def _of_two(bandwidth: float, **numbers: float) -> dict[str, Any]:
-    """The numbers of two workers; they share the medium, so each has half of it."""
+    """The parameters of two workers, which share the medium, so each has half of the bandwidth."""
     return {**numbers, "workers": 2, "bandwidth": bandwidth / 2}
 
 
@@ -37,7 +37,7 @@ def _is_close(found: float, wanted: float, part: float) -> bool:
 
 
 def _measure(compute: float, gradient_bytes: float, bandwidth: float) -> float:
-    """The speed-up of two real workers; a pause stands for the computation."""
+    """The speed-up of two real workers, in which a pause represents the computation."""
 
     def run() -> list[float]:
         from helpers.either_keras import tf
@@ -53,7 +53,7 @@ def _measure(compute: float, gradient_bytes: float, bandwidth: float) -> float:
 
         exchange = tf.function(lambda: strategy.run(all_reduce))
         times = []
-        for _turn in range(8):  # the best counts, as the machine may be busy
+        for _turn in range(8):  # the best counts, because the machine may be busy
             start = time.perf_counter()
             time.sleep(compute)
             exchange()
@@ -85,7 +85,7 @@ def _agrees(seen: dict[str, Any], case: Case) -> None:
     if netns_supported():
         value = _measure(**case["measure"])
         expected = _("{value}, as measured").format(value=number(value, ".3g"))
-    else:  # as on Colab, where bandwidth cannot be limited; elsewhere the model agrees
+    else:  # if bandwidth cannot be limited, as on Colab
         link = {name: value for name, value in numbers.items() if name != "compute"}
         value = CostModel(numbers["compute"]).weak_speedup(**link)
         expected = _("{value}, with {numbers}").format(value=number(value, ".3g"), numbers=numbers)
@@ -94,7 +94,7 @@ def _agrees(seen: dict[str, Any], case: Case) -> None:
 
 
 def _find_starving(answer: Callable[..., Any], case: Case) -> list[Any]:
-    """What the answer says of each group's times; first come those of real workers."""
+    """The answer for each group's times, of which the first are measured on real workers."""
     groups = [group for (group,) in case["groups"]]
     if case["slow"] is not None:
         groups.insert(0, _step_times(case["slow"]))
@@ -143,7 +143,7 @@ def _found_none(seen: list[Any], case: Case) -> None:
 
 
 def _verdicts(seen: list[Any], case: Case) -> Iterator[tuple[Any, int | None]]:
-    """What the answer said of each group, and who starves in it."""
+    """The answer for each group, and the worker that starves in it."""
     slow = [] if case["slow"] is None else [case["slow"]]
     slow += [worker for _times, worker in case["groups"]]
     return zip(seen, slow, strict=True)
@@ -161,7 +161,7 @@ def _judge_starving(found: Any, slow: int | None) -> None:
 
 
 def _count_calls(answer: Callable[..., Any], case: Case) -> list[dict[str, Any]]:
-    """What a pipeline gives, and how often it calls its functions, in two passes."""
+    """The outputs of a pipeline, and the number of calls of its functions, in two passes."""
     from helpers.either_keras import tf
 
     calls = {"decode": 0, "scale": 0}

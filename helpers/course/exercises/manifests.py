@@ -1,4 +1,4 @@
-"""Judges the TFJob of exercise 7."""
+"""Checks the TFJob of exercise 7."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Case = Mapping[str, Any]
 
 
 def check_pods(job: Any, case: Case) -> None:
-    """Raises `CheckFailed` unless every role is there, and every pod reaches its payload."""
+    """Raises `CheckFailed` unless every role exists, and every pod can read its payload."""
     replicas = _replicas(job)
     counts = {role: spec.get("replicas", 1) for role, spec in replicas.items()}
     expect(
@@ -37,7 +37,7 @@ def check_pods(job: Any, case: Case) -> None:
 
 
 def _replicas(job: Any) -> Mapping[str, Any]:
-    """The roles of a TFJob; raises `CheckFailed` if it cannot work."""
+    """The roles of a TFJob. If the job is invalid, raises `CheckFailed`."""
     hint = _("Keep the object that `yaml.safe_load` has returned, and fix its contents.")
     try:
         manifest = TFJob(job).manifest
@@ -49,7 +49,7 @@ def _replicas(job: Any) -> Mapping[str, Any]:
 
 
 def _claim(pod: Mapping[str, Any]) -> str | None:
-    """The claim in which the payload of a pod lies; None if it lies in no claim."""
+    """The volume claim that contains the payload of a pod, or None."""
     [container] = [one for one in pod["containers"] if one["name"] == CONTAINER]
     payload = str(container["command"][-1])
     volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
@@ -61,7 +61,7 @@ def _claim(pod: Mapping[str, Any]) -> str | None:
 
 
 def check_restart_policy(job: Any, case: Case) -> None:
-    """Raises `CheckFailed` unless pods are started again where that helps, and only there."""
+    """Raises `CheckFailed` unless pods are restarted if, and only if, a restart helps."""
     for role, spec in _replicas(job).items():
         expect(
             spec.get("restartPolicy") == "ExitCode",

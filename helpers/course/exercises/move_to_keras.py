@@ -25,11 +25,11 @@ from helpers.course.exercises.legacy_estimator import (
 from helpers.i18n import _, gettext_noop, number
 
 Case = Mapping[str, Any]
-UNITS = 8  # of the model that is served
+UNITS = 8  # units of the served model
 
 
 def _losses(answer: Callable[..., Any], case: Case) -> list[float]:
-    """The loss of each step of two real workers, by the answer."""
+    """The loss of each step of two real workers that run the answer."""
 
     def run() -> list[float]:
         from helpers.estimator import tf
@@ -81,7 +81,7 @@ def _judge_losses(losses: list[float], case: Case, steps: int, hint: str) -> Non
 
 
 def _restore(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """What a Keras model predicts, and where it goes on, after the answer gave it a checkpoint."""
+    """The predictions and the next step of a Keras model after the answer restored a checkpoint."""
     from helpers.estimator import tf
 
     layers, units = tf.keras.layers, case["sizes"]["units"]
@@ -98,7 +98,7 @@ def _restore(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
 
 
 def _features(case: Case) -> Any:
-    """Of five examples."""
+    """The features of five examples."""
     return np.random.default_rng(2).normal(size=[5, case["sizes"]["features"]])
 
 
@@ -121,7 +121,7 @@ def _saved(features: int, units: int, step: int) -> dict[str, Any]:
 
 
 def _predict(saved: Mapping[str, Any], features: Any) -> Any:
-    """What the Estimator predicts."""
+    """The predictions of the Estimator."""
     value = {name.removeprefix("tower/"): array for name, array in saved.items()}
     hidden = np.maximum(0, features @ value["first/weights"] + value["first/biases"])
     scale = value["norm/gamma"] / np.sqrt(value["norm/moving_variance"] + 1e-3)
@@ -154,12 +154,12 @@ def _goes_on(seen: dict[str, Any], case: Case) -> None:
 
 
 def _count_steps(answer: Callable[..., Any], case: Case) -> list[int]:
-    """The steps a model has trained in all, after each call of the answer."""
+    """The total number of training steps of a model after each call of the answer."""
     from helpers.estimator import tf
 
     model = tf.keras.Sequential([tf.keras.layers.Dense(1, "linear", False, "zeros")])
     model.build([None, 1])
-    # The gradient is 1, and so is the learning rate: the weight counts the steps.
+    # The gradient and the learning rate are 1, so the weight counts the steps.
     model.compile(tf.keras.optimizers.legacy.SGD(1.0), lambda labels, outputs: outputs)
     data = tf.data.Dataset.from_tensors((tf.ones([4, 1]), tf.ones([4, 1])))
     steps = []
@@ -185,7 +185,7 @@ def _trained_to(place: slice, hint: str) -> Callable[[list[int], Case], None]:
 
 
 def _serve(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """What a client finds in the answer's export, and what it is answered."""
+    """The signatures that a client finds in the answer's export, and the responses."""
     from helpers.estimator import tf
 
     model = tf.keras.Sequential(
@@ -215,14 +215,14 @@ def _serve(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
 
 
 def _weights(case: Case) -> list[Any]:
-    """Of the served model: kernel and bias of its two layers."""
+    """The weights of the served model: kernel and bias of its two layers."""
     random = np.random.default_rng(case["pixels"])
     shapes = ([case["pixels"], UNITS], [UNITS], [UNITS, CLASSES], [CLASSES])
     return [random.normal(size=shape).astype("float32") for shape in shapes]
 
 
 def _batches(case: Case) -> list[Any]:
-    """What a client asks."""
+    """The requests of a client."""
     random = np.random.default_rng(3)
     return [random.integers(0, 256, [size, case["pixels"]], "uint8") for size in (1, 5)]
 
@@ -232,7 +232,7 @@ def _specs(specs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _old_answer(pixels: Any, case: Case) -> dict[str, Any]:
-    """What a client got of the old export."""
+    """The responses of the old export."""
     kernel, bias, last_kernel, last_bias = _weights(case)
     logits = np.maximum(0, pixels / 255 @ kernel + bias) @ last_kernel + last_bias
     odds = np.exp(logits - logits.max(1, keepdims=True))

@@ -1,4 +1,4 @@
-"""The tasks of lesson 9: a whole cluster, a pipeline, how many steps, a training that ends."""
+"""The tasks of lesson 9: a whole cluster, a pipeline, a number of steps, a run that ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from helpers.i18n import _, gettext_noop, number
 from helpers.tf_config import EVALUATOR, TFConfig
 
 Case = Mapping[str, Any]
-SPREAD = 1 / 3  # of the data: from the least to the greatest in a batch. Well mixed, it is more
+SPREAD = 1 / 3  # minimum range of the numbers in a well-mixed batch, as a share of the dataset
 
 
 def _read_configs(answer: Callable[..., Any], case: Case) -> list[TFConfig]:
@@ -73,7 +73,7 @@ def _read_batches(answer: Callable[..., Any], case: Case) -> list[list[int]]:
 
     examples = tf.data.Dataset.range(case["count"])
     batches = answer(examples, case["count"], case["batch_size"], case["epochs"])
-    most = case["count"] * case["epochs"] + 1  # one more than there may be
+    most = case["count"] * case["epochs"] + 1  # one more than allowed
     return [tf.reshape(batch, [-1]).numpy().tolist() for batch in batches.take(most)]
 
 
@@ -129,7 +129,7 @@ def _equal(batches: list[list[int]], case: Case) -> None:
 
 
 def _count_steps(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """The answer's steps, for trainings on paper and for one that real tasks are to make."""
+    """The answer's steps, for described training runs and for one with real tasks."""
     seen: dict[str, Any] = {"steps": [answer(**numbers) for (numbers,) in case["trainings"]]}
     if case["measure"]:
         seen["real"] = answer(**case["measure"], tasks=2, asynchronous=True)
@@ -137,7 +137,7 @@ def _count_steps(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
 
 
 def _measure(steps: int, training: Mapping[str, int]) -> float:
-    """The epochs that a chief and a worker, with a parameter server, have trained in some steps."""
+    """The epochs that a chief and a worker, with a parameter server, train in a number of steps."""
     from helpers.estimator import tf
 
     examples, batch_size = training["examples"], training["batch_size"]
@@ -206,7 +206,7 @@ def _trained(seen: dict[str, Any], case: Case) -> None:
 
 
 def _make_steps(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """What the global step and the weight are, after each of some runs of the answer's train_op."""
+    """The global step and the weight after each of several runs of the answer's train_op."""
     from helpers.estimator import tf
 
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

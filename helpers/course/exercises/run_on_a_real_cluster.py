@@ -24,20 +24,20 @@ from helpers.tf_config import WORKER, TFConfig, build_tf_configs
 from helpers.tf_config import Task as ClusterTask
 
 Case = Mapping[str, Any]
-Parts = dict[str, list[str]]  # by task, what its program called
+Parts = dict[str, list[str]]  # the calls of each task's program
 
 WORK = ("train", "export", "evaluate", "serve")
-MAX_STARTS = 20  # an answer that starts a group more often is stopped
-NO_END = "–"  # in place of what such an answer returns
+MAX_STARTS = 20  # the limit for an answer that starts a group
+NO_END = "–"  # the result of an answer that reaches MAX_STARTS
 
 
 def _parts(answer: Callable[..., Any], case: Case) -> dict[str, Parts]:
-    """What the program does in each task; in real processes, where they would come to an end."""
+    """The calls of the program in each task, in real processes if these would end."""
     seen = {
         name: {str(config.task): _calls(answer, config) for config in _configs(cluster)}
         for name, cluster in case["clusters"].items()
     }
-    # Those that train wait until all workers do.
+    # Training tasks wait until all workers train.
     trains = {task: "train" in calls for task, calls in seen["workers"].items()}
     if case["real"] and trains == {task: task.startswith(WORKER) for task in trains}:
         with LocalCluster(workers=2) as cluster:
@@ -54,7 +54,7 @@ def _configs(cluster: Mapping[str, Any]) -> list[TFConfig]:
 
 
 def _calls(answer: Callable[..., Any], config: TFConfig) -> list[str]:
-    """What the program calls in one task; to ask a resolver, no other has to be there."""
+    """The calls of the program in one task. A resolver needs no other task."""
     from helpers.either_keras import tf
 
     calls: list[str] = []
@@ -65,7 +65,7 @@ def _calls(answer: Callable[..., Any], config: TFConfig) -> list[str]:
 
 
 def _program(answer: Callable[..., Any]) -> Callable[[], list[str]]:
-    """What runs in each real process: those that train wait for each other."""
+    """The function of each real process, in which training tasks wait for each other."""
 
     def run() -> list[str]:
         from helpers.either_keras import tf
@@ -117,7 +117,7 @@ def _slurm_texts(answer: Callable[..., Any], case: Case) -> dict[str, list[Any]]
 
 
 def _processes(nodes: Sequence[str], per_node: int) -> list[dict[str, str]]:
-    """The variables that each process finds."""
+    """The environment variables of each process."""
     return [
         {
             "SLURM_PROCID": str(rank),
@@ -152,7 +152,7 @@ def _finds_its_place(name: str) -> Callable[[dict[str, list[Any]], Case], None]:
 
 
 def _config(text: str) -> TFConfig | None:
-    """What an answer says; None if it is no `TF_CONFIG`."""
+    """The configuration in an answer, or None if the answer is not a `TF_CONFIG`."""
     try:
         return TFConfig.parse(text)
     except ConfigError:
@@ -160,11 +160,11 @@ def _config(text: str) -> TFConfig | None:
 
 
 class _GoesOn(Exception):
-    """The answer starts a group again and again."""
+    """The answer restarts a group endlessly."""
 
 
 def _endless(case: Case) -> Case:
-    """The groups, with their last codes again and again: where one should stop is not seen."""
+    """The groups with their last codes repeated, so that the answer cannot see the end."""
     groups = {
         name: [
             {**group, "codes": [*group["codes"], *[group["codes"][-1]] * MAX_STARTS][:MAX_STARTS]}
@@ -176,7 +176,7 @@ def _endless(case: Case) -> Case:
 
 
 def _supervise(answer: Callable[..., Any], case: Case) -> dict[str, list[tuple[int, Any]]]:
-    """How often the answer starts each group, and what it returns."""
+    """The number of times that the answer starts each group, and its result."""
     return {
         name: [_starts(answer, **group) for group in groups]
         for name, groups in case["groups"].items()
@@ -186,7 +186,7 @@ def _supervise(answer: Callable[..., Any], case: Case) -> dict[str, list[tuple[i
 def _starts(
     answer: Callable[..., Any], codes: Sequence[Sequence[int]], restarts: int
 ) -> tuple[int, Any]:
-    """How often it starts one group, and what it returns."""
+    """The number of times that the answer starts one group, and its result."""
     starts = 0
 
     def start() -> list[int]:

@@ -1,8 +1,8 @@
-"""What an answer was seen to do, on its way from the process that ran it to one that judges it.
+"""Transfers the observed behavior of an answer to the process that judges it.
 
-A submission may do anything to the process that it runs in. So whoever marks it has the answer
-observed there, and judges what comes back where the submission never was. What comes back is JSON,
-with a tag for each type that JSON has not; nothing else is ever made of it.
+A submission may manipulate the process that it runs in. So the answer runs and is observed in one
+process, and the grader judges the observation in another process. The observation is JSON, with a
+tag for each type that JSON does not have, and it is parsed as nothing else.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from helpers.protocol.serialization import decode_array, encode_array
 from helpers.tf_config import Task, TFConfig
 
 MAX_CHARACTERS = 2_000_000
-KINDS = "biufcSU"  # of NumPy: Booleans, numbers, text of a fixed length
+KINDS = "biufcSU"  # NumPy's kinds of Booleans, numbers and fixed-length text
 
 
 class Opaque:
-    """Something of a type that is no part of an observation: only how it looked."""
+    """The text of a value whose type an observation cannot contain."""
 
     def __init__(self, look: str) -> None:
         self._look = look
@@ -33,7 +33,7 @@ class Opaque:
 
 
 def run_cell_source(name: str, case: Mapping[str, Any]) -> str:
-    """The code that has an answer observed in the process that it is executed in."""
+    """The code that runs an answer in its process and returns the observation."""
     text = base64.b64encode(pickle.dumps(dict(case))).decode()
     return (
         "from helpers.course.check import run_answer\n"
@@ -43,11 +43,11 @@ def run_cell_source(name: str, case: Mapping[str, Any]) -> str:
 
 
 def run_and_encode(run_answer: Callable[[str, Any], Any], name: str, case: str) -> str:
-    """What the answer of this name is seen to do, as text that `parse_result` reads.
+    """The observed behavior of the answer with this name, as text for `parse_result`.
 
     Args:
-      run_answer: that of `helpers.course.check`.
-      case: the numbers to try it with, as `run_cell_source` writes them.
+      run_answer: the function of this name in `helpers.course.check`.
+      case: the numbers for the answer, as written by `run_cell_source`.
     """
     found: dict[str, Any] = {"seen": None, "wrong": None, "language": i18n.language()}
     try:
@@ -60,10 +60,10 @@ def run_and_encode(run_answer: Callable[[str, Any], Any], name: str, case: str) 
 
 
 def parse_result(text: str) -> Any:
-    """What was seen, from the value of a cell with a `run_cell_source`.
+    """The observation, from the result of a cell with the code of `run_cell_source`.
 
     Raises:
-      CheckFailed: what the observation itself found, or that nothing can be made of the text.
+      CheckFailed: the observation contains this failure, or the text is invalid.
     """
     try:
         if len(text) > MAX_CHARACTERS:
@@ -73,7 +73,7 @@ def parse_result(text: str) -> Any:
             i18n.set_language(found["language"])
         expected, seen, hint = map(str, found["wrong"] or ("", "", ""))
         answer = from_json(found["seen"])
-    except Exception as error:  # a text that somebody else has made may raise anything
+    except Exception as error:  # an untrusted text may raise any error
         raise execution_error(f"{type(error).__name__}: {error}"[:500]) from None
     if found["wrong"]:
         raise CheckFailed(expected, seen, hint)
@@ -81,7 +81,7 @@ def parse_result(text: str) -> Any:
 
 
 def to_json(value: Any) -> Any:
-    """As JSON: a list is a list, all else that is made of other things has a tag."""
+    """A value as JSON, in which every container except a list has a tag."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, list):
@@ -99,10 +99,10 @@ def _array_to_json(value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """What `to_json` had; an array of no dimension is NumPy's scalar.
+    """The value that `to_json` received. An array without dimensions becomes a NumPy scalar.
 
     Raises:
-      Exception: it is nothing that `to_json` makes.
+      Exception: `to_json` did not create the value.
     """
     if isinstance(value, list):
         return [from_json(one) for one in value]

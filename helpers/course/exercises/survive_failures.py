@@ -1,4 +1,4 @@
-"""The tasks of lesson 8: how often to save, steps that run twice, restarts, resuming."""
+"""The tasks of lesson 8: the checkpoint interval, repeated steps, restarts, resuming."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from helpers.i18n import _, gettext_noop, number
 Case = Mapping[str, Any]
 
 # Young (1974), "A first order approximation to the optimum checkpoint interval", as in lesson 8.
-CLOSE = 1.01  # times the least loss of time; the optimum is flat
+CLOSE = 1.01  # times the minimum loss of time, because the optimum is flat
 
 
 def _intervals(answer: Callable[..., Any], case: Case) -> list[Any]:
@@ -25,7 +25,7 @@ def _intervals(answer: Callable[..., Any], case: Case) -> list[Any]:
 
 
 def _lost(steps: float, numbers: Mapping[str, float]) -> float:
-    """The share of time lost to saving, and to the half interval that each fault costs."""
+    """The share of time lost to saving, and to repeating half an interval per failure."""
     interval = steps * numbers["step_seconds"]
     between_faults = numbers["machine_seconds"] / numbers["machines"]
     return numbers["save_seconds"] / interval + interval / 2 / between_faults
@@ -67,7 +67,7 @@ def _whole(found: list[Any], case: Case) -> None:
 
 
 def _record(answer: Callable[..., Any], case: Case) -> list[float]:
-    """What real steps on a parameter server leave, some of them run twice."""
+    """The results of real steps on a parameter server, some of which run twice."""
     amounts, order = case["amounts"], case["order"]
 
     def coordinate() -> list[float]:
@@ -126,7 +126,7 @@ def _restarts(answers: Any, case: Case) -> None:
 
 
 def _count(answer: Callable[..., Any], case: Case) -> list[int]:
-    """The steps reported by a real process that is killed once, and started again."""
+    """The steps reported by a real process that is killed once and restarted."""
     with tempfile.TemporaryDirectory() as folder, LocalCluster(workers=1) as cluster:
         cluster.run(_counter(answer, Path(folder), **case), timeout=60)
         return [int(line) for line in (Path(folder) / "steps").read_text().split()]

@@ -25,7 +25,7 @@ Case = Mapping[str, Any]
 
 
 def _read_config(text: object) -> TFConfig:
-    """An answer's TF_CONFIG; raises `CheckFailed` if it is none."""
+    """An answer's TF_CONFIG. If the answer is not one, raises `CheckFailed`."""
     hint = _("TF_CONFIG is a string. json.dumps converts a dict to one.")
     expected = _("a TF_CONFIG as TensorFlow reads it")
     found = type(text).__name__
@@ -55,7 +55,7 @@ def _third_worker(text: object, case: Case) -> None:
 
 
 def _read_shards(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """What each of the real workers reads, and what a process alone does."""
+    """The examples that each real worker reads, and the examples of a single process."""
     examples = case["examples"]
 
     def numbers_read(context: Any) -> list[int]:
@@ -111,7 +111,7 @@ def _alone(seen: dict[str, Any], case: Case) -> None:
 
 
 def _gradients(answer: Callable[..., Any], case: Case) -> list[float]:
-    """The sum of two real workers' gradients, for each pair of batches."""
+    """The sum of two real workers' gradients for each pair of batches."""
     pairs = case["batches"]
 
     def run(context: Any) -> list[float]:

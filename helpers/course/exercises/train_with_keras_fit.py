@@ -1,4 +1,4 @@
-"""The tasks of lesson 3: full batches, a learning rate, what workers read, resuming."""
+"""The tasks of lesson 3: full batches, a learning rate, the data of workers, resuming."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from helpers.i18n import _, gettext_noop, number
 from helpers.strategies import MIRRORED
 
 Case = Mapping[str, Any]
-EPOCHS = 5  # those of the task `resumed`
-Parts = list[list[int]]  # for each step, the numbers that one worker or replica got
+EPOCHS = 5  # the epochs of the task `resumed`
+Parts = list[list[int]]  # the examples of one worker or replica in each step
 
 
 def _share_batches(answer: Callable[..., Any], case: Case) -> dict[int, Parts]:
-    """For each number of replicas, how many examples each of them gets in each step."""
+    """The number of examples per replica in each step, by the number of replicas."""
     examples, per_replica, replicas = case["examples"], case["per_replica"], case["replicas"]
 
     def share() -> list[Parts]:
@@ -107,7 +107,7 @@ def _steps(found: list[Any], case: Case) -> None:
 
 
 def _read_files(answer: Callable[..., Any], case: Case) -> list[Parts]:
-    """What each of two real workers gets in each step from files of these lengths."""
+    """The examples of each of two real workers in each step, from files of these lengths."""
     lengths, global_batch = case["lengths"], case["global_batch"]
 
     with tempfile.TemporaryDirectory() as folder, LocalCluster(workers=2) as cluster:
@@ -163,11 +163,11 @@ def _describe(seen: list[Parts]) -> str:
 
 
 class _Stopped(Exception):
-    """Stands for the loss of a worker."""
+    """Simulates the loss of a worker."""
 
 
 def _resume(answer: Callable[..., Any], case: Case) -> list[list[list[int]]]:
-    """For each worker, the epochs that it begins before it is stopped, and after a restart."""
+    """The epochs that each worker begins before it is stopped, and after a restart."""
     return [_epochs(answer, worker, case["stop_before"]) for worker in case["workers"]]
 
 

@@ -12,8 +12,8 @@ from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_
 from helpers.i18n import _, gettext_noop, number
 
 Case = Mapping[str, Any]
-Variable = tuple[int, int]  # its rows, and its shards
-MIN_SPLIT_BYTES = 2**20  # bytes, from which a variable is split
+Variable = tuple[int, int]  # the number of its rows, and of its shards
+MIN_SPLIT_BYTES = 2**20  # the least bytes of a variable that is split
 
 
 def _servers_of_rows(answer: Callable[..., Any], case: Case) -> dict[str, list[list[Any]]]:
@@ -29,7 +29,7 @@ def _servers_of_rows(answer: Callable[..., Any], case: Case) -> dict[str, list[l
 
 @functools.cache
 def _place_rows(servers: int, variables: tuple[Variable, ...]) -> dict[Variable, list[int]]:
-    """The real parameter server that has each row of each variable."""
+    """The real parameter server that stores each row of each variable."""
 
     def place_rows() -> list[list[int]]:
         from helpers.either_keras import tf
@@ -71,7 +71,7 @@ def _knows_servers(kind: str) -> Callable[[dict[str, list[list[Any]]], Case], No
 
 
 def _partitions(answer: Callable[..., Any], case: Case) -> list[list[int]]:
-    """The shards that the answer's partitioner makes of each shape, for each number of servers."""
+    """The shards that the answer's partitioner returns for each shape and number of servers."""
     from helpers.either_keras import tf
 
     seen = []
@@ -107,14 +107,14 @@ def _splits(seen: list[list[int]], case: Case) -> None:
 
 
 def _make_step(most_turns: int, most: Any, times_read: Any) -> Any:
-    """A step on one example that waits a little for another worker's, and records both.
+    """A step on one example that waits briefly for another worker's step, and records both.
 
     Its loss is `_loss`.
 
     Args:
-      most_turns: how long it waits, in turns of some work.
-      most: becomes the most steps that ran at once.
-      times_read: becomes the times that each example was read, by steps that are done.
+      most_turns: the maximum wait, in iterations of a computation.
+      most: a variable for the maximum number of concurrent steps.
+      times_read: a variable for the number of times that finished steps have read each example.
     """
     from helpers.either_keras import tf
 
@@ -134,7 +134,7 @@ def _make_step(most_turns: int, most: Any, times_read: Any) -> Any:
         loss = tf.cast(example, tf.float32) ** 2 + tf.reduce_mean(work)
         read = tf.one_hot(example, times_read.shape[0], dtype=times_read.dtype)
         with tf.control_dependencies([loss]):
-            counted = times_read.assign_add(read)  # scatter_add takes no lock
+            counted = times_read.assign_add(read)  # scatter_add does not lock
         with tf.control_dependencies([counted]):
             running.assign_sub(1)
         return loss
@@ -143,12 +143,12 @@ def _make_step(most_turns: int, most: Any, times_read: Any) -> Any:
 
 
 def _loss(example: int) -> float:
-    """The loss of a step: its work, a matrix of ones, has a mean of 1."""
+    """The loss of a step, whose computation is a matrix of ones with a mean of 1."""
     return example**2 + 1.0
 
 
 def _run_steps(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """The result of an answer that schedules real steps, and what those steps recorded."""
+    """The result of an answer that schedules real steps, and the records of those steps."""
     steps, examples = case["steps"], case["examples"]
 
     def coordinate() -> dict[str, Any]:

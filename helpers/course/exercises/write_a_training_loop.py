@@ -12,11 +12,11 @@ from helpers.i18n import _, gettext_noop, number
 from helpers.strategies import MIRRORED
 
 Case = Mapping[str, Any]
-Group = tuple[int, int]  # workers, and replicas of all of them together
+Group = tuple[int, int]  # the number of workers, and of all replicas
 
 
 def _feed(answer: Callable[..., Any], case: Case) -> dict[Group, list[list[list[int]]]]:
-    """For each group, the batches of each worker's pipeline."""
+    """The batches of each worker's pipeline, by group."""
     from helpers.either_keras import tf
 
     seen = {}
@@ -62,7 +62,7 @@ def _reads_once(seen: dict[Group, list[list[list[int]]]], case: Case) -> None:
 
 
 def _scale(answer: Callable[..., Any], case: Case) -> list[list[float]]:
-    """The sums of two replicas' gradients and of their losses, for each pair of batches."""
+    """The sums of two replicas' gradients and of their losses for each pair of batches."""
     pairs = case["batches"]
 
     def run() -> list[list[float]]:
@@ -84,7 +84,7 @@ def _scale(answer: Callable[..., Any], case: Case) -> list[list[float]]:
             own = strategy.experimental_distribute_values_from_function(
                 lambda context: parts[context.replica_id_in_sync_group]
             )
-            results = strategy.run(replica_step, args=(own,))  # no graph: it would fold nan * 0
+            results = strategy.run(replica_step, args=(own,))  # a graph would fold nan * 0
             return [float(strategy.reduce("SUM", result, axis=None)) for result in results]
 
         return [step(sizes) for sizes in pairs]
@@ -95,7 +95,7 @@ def _scale(answer: Callable[..., Any], case: Case) -> list[list[float]]:
 
 
 def _mean_square(sizes: list[int]) -> float:
-    """The loss of one process: that of an example is the square of its number, from 1."""
+    """The loss of one process, where an example's loss is the square of its number, from 1."""
     return sum(n * n for n in range(1, sum(sizes) + 1)) / sum(sizes)
 
 
@@ -122,7 +122,7 @@ def _losses(seen: list[list[float]], case: Case) -> None:
 
 
 def _reduce(answer: Callable[..., Any], case: Case) -> list[dict[str, float]]:
-    """What the answer returns for the results of two replicas, in each step."""
+    """The answer's result for the outputs of two replicas, in each step."""
     steps = case["steps"]
 
     def run() -> list[dict[str, float]]:
@@ -174,7 +174,7 @@ def _reduced(*names: str) -> Callable[[list[dict[str, float]], Case], None]:
 
 
 def _stop(answer: Callable[..., Any], case: Case) -> list[int]:
-    """After how many steps each of two real workers stops."""
+    """The number of steps after which each of two real workers stops."""
     shares, limit = case["shares"], case["limit"]
 
     def run(context: Any) -> int:
@@ -203,7 +203,7 @@ def _stop_together(seen: list[int], case: Case) -> None:
         ),
         hint=_("Does each worker decide based on the same number?"),
     )
-    # Two numbers agree easily. While no share is below the limit, no sum or mean of them is.
+    # Two numbers may agree by chance. If no share is below the limit, no sum or mean is.
     shares = [*zip(*case["shares"], strict=True)]
     steps = [step for step, own in enumerate(shares, start=1) if min(own) < case["limit"]]
     _expect_steps(first, case, first in steps)

@@ -1,4 +1,4 @@
-"""Where a batch goes under each strategy, and where the variables are."""
+"""The path of a batch under each strategy, and the location of the variables."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from helpers.course.figures import elements as p
 from helpers.course.figures.text_metrics import BOLD, PLAIN, SMALL, TEXT
 from helpers.i18n import _, join_clauses
 
-WIDTH, HEIGHT, GAP = 340, 166, 20  # of one strategy; from one row of strategies to the next
-EXAMPLES, CELL = 6, 22  # of a batch, and the width of one
-MIDDLE, LEFT, RIGHT = WIDTH / 2, 72, WIDTH - 72  # where processes and replicas stand
+WIDTH, HEIGHT, GAP = 340, 166, 20  # size of a strategy, and space between two rows
+EXAMPLES, CELL = 6, 22  # the examples of a batch, and the width of one
+MIDDLE, LEFT, RIGHT = WIDTH / 2, 72, WIDTH - 72  # positions of processes and replicas
 BATCH, REPLICA = 38, 106  # the levels of a batch and of the replicas
 REPLICA_WIDTH, REPLICA_HEIGHT = 104, 48
-FRAME, MARGIN = 28, 10  # of a process around its replicas: room for its name, and beside them
-WORKERS, SERVERS = 76, 134  # levels, where there are parameter servers
-ALONE = 150  # the width of what is in a process with one replica and a longer name
-ASIDE = 24  # how far from the middle of a process an arrow begins
+FRAME, MARGIN = 28, 10  # space in a process above its replicas, and at their sides
+WORKERS, SERVERS = 76, 134  # levels in the figure of parameter servers
+ALONE = 150  # the inner width of a process with one replica and a longer name
+ASIDE = 24  # the distance from the middle of a process to an arrow's start
 
 
 def batch_paths() -> Drawing:
-    """Four strategies: which replica computes on which examples, and who holds the variables."""
+    """Four strategies: the examples of each replica, and the location of the variables."""
     told = {
         "OneDeviceStrategy": _("one replica takes the batch"),
         "MirroredStrategy": _("replicas of one process share it"),
@@ -101,7 +101,7 @@ def _batch(x: float, first: int) -> str:
 
 
 def _halves() -> str:
-    """A batch of which each half goes to one of two replicas."""
+    """A batch split between two replicas."""
     shift = EXAMPLES * CELL / 4
     ways = _path(MIDDLE - shift, LEFT) + _path(MIDDLE + shift, RIGHT)
     return _batch(MIDDLE, 0) + ways
@@ -112,7 +112,7 @@ def _path(start: float, end: float) -> str:
 
 
 def _process(x: float, name: str, inside: float) -> str:
-    """A process around the middle `x`, with room for what is in it."""
+    """A process centered at `x`, with room for its contents."""
     left, width = x - inside / 2 - MARGIN, inside + 2 * MARGIN
     top = REPLICA - FRAME
     area = p.Area(left, top, width, FRAME + REPLICA_HEIGHT + MARGIN)
@@ -133,7 +133,7 @@ def _replica(x: float, number: int) -> str:
 
 
 def _all_reduce(shift: float) -> str:
-    """Between two replicas, so far off them."""
+    """The arrow between two replicas, moved by `shift`."""
     level = REPLICA + 34
     edge = REPLICA_WIDTH / 2 + shift + 3
     return p.arrow((LEFT + edge, level), (RIGHT - edge, level), style=p.GRADIENT, both=True)

@@ -1,9 +1,8 @@
-"""What the figures are made of: one style for each thing, boxes, arrows, lanes, brackets.
+"""The elements of figures: one style for each concept, boxes, arrows, lanes, brackets.
 
-A style is a color and something besides, so that a figure can be read in grey: a hatch, a dash, a
-shape. A `mwl-room` is a group of a frame, which may be invisible, and the texts that must stay
-within it; a `mwl-way` is a line that must not run through a text. tools/check_figures.py measures
-both.
+A style combines a color with a hatch, a dash or a shape, so that a figure is readable in grayscale.
+A `mwl-room` is a group of a frame, which may be invisible, and the texts that must remain within
+it. A `mwl-way` is a line that must not cross a text. tools/check_figures.py measures both.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from helpers.course.figures.text_metrics import BOLD, LINE, PLAIN, SMALL, TEXT, 
 from helpers.errors import ConfigError, check_count
 from helpers.i18n import _
 
-WIDTH, MARGIN = 720, 1  # pixels: of every figure, and around it
-MIN_HATCHED = 8  # pixels of hatch beside a text; behind it, where there are fewer
-CODE = SMALL * 1.35  # from one line of a program to the next
+WIDTH, MARGIN = 720, 1  # the width of every figure and its margin, in pixels
+MIN_HATCHED = 8  # least pixels of hatch next to a text, else it is behind
+CODE = SMALL * 1.35  # the height of a line of code
 PADDING = 3  # pixels between a box and its letters
-MUTED_OPACITY = 0.78  # the opacity of what is said by the way
+MUTED_OPACITY = 0.78  # the opacity of secondary text
 
 BLUE, ORANGE, PINK, TEAL = "#4c78a8", "#d9791a", "#b8437f", "#13868c"
 GREEN, VIOLET, RED, GRAY = "#4f9a3c", "#7d5ba6", "#c8332b", "#7a8088"
@@ -41,26 +40,26 @@ class Area(NamedTuple):
 
     @property
     def middle(self) -> Point:
-        """The point in its middle."""
+        """The center of the rectangle."""
         return self.x + self.width / 2, self.y + self.height / 2
 
     @property
     def place(self) -> str:
-        """As the attributes of an SVG element."""
+        """The rectangle as attributes of an SVG element."""
         x, y, width, height = self
         return f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
 
 
 class Style(NamedTuple):
-    """How a thing looks wherever it is drawn.
+    """The style of a concept in all figures.
 
     Attributes:
-      corner: the radius of its corners.
-      tint: how opaque it is filled.
-      dash: of its edge.
-      hatch: pixels from one line of its hatch to the next; 0 for none.
+      corner: the radius of its corners in pixels.
+      tint: the opacity of its fill.
+      dash: the dash pattern of its edge.
+      hatch: the pixels between lines of its hatch, or 0 for no hatch.
       shelf: whether a second line runs along its top.
-      flow: the dash of an arrow on which it travels.
+      flow: the dash pattern of an arrow that transfers it.
     """
 
     color: str
@@ -76,11 +75,11 @@ WORKER = Style(BLUE)
 SERVER = Style(VIOLET, corner=2, shelf=True)
 VARIABLES = Style(ORANGE, corner=99)
 GRADIENT = Style(PINK, corner=3, tint=0.09, hatch=7, flow="5 3")
-SUM = Style(TEAL, corner=3, tint=0.2)  # of gradients of all workers, or its mean
+SUM = Style(TEAL, corner=3, tint=0.2)  # the sum or mean of the gradients of all workers
 BATCH = Style(GREEN, corner=1, tint=0.2)
 WAIT = Style(GRAY, corner=3, tint=0, dash="3 3", flow="2 3")
 LOST = Style(RED, corner=1, tint=0.05, dash="4 2", hatch=5)
-PLACE = Style(GRAY, tint=0.05)  # a machine, a process, a lesson: what holds other things
+PLACE = Style(GRAY, tint=0.05)  # a container, such as a machine, a process or a lesson
 
 
 def check_range(name: str, value: int, least: int, most: int) -> None:
@@ -92,7 +91,7 @@ def check_range(name: str, value: int, least: int, most: int) -> None:
 
 
 def figure(height: float, parts: Iterable[str], label: str) -> Drawing:
-    """A figure as wide as all of them, with room around it for the edges of its boxes."""
+    """A figure of the common width, with a margin for the edges of its boxes."""
     body = f'<g transform="translate({MARGIN} {MARGIN})">{"".join(parts)}</g>'
     return Drawing(WIDTH + 2 * MARGIN, height + 2 * MARGIN, body, label)
 
@@ -100,7 +99,7 @@ def figure(height: float, parts: Iterable[str], label: str) -> Drawing:
 def box(
     area: Area, style: Style, content: str = "", detail: str = "", *, weight: int = PLAIN
 ) -> str:
-    """A box with a text in its middle and, in smaller letters, another one below."""
+    """A box with a centered text and, in smaller letters, another text below."""
     inside = area.width - 2 * PADDING
     rows = _rows(content, inside, TEXT, weight) + _rows(detail, inside, SMALL, PLAIN)
     parts = [frame(area, style), _stack(area.middle, rows, "middle")]
@@ -111,7 +110,7 @@ def box(
 
 
 def frame(area: Area, style: Style) -> str:
-    """The outline of a box, filled a little."""
+    """The outline of a box with a light fill."""
     x, y, width, height = area
     shelf = straight_line(x, y + 4, x + width, y + 4, opacity=0.5) if style.shelf else ""
     corner = min(style.corner, height / 2, width / 2)
@@ -127,7 +126,7 @@ def fill(area: Area, style: Style) -> str:
 
 
 def outline(area: Area, style: Style) -> str:
-    """A thick edge, around what the figure is about."""
+    """A thick edge that highlights an area."""
     return f'<rect {area.place} fill="none" stroke="{style.color}" stroke-width="3"/>'
 
 
@@ -142,7 +141,7 @@ def note(
     weight: int = PLAIN,
     opacity: float = 1.0,
 ) -> str:
-    """A text of its own, in lines of at most `room` pixels around the level `y`."""
+    """A separate text, in lines of at most `room` pixels, centered at `y`."""
     rows = _rows(content, room, size, weight)
     left = x - room * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
     height = len(rows) * size * LINE
@@ -151,23 +150,23 @@ def note(
 
 
 def title(area: Area, content: str, *, size: float = TEXT, weight: int = BOLD) -> str:
-    """A text in the middle of a part of a box."""
+    """A text centered in a part of a box."""
     rows = _rows(content, area.width - 2 * PADDING, size, weight)
     return group(_invisible(area) + _stack(area.middle, rows, "middle"))
 
 
 def code(x: float, y: float, lines: Sequence[str]) -> str:
-    """Lines of a program, from the level `y` downwards."""
+    """Lines of code that start at `y`."""
     kept = [line.replace(" ", "\u00a0") for line in lines]
     texts = [text(x, y + (k + 0.7) * CODE, line, size=SMALL) for k, line in enumerate(kept)]
     return f'<g font-family="ui-monospace, monospace">{"".join(texts)}</g>'
 
 
 def arrow(*points: Point, style: Style = PLACE, both: bool = False) -> str:
-    """An arrow along straight lines in the color and the dash of what travels on it.
+    """An arrow along straight lines, in the color and dash pattern of the transferred data.
 
     Args:
-      both: whether it has a head at its beginning too.
+      both: whether it has a head at both ends.
     """
     ends = [_head(points[-2], points[-1])] + [_head(points[1], points[0])] * both
     way = list(points)
@@ -179,12 +178,12 @@ def arrow(*points: Point, style: Style = PLACE, both: bool = False) -> str:
 
 
 def line(*points: Point, style: Style = PLACE) -> str:
-    """The same without a head."""
+    """A line like `arrow`, without a head."""
     return path("M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in points), style)
 
 
 def path(d: str, style: Style = PLACE) -> str:
-    """The same along a path of SVG."""
+    """A line like `line`, along an SVG path."""
     return (
         f'<path class="mwl-way" d="{d}" fill="none" stroke="{style.color}" '
         f'stroke-width="1.6" stroke-linejoin="round" stroke-dasharray="{style.flow}"/>'
@@ -192,21 +191,21 @@ def path(d: str, style: Style = PLACE) -> str:
 
 
 def bracket(x1: float, x2: float, y: float, content: str) -> str:
-    """A bracket below something, and what it means."""
+    """A bracket below an area, and its label."""
     drawn = f'<path d="M{x1:.1f} {y:.1f} v6 H{x2:.1f} v-6" fill="none" stroke="currentColor" '
     meaning = note((x1 + x2) / 2, y + 17, content, max(x2 - x1, 150))
     return f'{drawn}opacity="0.55"/>{meaning}'
 
 
 def row_label(y: float, right: float, name: str, detail: str = "") -> str:
-    """The name of a row of time, left of `right`, and what is to say of it."""
+    """The name of a row of a timeline, left of `right`, and a detail."""
     rows = _rows(name, right, TEXT, BOLD) + _rows(detail, right, SMALL, PLAIN)
     height = sum(size * LINE for _row, size, _weight in rows)
     return group(_invisible(Area(0, y - height / 2, right, height)) + _stack((0, y), rows, "start"))
 
 
 def cells(area: Area, names: Sequence[str], style: Style = BATCH) -> str:
-    """Examples of a batch side by side, with their names in them."""
+    """Cells for the examples of a batch, side by side, with their names."""
     each = area.width / len(names)
     return "".join(
         box(area._replace(x=area.x + k * each, width=each), style, name)
@@ -215,17 +214,17 @@ def cells(area: Area, names: Sequence[str], style: Style = BATCH) -> str:
 
 
 def dot(x: float, y: float) -> str:
-    """Where there is nothing."""
+    """A dot that marks an empty cell."""
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="1.2" opacity="0.5"/>'
 
 
 def variable_box(x: float, y: float, content: str, width: float = 30) -> str:
-    """Variables, around their middle."""
+    """A box of variables, centered at (x, y)."""
     return box(Area(x - width / 2, y - 10, width, 20), VARIABLES, content)
 
 
 def document(x: float, y: float) -> str:
-    """A checkpoint, below its upper middle."""
+    """A checkpoint, whose upper edge is centered at (x, y)."""
     return (
         f'<path d="M{x - 8:.1f} {y:.1f} h11 l5 5 v15 h-16 Z m11 0 v5 h5" stroke-linejoin="round" '
         f'fill="{ORANGE}" fill-opacity="0.25" stroke="{ORANGE}" stroke-width="1.5"/>'
@@ -233,13 +232,13 @@ def document(x: float, y: float) -> str:
 
 
 def cross(x: float, y: float, arm: float = 7) -> str:
-    """Where something dies."""
+    """A cross that marks a failure."""
     ways = f"M{x - arm:.1f} {y - arm:.1f} l{2 * arm} {2 * arm} m0 {-2 * arm} l{-2 * arm} {2 * arm}"
     return f'<path d="{ways}" stroke="{RED}" stroke-width="3" stroke-linecap="round"/>'
 
 
 def legend(y: float, entries: Sequence[tuple[str, str]]) -> str:
-    """Samples, each 30 pixels wide and drawn around (15, 0), with their meanings, in one row."""
+    """A row of samples, each 30 pixels wide and centered at (15, 0), with their meanings."""
     each = WIDTH / len(entries)
     return "".join(
         f'<g transform="translate({k * each:.1f} {y:.1f})">{sample}'
@@ -249,7 +248,7 @@ def legend(y: float, entries: Sequence[tuple[str, str]]) -> str:
 
 
 def group(content: str) -> str:
-    """A frame, and the texts that must stay within it."""
+    """A frame, and the texts that must remain within it."""
     return f'<g class="mwl-room">{content}</g>'
 
 
@@ -276,7 +275,7 @@ def _invisible(area: Area) -> str:
 
 
 def _beside(area: Area, taken: float) -> list[Area]:
-    """What is left of an area at both sides of a text; all of it, if that is hardly anything."""
+    """The areas on both sides of a text, or the whole area if they are too narrow."""
     side = (area.width - taken) / 2
     if side < MIN_HATCHED:
         return [area]
@@ -284,7 +283,7 @@ def _beside(area: Area, taken: float) -> list[Area]:
 
 
 def _hatch(area: Area, style: Style) -> str:
-    """Lines that rise to the right, within a rectangle."""
+    """Diagonal lines within a rectangle."""
     x, y, width, height = area
     ways = []
     for number in range(1, math.ceil((width + height) / style.hatch)):
@@ -295,7 +294,7 @@ def _hatch(area: Area, style: Style) -> str:
 
 
 def _head(start: Point, tip: Point) -> tuple[str, Point]:
-    """The head of an arrow that comes from `start`, as a path, and where it begins."""
+    """The head of an arrow from `start`, as a path, and its starting point."""
     length = math.dist(start, tip) or 1.0
     dx, dy = (tip[0] - start[0]) / length, (tip[1] - start[1]) / length
     foot = tip[0] - 8 * dx, tip[1] - 8 * dy

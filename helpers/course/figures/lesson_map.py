@@ -1,4 +1,4 @@
-"""The paths through the course, each with its lessons in their order."""
+"""The paths through the course, with their lessons in order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from helpers.course.figures.text_metrics import LINE, SMALL, wrap
 from helpers.errors import ConfigError
 from helpers.i18n import _, join_clauses, join_items
 
-MAX_LESSONS, COLUMNS = 16, 4  # lessons in all; side by side
-NAME, GAP = 104, 24  # widths: of a path's name; between lessons
-ROW_GAP, PATH_GAP = 18, 26  # heights: between rows of a path; between paths
-WIDTH = (p.WIDTH - NAME - GAP * (COLUMNS - 1)) / COLUMNS  # of a lesson
+MAX_LESSONS, COLUMNS = 16, 4  # the maximum of all lessons, and of a row
+NAME, GAP = 104, 24  # the widths of a path's name and between lessons
+ROW_GAP, PATH_GAP = 18, 26  # the heights between rows of a path, and between paths
+WIDTH = (p.WIDTH - NAME - GAP * (COLUMNS - 1)) / COLUMNS  # the width of a lesson
 
 
 def lesson_map(
@@ -25,12 +25,12 @@ def lesson_map(
     """A row of lessons for each path, in reading order, with arrows from one to the next.
 
     Args:
-      paths: for each path, the titles of its lessons; up to 16 lessons in all.
-      then: for each path that continues on another one, that one.
-      optional: lessons on no path.
+      paths: the titles of the lessons of each path, at most 16 in all.
+      then: the next path of each path that continues on another one.
+      optional: the titles of lessons that are on no path.
 
     Raises:
-      ConfigError: for no lessons or too many, or for a path that continues on an unknown one.
+      ConfigError: there are no lessons or too many, or a path continues on an unknown path.
     """
     then = then or {}
     titles = [title for lessons in paths.values() for title in lessons] + list(optional)
@@ -60,7 +60,7 @@ def _lane(
     arrows: bool = True,
     box_last: bool = True,
 ) -> Iterator[str]:
-    """The name of a path and its lessons; the last item without a box where it is no lesson."""
+    """The name of a path and its lessons. The last item has no box if it is not a lesson."""
     yield p.row_label(top + height / 2, NAME - GAP, name)
     areas = [
         p.Area(
@@ -81,7 +81,7 @@ def _lane(
 
 
 def _arrow(start: p.Area, end: p.Area) -> str:
-    """To the right or, at the end of a row, to the beginning of the next one."""
+    """An arrow to the right or, at the end of a row, to the start of the next row."""
     if start.y == end.y:
         return p.arrow((start.x + start.width, start.middle[1]), (end.x - 1, end.middle[1]))
     between = end.y - ROW_GAP / 2
@@ -99,7 +99,7 @@ def _lane_height(items: Sequence[str], height: float) -> float:
 
 
 def _box_height(titles: Sequence[str]) -> float:
-    """Of every lesson: that of the title with the most lines."""
+    """The height of every lesson, which fits the title with the most lines."""
     lines = max(len(wrap(title, WIDTH - 2 * p.PADDING, SMALL)) for title in titles)
     return lines * SMALL * LINE + 12
 
@@ -111,7 +111,7 @@ def _next_path(path: str) -> str:
 def _label(
     paths: Mapping[str, Sequence[str]], then: Mapping[str, str], optional: Sequence[str]
 ) -> str:
-    """The map in words."""
+    """The alternative text of the map."""
     clauses = []
     for path, lessons in paths.items():
         items = [*lessons, *([_next_path(then[path])] if path in then else [])]

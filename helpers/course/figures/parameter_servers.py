@@ -1,4 +1,4 @@
-"""Asynchronous training with a parameter server: which worker uses values of which version."""
+"""Asynchronous training with a parameter server, and the versions of values that workers use."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from helpers.course.figures import elements as p
 from helpers.i18n import _, join_clauses, join_items
 
 MIN_WORKERS, MAX_WORKERS = 2, 4  # workers
-LEFT = 116  # where time begins
-END = p.WIDTH - LEFT  # of the time that is shown, in pixels from there
-SENDS = 14  # pixels before the end of it, at which the last gradient may arrive
-FIRST, TAKES, PAUSE = (34, 50, 16, 64), (102, 124, 197, 224), 20  # pixels: of each worker's steps
-SERVER, LANE, TOP = 36, 58, 56  # heights of the server and of a worker; where the first one begins
-BOX, OVER = 40, 6  # the height of a step; how far its box is wider than its time
+LEFT = 116  # the start of the time axis
+END = p.WIDTH - LEFT  # the end of the time axis, in pixels from LEFT
+SENDS = 14  # the last gradient arrives at least these pixels before END
+FIRST, TAKES, PAUSE = (34, 50, 16, 64), (102, 124, 197, 224), 20  # pixels: each worker's steps
+SERVER, LANE, TOP = 36, 58, 56  # heights of the server and of a worker, top of the first worker
+BOX, OVER = 40, 6  # a step's height, and extra width of its box
 
 
 class Step(NamedTuple):
@@ -34,14 +34,14 @@ class Step(NamedTuple):
 
     @property
     def staleness(self) -> int:
-        """How many updates of other workers arrived in between."""
+        """The number of updates by other workers during the step."""
         return self.met - self.fetched
 
 
 def asynchronous_steps(workers: int) -> list[Step]:
-    """The steps of workers that do not wait for each other, in the order of their gradients.
+    """The steps of independent workers, in the order in which their gradients arrive.
 
-    Each gradient that arrives produces the next version of the variables.
+    Each arriving gradient produces the next version of the variables.
     """
     spans = []
     for worker in range(workers):
@@ -58,13 +58,13 @@ def asynchronous_steps(workers: int) -> list[Step]:
 
 
 def parameter_servers(workers: int = 3) -> Drawing:
-    """Workers fetch values and send gradients, each at its own pace; the values move on meanwhile.
+    """Workers that fetch values and send gradients at their own pace, while the values change.
 
     Args:
-      workers: from 2 to 4.
+      workers: the number of workers, from 2 to 4.
 
     Raises:
-      ConfigError: for another number of workers.
+      ConfigError: the number of workers is outside this range.
     """
     p.check_range("workers", workers, MIN_WORKERS, MAX_WORKERS)
     steps = asynchronous_steps(workers)
@@ -86,7 +86,7 @@ def parameter_servers(workers: int = 3) -> Drawing:
 
 
 def _level(worker: int) -> float:
-    """The middle of a worker's row_label."""
+    """The vertical middle of a worker's row."""
     return TOP + (worker + 0.5) * LANE
 
 
@@ -104,13 +104,13 @@ def _server(steps: list[Step]) -> str:
 
 
 def _unfinished(worker: int, steps: list[Step]) -> Step:
-    """The last step that a worker begins: it ends later than the figure."""
+    """The last step that a worker begins, which ends after the figure."""
     start = max(step.end for step in steps if step.worker == worker) + PAUSE
     return Step(worker, start, END - OVER, len(steps), len(steps))
 
 
 def _box(step: Step, later: list[Step]) -> str:
-    """A step."""
+    """The box of a step."""
     width = step.end - step.start + 2 * OVER
     area = p.Area(LEFT + step.start - OVER, _level(step.worker) - BOX / 2, width, BOX)
     if step in later:
@@ -120,7 +120,7 @@ def _box(step: Step, later: list[Step]) -> str:
 
 
 def _ways(step: Step, steps: list[Step]) -> str:
-    """The fetch before a step, and the sending after it if that is in the figure."""
+    """The arrows of the fetch before a step, and of the gradient after it if that is visible."""
     fetched = _way(step.start, step, steps, p.VARIABLES)
     return fetched + _way(step.end, step, steps, p.GRADIENT) * (step.end <= END - SENDS)
 
@@ -133,7 +133,7 @@ def _way(moment: float, step: Step, steps: list[Step], style: p.Style) -> str:
         if any(start - over < moment < end + over for start, end in spans):
             ends += [_level(worker) - BOX / 2 - 2, _level(worker) + BOX / 2 + 2]
     ends.append(_level(step.worker) - BOX / 2 - 2)
-    if style == p.GRADIENT:  # upwards
+    if style == p.GRADIENT:  # from the worker to the server
         ends.reverse()
     x = LEFT + moment
     *pieces, last = [((x, y1), (x, y2)) for y1, y2 in zip(ends[::2], ends[1::2], strict=True)]
@@ -141,7 +141,7 @@ def _way(moment: float, step: Step, steps: list[Step], style: p.Style) -> str:
 
 
 def _label(workers: int, steps: list[Step]) -> str:
-    """The figure in words."""
+    """The alternative text of the figure."""
     name = _("worker {number}")
     told = [
         _("the staleness of the gradients of {worker} is {numbers}").format(

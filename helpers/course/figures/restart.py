@@ -1,4 +1,4 @@
-"""A group of workers that loses one of them, and restarts from its last checkpoint."""
+"""A group that loses a worker, and restarts from its last checkpoint."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from helpers.course.figures.text_metrics import BOLD, TEXT
 from helpers.i18n import _, ngettext
 
 WORKERS, STEPS = (2, 4), (4, 20)
-NAMES, LEFT, RIGHT = 108, 208, p.WIDTH - 14  # of the workers' names; of the steps
-LANE, CELL = 28, 22  # heights: of a worker's row, of a step in it
-ROOM = 180  # for a few words beside a line
+NAMES, LEFT, RIGHT = 108, 208, p.WIDTH - 14  # positions of the workers' names, and of the steps
+LANE, CELL = 28, 22  # the heights of a worker's row and of a step
+ROOM = 180  # the width of a short text next to a line
 STEP = p.WORKER._replace(corner=1)
-HEAD, SAVES, END = 24, 66, 30  # heights: above the first row; of the rows of checkpoints
+HEAD, SAVES, END = 24, 66, 30  # heights above the first row and of the rows of checkpoints
 
 
 class RestartScenario(NamedTuple):
-    """What happens, in steps.
+    """The numbers of a restart, in steps.
 
     Attributes:
       fails_after: the last step before a worker dies.
@@ -32,35 +32,35 @@ class RestartScenario(NamedTuple):
 
     @property
     def saved(self) -> int:
-        """The step of the checkpoint from which the group starts again; 0 if there is none."""
+        """The step of the checkpoint from which the group restarts, or 0 if there is none."""
         return self.fails_after // self.every * self.every
 
     @property
     def lost(self) -> int:
-        """How many steps are run twice."""
+        """The number of steps that run twice."""
         return self.fails_after - self.saved
 
     @property
     def lower(self) -> float:
-        """Where the rows of the second attempt begin."""
+        """The top of the rows of the second attempt."""
         return HEAD + self.workers * LANE + SAVES
 
     def x(self, step: int) -> float:
-        """Where a step ends."""
+        """The horizontal position of the end of a step."""
         return LEFT + (RIGHT - LEFT) * step / self.steps
 
 
 def restart(steps: int = 12, every: int = 4, fails_after: int = 10, workers: int = 2) -> Drawing:
-    """Steps and checkpoints; a worker dies; the group resumes from the last checkpoint.
+    """Steps and checkpoints of a group that loses a worker and resumes from the last checkpoint.
 
     Args:
-      steps: how many the run has, from 4 to 20.
-      every: a checkpoint is saved after so many steps, from 1 to `steps`.
-      fails_after: the last step before the worker dies, from 1 to the last but one.
-      workers: from 2 to 4.
+      steps: the number of steps of the run, from 4 to 20.
+      every: the number of steps between checkpoints, from 1 to `steps`.
+      fails_after: the last step before the worker dies, from 1 to `steps` - 1.
+      workers: the number of workers, from 2 to 4.
 
     Raises:
-      ConfigError: for other numbers.
+      ConfigError: a number is outside its range.
     """
     p.check_range("steps", steps, *STEPS)
     p.check_range("every", every, 1, steps)
@@ -90,7 +90,7 @@ def _start(scenario: RestartScenario, top: float, name: str, steps: range, style
     """The rows of all workers in one attempt.
 
     Args:
-      style: that of the steps after the last checkpoint.
+      style: the style of the steps after the last checkpoint.
     """
     middle = top + scenario.workers * LANE / 2
     parts = [p.row_label(middle, NAMES - 8, name)]
@@ -106,7 +106,7 @@ def _start(scenario: RestartScenario, top: float, name: str, steps: range, style
 
 
 def _death(scenario: RestartScenario) -> str:
-    """The last worker dies, and the others wait for it."""
+    """The mark of the failure of the last worker."""
     x, bottom = scenario.x(scenario.fails_after), HEAD + scenario.workers * LANE
     name = _("worker {number} dies").format(number=scenario.workers - 1)
     return "".join(
@@ -127,7 +127,7 @@ def _saves(scenario: RestartScenario, top: float, first: int, last: int) -> str:
 
 
 def _way_back(scenario: RestartScenario) -> str:
-    """From the last checkpoint to the second attempt."""
+    """The arrow from the last checkpoint to the second attempt."""
     top = HEAD + scenario.workers * LANE
     start = top + (28 if scenario.saved else 4)
     x = scenario.x(scenario.saved)
@@ -135,7 +135,7 @@ def _way_back(scenario: RestartScenario) -> str:
 
 
 def _loss(scenario: RestartScenario) -> str:
-    """The steps that are repeated, on the side of the arrow that has more room."""
+    """The repeated steps, on the side of the arrow that has more room."""
     content = ngettext("{count} step lost", "{count} steps lost", scenario.lost)
     content = content.format(count=scenario.lost)
     x, level = scenario.x(scenario.saved), scenario.lower - 20
@@ -144,7 +144,7 @@ def _loss(scenario: RestartScenario) -> str:
 
 
 def _label(scenario: RestartScenario) -> str:
-    """The figure in words."""
+    """The alternative text of the figure."""
     label = _(
         "A training run on {workers}. Steps: {steps}, steps between checkpoints: {every}. A worker "
         "dies after step {failed}. All workers restart from the last checkpoint, after step "

@@ -1,4 +1,4 @@
-"""The algorithm of ring all-reduce, followed part by part."""
+"""The algorithm of ring all-reduce, traced part by part."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ State = tuple[tuple[Terms, ...], ...]
 
 
 class Transfer(NamedTuple):
-    """A part on its way from a worker to its neighbour."""
+    """The transfer of a part from a worker to its neighbour."""
 
     sender: int
     receiver: int
@@ -19,21 +19,21 @@ class Transfer(NamedTuple):
 
 
 def rounds(workers: int) -> int:
-    """How many rounds it takes: each worker sends one part of N in each of 2(N-1)."""
+    """The number of rounds: each worker sends one of N parts in each of 2(N-1) rounds."""
     return 2 * (workers - 1)
 
 
 def transfers(workers: int, round: int) -> list[Transfer]:
-    """What travels in a round, counted from 0: each worker passes on what it received before."""
+    """The transfers of a round, from 0. Each worker sends the part that it received last."""
     return [Transfer(k, (k + 1) % workers, (k - round) % workers) for k in range(workers)]
 
 
 def state_after(workers: int, round: int) -> State:
-    """What every worker holds after so many rounds.
+    """The parts that every worker holds after a number of rounds.
 
-    In the first N-1 rounds, the reduce-scatter, a part that arrives is added to the own one; in
-    the others, the all-gather, it takes its place: Patarasuk and Yuan, "Bandwidth optimal
-    all-reduce algorithms for clusters of workstations", 2009,
+    In the first N-1 rounds, the reduce-scatter, an arriving part is added to the worker's own part.
+    In the other rounds, the all-gather, it replaces that part. Source: Patarasuk and Yuan,
+    "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009,
     https://doi.org/10.1016/j.jpdc.2008.09.002.
     """
     held: list[list[Terms]] = [[(worker,)] * workers for worker in range(workers)]

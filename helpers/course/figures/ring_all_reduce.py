@@ -11,23 +11,23 @@ from helpers.course.figures.text_metrics import BOLD, PLAIN, TEXT
 from helpers.i18n import _, join_clauses, join_items
 
 MIN_WORKERS, MAX_WORKERS = 2, 6  # workers
-WIDTH, HEAD, ROW = 140, 24, 18  # a worker's width; its name; one of its parts
+WIDTH, HEAD, ROW = 140, 24, 18  # a worker's width, and the heights of its name and of a part
 NUMBER = 20  # the width of a part's number
-STRIP, CAPTION, TOP = 18, 58, 84  # levels: the rounds, what comes next, the first row of workers
-BETWEEN = 52  # two rows of workers
-CHIP, CHIP_WIDTH = 18, 114  # of what travels
-PITCH = 288  # from one worker of a row to the next
+STRIP, CAPTION, TOP = 18, 58, 84  # levels of the rounds, the caption and the first workers
+BETWEEN = 52  # the height between two rows of workers
+CHIP, CHIP_WIDTH = 18, 114  # the size of a transferred part
+PITCH = 288  # the distance between neighbours in a row
 
 
 def ring_all_reduce(workers: int = 4, round: int = 0) -> Drawing:
-    """Which sums each worker holds after some rounds, and what travels in the next one.
+    """The sums that each worker holds after some rounds, and the transfers of the next round.
 
     Args:
-      workers: N, from 2 to 6.
-      round: how many rounds are done, from 0 to 2(N-1).
+      workers: N, the number of workers, from 2 to 6.
+      round: the number of finished rounds, from 0 to 2(N-1).
 
     Raises:
-      ConfigError: for other numbers.
+      ConfigError: a number is outside its range.
     """
     p.check_range("workers", workers, MIN_WORKERS, MAX_WORKERS)
     p.check_range("round", round, 0, rounds(workers))
@@ -47,12 +47,12 @@ def ring_all_reduce(workers: int = 4, round: int = 0) -> Drawing:
 
 
 def _height(workers: int) -> float:
-    """Of a worker, which has as many parts as there are workers."""
+    """The height of a worker, which has one part per worker of the ring."""
     return HEAD + workers * ROW + 6
 
 
 def _corners(workers: int) -> list[p.Point]:
-    """The upper left corners of the workers: clockwise, from three on in two rows."""
+    """The upper left corners of the workers, clockwise, in two rows for three or more workers."""
     upper = 2 if workers == 2 else math.ceil(workers / 2)
     corners = []
     for k in range(workers):
@@ -65,7 +65,7 @@ def _corners(workers: int) -> list[p.Point]:
 
 
 def _strip(workers: int, round: int) -> str:
-    """The rounds of both halves: those that are done are filled, the next has a thick edge."""
+    """The rounds of both halves: finished rounds are filled, the next one has a thick edge."""
     each = p.WIDTH / rounds(workers)
     half = p.WIDTH / 2
     parts = [
@@ -85,7 +85,7 @@ def _strip(workers: int, round: int) -> str:
 
 
 def _caption(workers: int, round: int) -> str:
-    """What happens next, and how much has been sent."""
+    """The next round, and the amount of data sent so far."""
     content = _next(workers, round)
     sent = _("sent by each: {share} of the data").format(share=f"{round}/{workers}")
     return p.note(0, CAPTION, content, 516, anchor="start", size=TEXT) + p.note(
@@ -94,7 +94,7 @@ def _caption(workers: int, round: int) -> str:
 
 
 def _next(workers: int, round: int) -> str:
-    """What happens in the next round."""
+    """The description of the next round."""
     if round == rounds(workers):
         return _("Done: each worker holds every sum.")
     if round >= workers - 1:
@@ -105,7 +105,7 @@ def _next(workers: int, round: int) -> str:
 def _worker(
     corner: p.Point, number: int, held: tuple[Terms, ...], sent: int | None, style: p.Style
 ) -> str:
-    """A worker and its parts, each filled as far as its sum is complete."""
+    """A worker and its parts, each filled in proportion to its sum."""
     x, y = corner
     name = _("worker {number}").format(number=number)
     parts = [
@@ -131,10 +131,10 @@ def _worker(
 
 
 def _travel(corners: list[p.Point], move: Transfer, content: str, style: p.Style) -> str:
-    """An arrow from a worker to its neighbour, and what travels on it."""
+    """An arrow from a worker to its neighbour, and the transferred part."""
     height = _height(len(corners))
     (x1, y1), (x2, y2) = ((x + WIDTH / 2, y + height / 2) for x, y in _ends(corners, move))
-    if len(corners) == 2:  # there and back side by side
+    if len(corners) == 2:  # both directions side by side
         shift = 20 if move.sender else -20
         y1, y2 = y1 + shift, y2 + shift
     sign = math.copysign(1, x2 - x1)
@@ -146,7 +146,7 @@ def _travel(corners: list[p.Point], move: Transfer, content: str, style: p.Style
     slope = (x2 - x1) / abs(y2 - y1)
 
     def at(level: float) -> p.Point:
-        """A point of the arrow, so far below or above its beginning."""
+        """A point of the arrow, at a distance from its start."""
         return x1 + slope * level, y1 + down * level
 
     start, tip = at(height / 2 + 2), at(height / 2 + BETWEEN - 2)
@@ -161,18 +161,18 @@ def _ends(corners: list[p.Point], move: Transfer) -> tuple[p.Point, p.Point]:
 
 
 def _chip(middle: p.Point, content: str, style: p.Style) -> str:
-    """A part on its way: its number and the sum that it holds."""
+    """A part in transfer: its number and the sum that it holds."""
     x, y = middle[0] - CHIP_WIDTH / 2, middle[1] - CHIP / 2
     return p.box(p.Area(x, y, CHIP_WIDTH, CHIP), style._replace(hatch=0), detail=content)
 
 
 def _sum(terms: Terms) -> str:
-    """The values in a sum, each by the letter of its worker."""
+    """The values in a sum, named by the letters of their workers."""
     return "+".join("abcdef"[worker] for worker in sorted(terms))
 
 
 def _label(workers: int, round: int, state: State) -> str:
-    """The figure in words."""
+    """The alternative text of the figure."""
     name = _("worker {number}")
     told = [
         f"{name.format(number=worker)}: {join_items(map(_sum, held))}"

@@ -1,4 +1,4 @@
-"""Who reads which examples of a data set."""
+"""The examples of a data set that each worker reads."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from helpers.course.figures import elements as p
 from helpers.i18n import _, join_clauses, join_items, join_phrases, ngettext
 
 MAX_WORKERS, EXAMPLES = 4, (4, 16)
-LEFT, RIGHT = 232, 616  # of the cells
-NAMES = 130  # where the names of the workers begin
-TOP, ROW, CELL, GAP = 38, 22, 20, 14  # of the first way; a worker's row and its cells; between ways
+LEFT, RIGHT = 232, 616  # the range of the cells
+NAMES = 130  # the left edge of the workers' names
+TOP, ROW, CELL, GAP = 38, 22, 20, 14  # the first way, rows, cells, space between ways
 
 Reading = Sequence[Sequence[int]]
 """The numbers of the examples that each worker reads, in its order."""
 
 
 class Way(NamedTuple):
-    """A way of dealing out examples, in words; who reads what; what comes of it."""
+    """A way of sharding: its description, the examples of each worker, and the outcome."""
 
     name: str
     detail: str
@@ -29,31 +29,31 @@ class Way(NamedTuple):
 
 
 def by_shard(workers: int, examples: int) -> Reading:
-    """Every N-th example, as `tf.data.Dataset.shard` deals them out."""
+    """Every N-th example, as in `tf.data.Dataset.shard`."""
     return [range(k, examples, workers) for k in range(workers)]
 
 
 def by_range(workers: int, examples: int) -> Reading:
-    """Neighbours, about equally many: as if each had a file of its own."""
+    """Contiguous ranges of similar size, as if each worker had its own file."""
     ends = [examples * k // workers for k in range(workers + 1)]
     return [range(*pair) for pair in pairwise(ends)]
 
 
 def unsharded(workers: int, examples: int) -> Reading:
-    """All of them, by everybody."""
+    """All examples for every worker."""
     return [range(examples)] * workers
 
 
 def sharding(workers: int = 2, examples: int = 12, batch: int = 2) -> Drawing:
-    """A data set as a row of numbered examples, and who reads which of them, in three ways.
+    """A data set as a row of numbered examples, and the examples of each worker, for three ways.
 
     Args:
-      workers: from 2 to 4.
-      examples: from 4 to 16, and no fewer than the workers take in a step.
-      batch: the examples that each worker takes in a step; those of the first step stand out.
+      workers: the number of workers, from 2 to 4.
+      examples: the number of examples, from 4 to 16, and at least `workers` × `batch`.
+      batch: the examples of each worker in a step. The first step is highlighted.
 
     Raises:
-      ConfigError: for other numbers.
+      ConfigError: a number is outside its range.
     """
     p.check_range("workers", workers, 2, MAX_WORKERS)
     p.check_range("examples", examples, *EXAMPLES)
@@ -88,7 +88,7 @@ def _ways(workers: int, examples: int) -> list[Way]:
 
 
 def _drawn(top: float, way: Way, batch: int, examples: int) -> str:
-    """One way: a row of cells for each worker, with a dot where it does not read."""
+    """One way of sharding: a row of cells for each worker, with dots for unread examples."""
     middle = top + len(way.reading) * ROW / 2
     each = (RIGHT - LEFT) / examples
     result = p.note(RIGHT + 12, middle, way.result, p.WIDTH - RIGHT - 12, anchor="start")
@@ -107,14 +107,14 @@ def _drawn(top: float, way: Way, batch: int, examples: int) -> str:
 
 
 def _cell(area: p.Area, name: str, *, first: bool) -> str:
-    """An example that is read; with a thick edge, in the first step."""
+    """An example that is read, with a thick edge in the first step."""
     x, y, width, height = area
     edge = p.outline(p.Area(x + 1, y + 1, width - 2, height - 2), p.BATCH)
     return p.box(area, p.BATCH, name) + edge * first
 
 
 def _told(way: Way) -> str:
-    """One way in words."""
+    """The text of one way."""
     message = _("worker {number} reads {examples}")
     parts = [
         message.format(number=worker, examples=join_items(map(str, numbers)))

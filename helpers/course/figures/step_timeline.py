@@ -1,4 +1,4 @@
-"""What a step is made of, worker by worker, on one axis of time."""
+"""The phases of a step, worker by worker, on one time axis."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from helpers.i18n import _
 
 MIN_WORKERS, MAX_WORKERS = 2, 6  # workers
 STRAGGLER = 1
-LEFT, LANE, BOX, TOP = 116, 52, 40, 26  # where time begins; heights; of the first row_label
-INPUT, FORWARD, BACKWARD = 70, 90, 110  # pixels of time that a worker of pace 1 takes
-PACES = (1.0, 1.37, 0.97, 1.06, 1.02, 1.08)  # of each worker's own work, 1.37 the straggler's
-EXCHANGE, APART, PAUSE = 112, 3, 12  # of the all-reduce; between boxes; where all have arrived
+LEFT, LANE, BOX, TOP = 116, 52, 40, 26  # the start of the time axis, heights, and the top
+INPUT, FORWARD, BACKWARD = 70, 90, 110  # pixels of each phase at pace 1
+PACES = (1.0, 1.37, 0.97, 1.06, 1.02, 1.08)  # each worker's computation (straggler: 1.37)
+EXCHANGE, APART, PAUSE = 112, 3, 12  # the all-reduce, space between boxes, and the barrier
 
 
 def step_timeline(workers: int = 2) -> Drawing:
-    """Input, forward, backward, all-reduce and update of each worker; a straggler holds up all.
+    """Input, forward, backward, all-reduce and update of each worker, one of which is a straggler.
 
     Args:
-      workers: from 2 to 6; worker 1 is the straggler.
+      workers: the number of workers, from 2 to 6. Worker 1 is the straggler.
 
     Raises:
-      ConfigError: for another number of workers.
+      ConfigError: the number of workers is outside this range.
     """
     p.check_range("workers", workers, MIN_WORKERS, MAX_WORKERS)
     bottom = TOP + workers * LANE
@@ -50,7 +50,7 @@ def _work(worker: int) -> float:
 
 
 def _row(worker: int, barrier: float) -> str:
-    """One worker."""
+    """The row of one worker."""
     level = TOP + (worker + 0.5) * LANE
     name = _("worker {number}").format(number=worker)
     detail = _("straggler") if worker == STRAGGLER else ""

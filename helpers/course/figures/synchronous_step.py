@@ -1,4 +1,4 @@
-"""What happens in one step of synchronous training."""
+"""The phases of one step of synchronous training."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from helpers.course.figures.text_metrics import BOLD, TEXT
 from helpers.i18n import _
 
 MIN_WORKERS, MAX_WORKERS = 2, 6  # workers
-LEFT, MAX_WIDTH = 128, 190  # of the first worker's column, after what the rows mean; of a box
-EXAMPLES = 4  # in the part of each worker
-PACES = (0.66, 1.0, 0.54, 0.76, 0.6, 0.7)  # the time each takes, as a share of the slowest's
+LEFT, MAX_WIDTH = 128, 190  # the left edge of the columns, and the width of a box
+EXAMPLES = 4  # the number of examples in each worker's part
+PACES = (0.66, 1.0, 0.54, 0.76, 0.6, 0.7)  # each worker's time, relative to the slowest
 BATCH, BOX, COMPUTE, BARRIER, REDUCE, UPDATE, END = 2, 50, 118, 216, 244, 304, 348  # levels
-PART, NAME, BAR, LINE = 22, 60, 32, 24  # heights: of the batch, a worker, the all-reduce, an update
+PART, NAME, BAR, LINE = 22, 60, 32, 24  # heights of batch, worker, all-reduce, update
 
 
 def synchronous_step(workers: int = 2) -> Drawing:
     """A step from top to bottom: shards of a batch, gradients, all-reduce, the same update.
 
     Args:
-      workers: from 2 to 6; worker 1 is the slowest.
+      workers: the number of workers, from 2 to 6. Worker 1 is the slowest.
 
     Raises:
-      ConfigError: for another number of workers.
+      ConfigError: the number of workers is outside this range.
     """
     p.check_range("workers", workers, MIN_WORKERS, MAX_WORKERS)
     pitch = (p.WIDTH - LEFT) / workers
@@ -51,7 +51,7 @@ def synchronous_step(workers: int = 2) -> Drawing:
 
 
 def _meanings() -> str:
-    """What the rows mean, beside an arrow of time."""
+    """The meanings of the rows, next to a time arrow."""
     rows = {
         BATCH + PART / 2: _("global batch"),
         BOX + NAME / 2: _("copies of the model"),
@@ -69,7 +69,7 @@ def _meanings() -> str:
 
 
 def _column(number: int, x: float, width: float) -> str:
-    """What one worker does, around the middle `x`."""
+    """The column of one worker, centered at `x`."""
     left, low = x - width / 2, "₀₁₂₃₄₅"[number]
     takes = PACES[number] * (BARRIER - COMPUTE)
     waits = p.Area(left, COMPUTE + takes, width, BARRIER - COMPUTE - takes)

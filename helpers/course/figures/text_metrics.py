@@ -1,7 +1,7 @@
-"""How wide a text will be, and where it breaks into lines.
+"""The width of a text, and its line breaks.
 
-A drawing is made without a browser, so nobody can be asked. The widths are about those of DejaVu
-Sans, which many Linux systems have for `system-ui`, and which is a wide font.
+A drawing is created without a browser, so widths cannot be measured. They are estimated for DejaVu
+Sans, a wide font that many Linux systems use as `system-ui`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
-TEXT, SMALL = 12, 11  # pixels: the two sizes of letters in a figure
-LINE = 1.25  # from one line to the next, as a share of the size
+TEXT, SMALL = 12, 11  # the two font sizes of a figure in pixels
+LINE = 1.25  # the line height relative to the font size
 PLAIN, BOLD = 400, 600
-BREAK_HYPHEN = (
-    "\u2010"  # the hyphen of a word that had to be divided: tools/check_figures.py looks for it
-)
+BREAK_HYPHEN = "\u2010"  # the hyphen of a divided word, which tools/check_figures.py looks for
 
-_IF_BOLD = 1.12  # times as wide
-_EMS = (  # the widths of letters, as a share of the size; of what is not named here, see `_ems`
+_IF_BOLD = 1.12  # the factor of the width of bold letters
+_EMS = (  # widths of letters relative to the font size (others: `_ems`)
     (0.36, "ijlI.,:;'|·"),
     (0.42, "ft()[]/- r₀₁₂₃₄₅\u2010"),
     (0.64, "abcdeghknopqsuvxyzабвгдезийклнопрстухцчьэя0123456789"),
@@ -28,25 +26,25 @@ _EMS = (  # the widths of letters, as a share of the size; of what is not named 
     (1.10, "ЖШЩЮ"),
 )
 _WIDTHS = {letter: ems for ems, letters in _EMS for letter in letters}
-_NEVER_FIRST, _NEVER_LAST = "，。、；：？！）》」』%", "（《「『"  # in a line of Chinese
+_NEVER_FIRST, _NEVER_LAST = "，。、；：？！）》」』%", "（《「『"  # of a line in Chinese
 
 Piece = tuple[str, str]
 """What stays in one line, with the space before it."""
 
 
 def text_width(content: str, size: float = TEXT, weight: int = PLAIN) -> float:
-    """The pixels that a text takes, about."""
+    """The approximate width of a text in pixels."""
     return sum(map(_ems, content)) * size * (_IF_BOLD if weight >= BOLD else 1)
 
 
 @lru_cache(maxsize=4096)
 def wrap(content: str, room: float, size: float = TEXT, weight: int = PLAIN) -> tuple[str, ...]:
-    """A text in as few lines as fit into `room` pixels, about equally long.
+    """A text in as few lines of `room` pixels as possible, of similar lengths.
 
     Lines break between words and between the characters of Chinese. A word that is wider than the
-    room by itself is divided: after its hyphens, or else where the room ends.
+    room is divided after its hyphens, or else at the end of the room.
     """
-    scale = text_width("0", size, weight) / _ems("0")  # pixels of a letter that is 1 wide
+    scale = text_width("0", size, weight) / _ems("0")  # pixels per em
     ems = room / scale
     pieces = [
         (" " if number and not k else "", part)
@@ -54,7 +52,7 @@ def wrap(content: str, room: float, size: float = TEXT, weight: int = PLAIN) -> 
         for k, part in enumerate(_parts(word, ems))
     ]
     lines = _fill(pieces, ems)
-    while True:  # narrower, as long as no further line is needed
+    while True:  # narrower, while the number of lines is the same
         narrower = _fill(pieces, max(map(_width, lines), default=0) - 0.1)
         if narrower == lines or len(narrower) > len(lines):
             return tuple(lines)
@@ -62,7 +60,7 @@ def wrap(content: str, room: float, size: float = TEXT, weight: int = PLAIN) -> 
 
 
 def _fill(pieces: Sequence[Piece], ems: float) -> list[str]:
-    """Puts as much as it can into each line."""
+    """Fills each line as far as possible."""
     lines: list[str] = []
     for space, piece in pieces:
         if lines and _width(lines[-1] + space + piece) <= ems:
@@ -73,7 +71,7 @@ def _fill(pieces: Sequence[Piece], ems: float) -> list[str]:
 
 
 def _parts(word: str, ems: float) -> list[str]:
-    """Where a word may be divided, and where it must."""
+    """The parts into which a word may or must be divided."""
     pieces = _characters(word)
     if len(pieces) == 1 and _width(word) <= ems:
         return pieces
@@ -88,7 +86,7 @@ def _parts(word: str, ems: float) -> list[str]:
 
 
 def _characters(word: str) -> list[str]:
-    """The characters of Chinese, with the punctuation beside them; other scripts in one piece."""
+    """Chinese characters with adjacent punctuation, or other text in one piece."""
     parts: list[str] = []
     for letter in word:
         before = parts[-1][-1] if parts else ""
@@ -115,5 +113,5 @@ def _ems(letter: str) -> float:
 
 
 def _is_chinese(letter: str) -> bool:
-    """Whether a line may break beside it. Korean is as wide, but has spaces between its words."""
+    """Whether a line may break next to it. Korean is as wide, but has spaces between words."""
     return unicodedata.east_asian_width(letter) in "WF" and not "\uac00" <= letter <= "\ud7a3"

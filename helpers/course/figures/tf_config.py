@@ -1,4 +1,4 @@
-"""What `TF_CONFIG` says to each process of a cluster, and who connects to whom."""
+"""The `TF_CONFIG` of each process of a cluster, and the connections between processes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from helpers.errors import ConfigError
 from helpers.i18n import _, join_clauses
 from helpers.tf_config import PS, WORKER, TFConfig, build_tf_configs
 
-MAX_WORKERS, MAX_SERVERS, MAX_PER_ROW = 5, 2, 5  # the last: processes in a row
-WAYS, STAGE = 30, 13  # where the ways between processes begin, and from one to the next
-OUTER, INNER = 52, 17  # where they end, from the middle of a process; from one end to the next
-MAX_WIDTH, APART = 240, 10  # from one process to the next, at most; between two of them
-NAME, BRACKET = 30, 36  # heights: of a process's name, of a bracket with its words
-INDENT = 6  # how far JSON stands within its box
+MAX_WORKERS, MAX_SERVERS, MAX_PER_ROW = 5, 2, 5  # MAX_PER_ROW is a number of processes
+WAYS, STAGE = 30, 13  # the top of the connections, and the space between two
+OUTER, INNER = 52, 17  # a connection's end from a process's middle, and space between ends
+MAX_WIDTH, APART = 240, 10  # the maximum distance of processes, and the space between two
+NAME, BRACKET = 30, 36  # heights of a process's name, and of a bracket with its text
+INDENT = 6  # the indentation of JSON in its box
 
 
 def tf_config(workers: int = 2, ps: int = 0) -> Drawing:
-    """The processes of a cluster: in each, the same "cluster" part, and a "task" part of its own.
+    """The processes of a cluster, each with the common "cluster" part and its own "task" part.
 
-    Parameter servers come with a chief that coordinates, as `ParameterServerStrategy` needs one.
+    Parameter servers require a chief, which is the coordinator of `ParameterServerStrategy`.
 
     Args:
-      workers: from 2 to 5.
-      ps: parameter servers, from 0 to 2. There is room for five processes in all.
+      workers: the number of workers, from 2 to 5.
+      ps: the number of parameter servers, from 0 to 2.
 
     Raises:
-      ConfigError: for other numbers, or for more than five processes.
+      ConfigError: a number is outside its range, or there are more than five processes.
     """
     p.check_range("workers", workers, 2, MAX_WORKERS)
     p.check_range("ps", ps, 0, MAX_SERVERS)
@@ -69,7 +69,7 @@ def _configs(workers: int, ps: int) -> list[TFConfig]:
 
 
 def _cluster_lines(config: TFConfig) -> list[str]:
-    """The "cluster" part as JSON, one address a line."""
+    """The "cluster" part as JSON, with one address per line."""
     lines = ['{"cluster": {']
     for job, addresses in config.cluster.items():
         lines.append(f'  "{job}": [')
@@ -92,7 +92,7 @@ def _process(config: TFConfig, x: float, width: float, levels: Sequence[float]) 
     cluster = _cluster_lines(config)
     own = next(k for k, line in enumerate(cluster) if f'"{config.address}"' in line)
     level = below + 4 + (own + 0.5) * p.CODE
-    mark = f"M{x + INDENT + 5:.1f} {level - 4.5:.1f} v9 l8 -4.5 Z"  # where the line is indented
+    mark = f"M{x + INDENT + 5:.1f} {level - 4.5:.1f} v9 l8 -4.5 Z"  # in the indentation of the line
     return "".join(
         [
             p.box(p.Area(x, top, width, NAME), style, str(config.task), weight=BOLD),
@@ -109,7 +109,7 @@ def _snippet(x: float, y: float, width: float, lines: Sequence[str], style: p.St
 
 
 def _ways(configs: Sequence[TFConfig], middles: Sequence[float]) -> tuple[str, float]:
-    """Who connects to whom, with a legend; and the level at which the processes begin."""
+    """The connections with a legend, and the top of the processes."""
     sample = [(0.0, 0.0), (30.0, 0.0)]
     if not configs[0].is_asynchronous:
         top = WAYS + 2 * STAGE
@@ -123,7 +123,7 @@ def _ways(configs: Sequence[TFConfig], middles: Sequence[float]) -> tuple[str, f
     pairs = sorted(product(workers, servers), key=lambda pair: pair[1] - pair[0])
     top = WAYS + (len(pairs) + 2) * STAGE
     parts = [p.legend(8, entries), _bus(middles, WAYS, top, p.WAIT, source=0)]
-    for stage, (worker, server) in enumerate(pairs):  # of neighbours lowest, and outermost
+    for stage, (worker, server) in enumerate(pairs):  # neighbours are lowest and outermost
         level = top - STAGE * (stage + 1.5)
         start = middles[worker] + OUTER - INNER * (server - servers[0])
         end = middles[server] - OUTER + INNER * (workers[-1] - worker)
@@ -133,14 +133,14 @@ def _ways(configs: Sequence[TFConfig], middles: Sequence[float]) -> tuple[str, f
 
 
 def _places(configs: Sequence[TFConfig], job: str) -> list[int]:
-    """Where the tasks of a job stand in the row."""
+    """The positions of a job's tasks in the row."""
     return [k for k, config in enumerate(configs) if config.task.type == job]
 
 
 def _bus(
     middles: Sequence[float], level: float, top: float, style: p.Style, source: int | None = None
 ) -> str:
-    """A line above all of them with an arrow down to each, but for the one it comes from."""
+    """A line above all processes, with an arrow down to each one except its source."""
     parts = [p.line((middles[0], level), (middles[-1], level), style=style)]
     for k, x in enumerate(middles):
         draw = p.line if k == source else p.arrow
@@ -149,7 +149,7 @@ def _bus(
 
 
 def _label(configs: Sequence[TFConfig]) -> str:
-    """The figure in words."""
+    """The alternative text of the figure."""
     told = [f"{config.task}: {config.address}" for config in configs]
     label = _(
         'The TF_CONFIG of each process. The part "cluster" is the same in every process and lists '
