@@ -39,7 +39,7 @@ def input_fn(
 
     Returns:
       A dataset of (images, labels): float32 [batch, height, width, channels] in [0, 1], and int64
-        [batch]. In "infer" mode, a dataset of images only.
+      [batch]. In "infer" mode, a dataset of images only.
 
     Raises:
       DataError: the data set is missing, damaged, or its images have no common size.

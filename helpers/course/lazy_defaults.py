@@ -1,7 +1,7 @@
-"""`helpers.model_fn` and `helpers.input_fn`: those of the lessons, imported where they are called.
+"""`helpers.model_fn` and `helpers.input_fn` of the lessons, imported when they are called.
 
 A process that only sends these functions to workers need not import TensorFlow (3 s and 400 MB).
-`helpers.course.model` and `helpers.course.data` have the functions themselves.
+The implementations are in `helpers.course.model` and `helpers.course.data`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> Any:
-    """Builds a small network for images, as an Estimator takes it: an EstimatorSpec.
+    """Builds a small network for images as an EstimatorSpec.
 
-    `helpers.course.model.model_fn` says what features, labels and params are; this calls it.
+    It calls `helpers.course.model.model_fn`, which documents the arguments.
     """
     import helpers.estimator  # noqa: F401  before the module takes the Keras of this process
     from helpers.course.model import model_fn
@@ -29,9 +29,9 @@ def input_fn(
     params: Mapping[str, Any] | None = None,
     input_context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
-    """One epoch of batches for one worker: a dataset of (images, labels).
+    """One epoch of batches for one worker, as a dataset of (images, labels).
 
-    `helpers.course.data.input_fn` says what mode and params are, and what it raises; this calls it.
+    It calls `helpers.course.data.input_fn`, which documents the arguments and errors.
     """
     from helpers.course.data import input_fn
 

@@ -1,7 +1,7 @@
-"""What a cell prints for its reader: the same code in every notebook, the words of its language.
+"""The messages of cells: the same code in every notebook, with text in the notebook's language.
 
-`python -m tools.l10n update` takes the messages from the cells of the English notebooks and files
-them with those of this package.
+`python -m tools.l10n update` extracts the messages from the cells of the English notebooks and adds
+them to the messages of this package.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from helpers.i18n import _, join_clauses, join_items, number
 
 
 def print_tr(message: str, /, **values: object) -> None:
-    """Prints a message in the language in use.
+    """Prints a message in the current language.
 
     Args:
-      message: with the names of values in braces, and formats as `str.format` takes them:
-        ``print_tr("step {step}: loss {loss:.3f}", step=100, loss=0.25)``. Numbers are written as
-        the language writes them; a format of a list holds for each of its items.
-      **values: what the braces name.
+      message: contains the names of values in braces, with formats as in `str.format`:
+        ``print_tr("step {step}: loss {loss:.3f}", step=100, loss=0.25)``. Numbers use the notation
+        of the language. The format of a list applies to each of its items.
+      **values: the values named in braces.
     """
     print(tr(message, **values))
 
 
 def tr(message: str, /, **values: object) -> str:
-    """What `print_tr` prints: for the axis of a chart, or for a value of another message."""
+    """The text that `print_tr` prints, for the axis of a chart or a value of another message."""
     return _FORMATTER.vformat(_(message), (), values)
 
 
@@ -42,7 +42,7 @@ class _Formatter(string.Formatter):
 
 
 def _as_wide(text: str) -> str:
-    """Text that was filled up with spaces on its left: a Chinese character is as wide as two."""
+    """Text padded with spaces on its left, where a Chinese character has the width of two."""
     words = text.lstrip(" ")
     wide = sum(unicodedata.east_asian_width(letter) in "FW" for letter in words)
     return words.rjust(len(text) - wide)

@@ -12,7 +12,7 @@ from helpers.params import DEFAULT_PARAMS, param
 
 NETWORKS = ("cnn", "resnet")
 PRECISIONS = ("float32", "mixed_bfloat16")
-BASE_BATCH = DEFAULT_PARAMS["batch_size"]  # the global batch that a learning rate is given for
+BASE_BATCH = DEFAULT_PARAMS["batch_size"]  # the global batch to which a learning rate refers
 
 
 def model_fn(
@@ -22,15 +22,15 @@ def model_fn(
 
     Args:
       features: images, float32 [batch, height, width, channels] in [0, 1].
-      labels: class numbers, int64 [batch]; None when predicting.
+      labels: class numbers, int64 [batch], or None for prediction.
       mode: a `tf.estimator.ModeKeys`.
       params: ``batch_size`` (examples per replica), ``learning_rate`` (for a global batch of
         64), ``momentum``, ``classes``, ``network`` ("cnn" or "resnet").
 
     Returns:
-      An EstimatorSpec: the loss, a mean over the global batch, and a train_op; the metric
-      ``accuracy``; or the predictions ``class`` (int64 [batch]) and ``probabilities``
-      (float32 [batch, classes]).
+      An EstimatorSpec. For training, it has the loss, a mean over the global batch, and a train_op.
+      For evaluation, it has the loss and the metric ``accuracy``. For prediction, it has ``class``
+      (int64 [batch]) and ``probabilities`` (float32 [batch, classes]).
 
     Raises:
       PackageError: this process has imported TensorFlow with Keras 3, which has no Estimator.
@@ -54,10 +54,10 @@ def model_fn(
 
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     global_batch = param(params, "batch_size") * replicas
-    loss = tf.reduce_sum(losses) / global_batch  # the replicas' losses will be added up
+    loss = tf.reduce_sum(losses) / global_batch  # the sum over replicas is the mean loss
     step = tf.compat.v1.train.get_or_create_global_step()
-    # A Keras optimizer: those of tf.compat.v1 would, under Estimator, divide the loss by the
-    # number of replicas once more.
+    # A Keras optimizer, because under Estimator the optimizers of tf.compat.v1 divide the loss by
+    # the number of replicas again.
     optimizer = tf.keras.optimizers.legacy.SGD(
         learning_rate(step, global_batch, param(params, "learning_rate")),
         momentum=param(params, "momentum"),
@@ -70,20 +70,22 @@ def model_fn(
 def make_network(
     classes: int = 10, name: str = "cnn", precision: str = "float32"
 ) -> tf.keras.Model:
-    """A network from images [batch, height, width, channels] to logits float32 [batch, classes].
+    """A network that maps images [batch, height, width, channels] to float32 logits [batch,
+    classes].
 
     Args:
-      name: on images of 28 × 28 × 1 and for ten classes, "cnn" has 347,146 weights, 1.4 MB of
-        gradients, and multiplies 0.5 million times for an image; "resnet" has 77,418 weights,
-        0.3 MB, and multiplies 2.5 million times: 21 times as much computation for each byte
-        of the all-reduce.
-      precision: "float32"; or "mixed_bfloat16": computes in bfloat16, while the logits, the
-        weights, and so the gradients of the all-reduce, stay float32. For Keras and custom
-        training loops: in the session of a distributed Estimator, TensorFlow 2.15 fuses the layers
-        into an operation without bfloat16, unless `remapping` is off in its RewriterConfig.
+      name: "cnn" or "resnet". For images of 28 × 28 × 1 and ten classes, "cnn" has 347,146 weights
+        (1.4 MB of gradients) and needs 0.5 million multiplications per image. "resnet" has 77,418
+        weights (0.3 MB) and needs 2.5 million multiplications, which is 21 times as much
+        computation per byte of the all-reduce.
+      precision: "float32" or "mixed_bfloat16". The latter computes in bfloat16, but the logits, the
+        weights and the gradients of the all-reduce remain float32. It is for Keras and custom
+        training loops. In the session of a distributed Estimator, TensorFlow 2.15 fuses the layers
+        into an operation that does not support bfloat16, unless `remapping` is off in its
+        RewriterConfig.
 
     Raises:
-      ConfigError: no network or no precision of that name.
+      ConfigError: there is no network or precision with this name.
     """
     if name not in NETWORKS:
         raise unknown_choice("network", name, NETWORKS)
@@ -116,16 +118,16 @@ def _resnet(policy: tf.keras.mixed_precision.Policy) -> list[tf.keras.layers.Lay
 class ResidualBlock(tf.keras.layers.Layer):
     """Two convolutions whose result is added to their input: relu(x + f(x)).
 
-    He et al. (2016), "Deep Residual Learning for Image Recognition",
-    https://arxiv.org/abs/1512.03385, section 3, with no batch normalization, whose averages
-    workers would have to exchange as well. Instead f starts as zero, so that each block starts as
-    its input: Zhang, Dauphin and Ma (2019), "Fixup Initialization",
-    https://arxiv.org/abs/1901.09321, section 3.
+    Source: He et al. (2016), "Deep Residual Learning for Image Recognition",
+    https://arxiv.org/abs/1512.03385, section 3. The block has no batch normalization, because
+    workers would have to synchronize its averages as well. Instead, f is initially zero, so that
+    each block initially returns its input. Source: Zhang, Dauphin and Ma (2019), "Fixup
+    Initialization", https://arxiv.org/abs/1901.09321, section 3.
 
     Args:
-      filters: channels of the result.
-      stride: 2 halves height and width; the input then passes a convolution of 1 × 1, as it does
-        when its channels are not `filters`.
+      filters: the number of output channels.
+      stride: 1, or 2 to halve height and width. The input passes through a 1 × 1 convolution if the
+        stride is 2 or the number of its channels is not `filters`.
     """
 
     def __init__(self, filters: int, stride: int = 1, **kwargs: Any) -> None:
@@ -134,7 +136,7 @@ class ResidualBlock(tf.keras.layers.Layer):
         self.stride = stride
 
     def build(self, input_shape: Any) -> None:
-        """Makes the convolutions for inputs [batch, height, width, channels]."""
+        """Creates the convolutions for inputs [batch, height, width, channels]."""
         make: Any = functools.partial(tf.keras.layers.Conv2D, self.filters, padding="same")
         policy = self.dtype_policy
         self.first = make(kernel_size=3, strides=self.stride, activation="relu", dtype=policy)
@@ -144,25 +146,25 @@ class ResidualBlock(tf.keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Images to images: [batch, height / stride, width / stride, filters]."""
+        """Returns the output [batch, height / stride, width / stride, filters]."""
         kept = self.shortcut(inputs) if self.shortcut else inputs
         return tf.nn.relu(kept + self.second(self.first(inputs)))
 
     def get_config(self) -> dict[str, Any]:
-        """What it was made with, as Keras saves it."""
+        """The arguments of the block, for Keras."""
         return {**super().get_config(), "filters": self.filters, "stride": self.stride}
 
 
 def learning_rate(step: tf.Tensor, global_batch: int, base: float, warmup: int = 100) -> tf.Tensor:
-    """The learning rate of a step: `base` × global_batch / 64, reached over `warmup` steps.
+    """The learning rate of a step: `base` × global_batch / 64, after a warm-up of `warmup` steps.
 
-    The linear scaling rule and the gradual warm-up of Goyal et al. (2017), "Accurate, Large
+    It uses the linear scaling rule and the gradual warm-up of Goyal et al. (2017), "Accurate, Large
     Minibatch SGD", https://arxiv.org/abs/1706.02677, sections 2.1 and 2.2.
 
     Args:
-      step: the global step, an integer scalar.
-      global_batch: examples in one step of all replicas together.
-      base: the learning rate that suits a global batch of 64.
+      step: the global step, an integer scalar tensor.
+      global_batch: the number of examples per step of all replicas together.
+      base: the learning rate for a global batch of 64.
     """
     ramp = tf.minimum(1.0, tf.cast(step + 1, tf.float32) / warmup)
     return base * global_batch / BASE_BATCH * ramp

@@ -1,4 +1,4 @@
-"""Modules that the workers of a lesson need, imported once by the process that forks them."""
+"""Modules for the workers of a lesson, imported once by the process that forks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of a training step goes: a profile of one step of Keras `fit`, and its chart."""
+"""A profile of the time of one training step of Keras `fit`, and its chart."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from helpers.either_keras import tf
 from helpers.i18n import _, gettext_noop, number
 from helpers.results.svg_figure import SvgFigure
 
-# A span is (category, name, start, end): the kind of work, the type of the operation, microseconds
-# since the beginning of the step. It is a list, so that a worker can return it to the notebook.
+# A span is (category, name, start, end): the kind of work, the type of the operation, and
+# microseconds since the start of the step. It is a list, so that a worker can return it to the
+# notebook.
 Span = Sequence[Any]
 
 CATEGORIES = {
@@ -27,10 +28,10 @@ CATEGORIES = {
 COLOURS = {"input": "tab:green", "compute": "tab:blue", "all-reduce": "tab:orange"}
 CPU_PLANE = "/host:CPU"
 XPLANE = "tensorflow.tsl.profiler.protobuf.xplane_pb2"  # the format of the profiler's files
-OPERATION_THREADS = ("tf_Compute", "collective_ops")  # tf.data's own threads are left out
-OTHER_EVENTS = {  # that belong to an operation, and the type of that operation
+OPERATION_THREADS = ("tf_Compute", "collective_ops")  # tf.data's own threads are excluded
+OTHER_EVENTS = {  # events of operations, with the type of the operation
     "IteratorGetNextOp::DoCompute": "IteratorGetNext",
-    "CollectiveOpV2Kernel::Run": "CollectiveReduceV2",  # until a thread of collective_ops starts
+    "CollectiveOpV2Kernel::Run": "CollectiveReduceV2",  # before a thread of collective_ops starts
 }
 ALL_OPERATIONS = 3  # host_tracer_level
 
@@ -39,14 +40,14 @@ class TraceStep(tf.keras.callbacks.Callback):
     """Profiles one step of `fit` with TensorFlow's profiler.
 
     The profiler records the operations of a step, but not the work of an input pipeline in its own
-    threads: "input" is the time that the step waits for its batch.
+    threads. So "input" is the time in which the step waits for its batch.
 
     Args:
-      step: the number of the step, from 1; late enough that the pipeline is filled and memory is
-        allocated.
+      step: the number of the step, from 1. It should be late enough for a filled pipeline and
+        allocated memory.
 
     Attributes:
-      spans: the operations of that step, after it has run.
+      spans: the operations of that step, available after the step.
     """
 
     def __init__(self, step: int) -> None:
@@ -76,7 +77,7 @@ class TraceStep(tf.keras.callbacks.Callback):
 def spans(profile: bytes) -> list[Span]:
     """The operations in a profile, the content of an `.xplane.pb` file, in order of their start.
 
-    The operations of tf.data run in other threads during the step; they are left out.
+    The operations of tf.data run in other threads during the step, and are excluded.
     """
     space = importlib.import_module(XPLANE).XSpace()
     space.ParseFromString(profile)
@@ -94,7 +95,7 @@ def spans(profile: bytes) -> list[Span]:
 def _operations(plane: Any) -> Iterator[tuple[str, float, float]]:
     """The type, start and end, in microseconds, of each operation of a step.
 
-    The profiler names the event of an operation `name:type`; other events have no type.
+    The profiler names the event of an operation `name:type`. Other events have no type.
     """
     for line in plane.lines:
         for event in line.events:
@@ -109,24 +110,24 @@ def _operations(plane: Any) -> Iterator[tuple[str, float, float]]:
 
 
 def _type_of_operation(name: str) -> str | None:
-    """The type in the name of an event; None if it is no operation, or one of tf.data."""
+    """The type in an event's name, or None if it is not an operation or belongs to tf.data."""
     operation, _colon, kind = name.rpartition(":")
     return kind if operation and "::" not in name and "Iterator" not in kind else None
 
 
 def category(kind: str) -> str:
-    """The one of CATEGORIES that an operation of this type belongs to."""
+    """The item of CATEGORIES to which an operation of this type belongs."""
     if "Iterator" in kind:
         return "input"
     return "all-reduce" if kind.startswith("Collective") else "compute"
 
 
 def exclusive_times(spans: Sequence[Span]) -> dict[str, float]:
-    """Milliseconds of a step in which only this category ran, or the first of several.
+    """The milliseconds of a step by category, in which concurrent time counts once.
 
-    An all-reduce that waits during a computation costs nothing, so if several categories run at
-    once, compute counts first, then input, then all-reduce. "idle" is the time in which none of
-    them ran. The sum is the time of the step.
+    An all-reduce that waits during a computation costs nothing. So if several categories run
+    concurrently, the time counts for the first of compute, input and all-reduce. "idle" is the time
+    in which none of them ran. The sum is the time of the step.
     """
     times = dict.fromkeys((*CATEGORIES, "idle"), 0.0)
     marks = sorted({mark for span in spans for mark in span[2:4]})
@@ -140,7 +141,7 @@ def exclusive_times(spans: Sequence[Span]) -> dict[str, float]:
 def timeline_chart(workers: Mapping[str, Sequence[Span]]) -> SvgFigure:
     """One step of each worker: a row for each category, a bar for each operation, in ms.
 
-    Each worker's time begins with its own step: their clocks are not compared.
+    Each worker's time begins with its own step, and the workers' clocks are not compared.
     """
     figure = Figure(figsize=(9, 0.5 + 1.1 * len(workers)), layout="constrained")
     rows = figure.subplots(len(workers), 1, sharex=True, squeeze=False)[:, 0]

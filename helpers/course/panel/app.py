@@ -1,7 +1,7 @@
 """The panel as a separate page, in the language that the page's address names.
 
-Voila gives each visitor a separate kernel, and passes in QUERY_STRING the text behind the
-question mark of the address: `?lang=ko`.
+Voila starts a separate kernel for each visitor, and passes the query of the page's address, such as
+`lang=ko`, in QUERY_STRING.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import ipywidgets as widgets  # type: ignore[import-untyped]
 from helpers.course.panel.view import Panel
 from helpers.i18n import ENGLISH, _, languages, set_language
 
-# Each in its own words, so that all readers find theirs.
+# Each language has its own name, so that all readers find theirs.
 NAMES = {"en": "English", "ru": "русский", "zh": "中文", "ko": "한국어", "es": "español"}
-CHINESE = "zh-Hans"  # what a browser takes simplified Chinese for, to choose its letters
+CHINESE = "zh-Hans"  # the browser's code of simplified Chinese, for its fonts
 
 STYLE = """<style>
 .mwl-languages { display: flex; flex-wrap: wrap; gap: 4px 18px; padding: 10px 4px 6px;
@@ -34,7 +34,8 @@ def app(environment: Mapping[str, str] = os.environ) -> widgets.VBox:
     """The panel, below links to the page in every language.
 
     Args:
-      environment: QUERY_STRING names the language, as "lang=ko"; else IN does, else it is English.
+      environment: contains the language in QUERY_STRING, such as "lang=ko", or else in IN. The
+        default is English.
     """
     query = dict(parse_qsl(environment.get("QUERY_STRING", "")))
     wanted = query.get("lang") or environment.get("LESSON_LANG") or ENGLISH
@@ -46,10 +47,10 @@ def app(environment: Mapping[str, str] = os.environ) -> widgets.VBox:
 
 
 def links(lang: str, query: Mapping[str, str]) -> str:
-    """A link to the page in each language, the present one marked.
+    """A link to the page in each language, with the current language marked.
 
     Args:
-      query: what stands in the page's address; it stays, except for the language.
+      query: the query of the page's address, which the links keep except for the language.
     """
     items = "".join(_link(code, query, present=code == lang) for code in languages())
     return f'<nav class="mwl-languages" aria-label="{escape(_("Languages"))}">{items}</nav>'
@@ -64,7 +65,7 @@ def _link(code: str, query: Mapping[str, str], *, present: bool) -> str:
 
 
 def _unknown(wanted: str) -> str:
-    """Why the page is in English; these words are only in English."""
+    """The reason why the page is in English, which exists only in English."""
     sentence = (
         f"There is no page in {wanted[:20]!r}, so this one is in English. Choose a language above."
     )

@@ -1,4 +1,4 @@
-"""What a panel lets its reader choose, and what this machine can run of it."""
+"""The choices of a panel, and the choices that this machine can run."""
 
 from __future__ import annotations
 
@@ -32,28 +32,29 @@ CHOICES = (
     "evaluator",
     "scenario",
 )
-FUNCTION_CHOICES = ("workers", "collective", "scenario")  # it decides upon the rest itself
-SAVE_STEPS = 100  # a killed worker costs a reader two seconds of training, not five
+FUNCTION_CHOICES = ("workers", "collective", "scenario")  # a function determines the other settings
+SAVE_STEPS = 100  # a killed worker costs two seconds of training, not five
 
 
 class Choices(HasTraits):
     """The settings of a training run, each validated when it is set.
 
     Attributes:
-      strategy, workers, collective, batch_size, learning_rate, epochs: as `LocalCluster` and
-        its `train` take them; `batch_size` is per worker.
-      steps: the global step to train to; None for whole epochs.
+      strategy, workers, collective, batch_size, learning_rate, epochs: arguments of `LocalCluster`
+        and its `train`. `batch_size` is per worker.
+      steps: the last global step, or None for whole epochs.
       evaluator: whether a separate process evaluates during training.
-      scenario: of `helpers.course.panel.scenarios`, what befalls the training by itself.
+      scenario: the name of a fault scenario in `helpers.course.panel.scenarios`.
 
     Args:
-      model_fn, input_fn: what is to be trained.
-      function: what is to be called in every worker instead, as `LocalCluster.run` takes it.
-      keras: which Keras `tf.keras` is for that function, 2 or 3; by default as `LocalCluster.run`.
+      model_fn, input_fn: the model and the data to train.
+      function: a function to call in every worker instead, as in `LocalCluster.run`.
+      keras: the version of `tf.keras` for that function, 2 or 3 (default: as in
+        `LocalCluster.run`).
       fault_injection: whether faults can be injected.
 
     Raises:
-      ConfigError: there is no such Keras.
+      ConfigError: `keras` is neither 2 nor 3.
     """
 
     strategy = Enum(STRATEGIES, STRATEGIES[0])
@@ -86,40 +87,41 @@ class Choices(HasTraits):
 
     @validate("learning_rate")
     def _check_number(self, proposal: Any) -> float:
-        """Rejects "not a number", which is neither below a bound nor above one."""
+        """Rejects NaN, which a comparison with bounds does not detect."""
         if math.isnan(proposal["value"]):
             raise TraitError(_("it is not a number."))
         return proposal["value"]
 
     @observe("strategy")
     def _adapt_to_strategy(self, change: Any) -> None:
-        """Takes back what the new strategy cannot have."""
+        """Resets choices that the new strategy does not support."""
         if self.unavailable_reason("collective", self.collective):
             self.collective = "AUTO"
         if self.strategy == ONE_DEVICE:
             self.workers = 1
 
     def update(self, **choices: Any) -> None:
-        """Sets several choices. Epochs take the place of steps, and steps that of epochs.
+        """Sets several choices. Epochs replace steps, and steps replace epochs.
 
         Raises:
           ConfigError: a name or a value is unknown.
         """
         if "epochs" in choices:
             choices = {**choices, "steps": choices.get("steps")}
-        # The strategy first: it takes back what it cannot have, but nothing that comes with it.
+        # The strategy comes first, because it resets unsupported choices, but not the ones passed
+        # here.
         for name, value in sorted(choices.items(), key=lambda one: one[0] != "strategy"):
             if name not in self.names:
                 raise unknown_choice("choice", name, self.names)
             try:
                 setattr(self, name, value)
-            except Exception as error:  # traitlets' TraitError and what comparing may raise
+            except Exception as error:  # traitlets' TraitError, or an error of a comparison
                 message = _("{name}={value!r} is invalid: {error}")
                 raise ConfigError(message.format(name=name, value=value, error=error)) from None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What can be chosen."""
+        """The names of the choices."""
         return FUNCTION_CHOICES if self.function else CHOICES
 
     def check(self) -> None:
@@ -129,8 +131,9 @@ class Choices(HasTraits):
                 raise ConfigError(reason)
 
     def grid(self, values: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
-        """Every combination of several values of some choices, with the present other choices; the
-        last one given changes fastest.
+        """Every combination of several values of some choices, with the current other choices.
+
+        The last choice changes fastest.
 
         Raises:
           ConfigError: there is no value, a choice is unknown, or this machine cannot run one of
@@ -141,7 +144,7 @@ class Choices(HasTraits):
         return [self._fill_defaults(combination) for combination in found]
 
     def _fill_defaults(self, some: Mapping[str, Any]) -> dict[str, Any]:
-        """All choices where some are others; checked."""
+        """All choices, with some replaced, after a check."""
         trial = Choices(
             self.model_fn, self.input_fn, self.function, self.keras, self.fault_injection
         )
@@ -154,7 +157,7 @@ class Choices(HasTraits):
         return {name: getattr(self, name) for name in self.names}
 
     def unavailable_reason(self, name: str, value: Any) -> str | None:
-        """Why this machine cannot run a choice; None when it can."""
+        """The reason why this machine cannot run a choice, or None."""
         if name == "collective" and value == "NCCL" and (gpus := nvidia_gpus()) < self.workers:
             return _("NCCL needs an NVIDIA GPU for each worker; GPUs found: {count}.").format(
                 count=gpus
@@ -177,7 +180,7 @@ class Choices(HasTraits):
         return None
 
     def notes(self) -> list[str]:
-        """What a reader should know before choosing, beyond what is impossible."""
+        """Notes on choices that are possible but not useful."""
         if self.workers <= (count := cores()):
             return []
         return [
@@ -189,7 +192,7 @@ class Choices(HasTraits):
         ]
 
     def code(self) -> str:
-        """Python code that trains with the same choices, and runs as it stands."""
+        """A complete Python program that trains with the same choices."""
         group: dict[str, Any] = {"workers": self.workers}
         if self.strategy == MULTI_WORKER:
             group["collective"] = self.collective
@@ -200,7 +203,7 @@ class Choices(HasTraits):
         return training_code(group, self.train_options(), self.model_fn, self.input_fn)
 
     def planned_tasks(self, workers: int) -> list[TaskStatus]:
-        """The tasks that so many workers and the other choices give."""
+        """The tasks for a number of workers and the other choices."""
         return planned_tasks(workers, evaluator=self.evaluator, strategy=self.strategy)
 
     def train_options(self) -> dict[str, Any]:
@@ -216,7 +219,7 @@ class Choices(HasTraits):
 
 
 def _values(name: str, values: Any) -> list[Any]:
-    """The values of a choice that are to be tried one after the other."""
+    """The values of a choice for consecutive runs."""
     if isinstance(values, str) or not isinstance(values, Iterable) or not (found := [*values]):
         message = _("{name}={values!r} is invalid: pass several values, such as {name}=(1, 2).")
         raise ConfigError(message.format(name=name, values=values))

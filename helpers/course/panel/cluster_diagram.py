@@ -15,17 +15,17 @@ from helpers.i18n import _, join_phrases
 from helpers.tf_config import CHIEF, EVALUATOR, PS
 
 WIDTH = 880
-BOX_WIDTH, BOX_HEIGHT, MARGIN = 220, 88, 8  # of one task; below it there is room for an arrow
-ROW = 136  # from one row of boxes to the next
-ONE_ROW = 5  # tasks; more are drawn in two rows, so that there is room for their words
-MAX_BOXES = 16  # more get a cell each, and their rows are scrolled
+BOX_WIDTH, BOX_HEIGHT, MARGIN = 220, 88, 8  # a task's box, with room below it for an arrow
+ROW = 136  # the distance between two rows of boxes
+ONE_ROW = 5  # the maximum number of tasks in one row; two rows have more room
+MAX_BOXES = 16  # above this, each task is a cell, and its rows are scrolled
 
 Point = tuple[float, float]
 _VariableBytes = Mapping[str, int]
 
 
 class _Grid:
-    """Where each task stands: those that train in one row or two, the others next to them."""
+    """The positions of tasks: training tasks in one or two rows, the others next to them."""
 
     def __init__(self, workers: int, others: int) -> None:
         self.workers = workers
@@ -38,7 +38,7 @@ class _Grid:
         self.height = (self.rows - 1) * ROW + BOX_HEIGHT + 2 * MARGIN
 
     def corner(self, task: int) -> Point:
-        """The upper left corner of a task's box; the second row runs from right to left."""
+        """The upper left corner of a task's box. The second row runs from right to left."""
         column, row = task, 0
         if task >= self.workers:
             more, row = divmod(task - self.workers, self.rows)
@@ -55,7 +55,7 @@ def cluster_diagram(
     """The group: the chief, the addresses, the connections, and each task's state.
 
     Args:
-      variables: how many bytes of variables lie on each task, once that is known.
+      variables: the bytes of variables on each task, if known.
     """
     if len(tasks) > MAX_BOXES:
         return _task_grid_diagram(tasks, collective)
@@ -65,7 +65,7 @@ def cluster_diagram(
     parts = []
     if servers := [task for task in others if task.name.startswith(PS)]:
         parts += [_bus(grid, len(servers))]
-        parts += [_exchange_label(grid, collective)] * (grid.rows == 1)  # two leave no room for it
+        parts += [_exchange_label(grid, collective)] * (grid.rows == 1)  # no room in two rows
     elif len(workers) > 1:
         parts += [_ring(grid), _exchange_label(grid, f"all-reduce · {collective}")]
     parts += [_box(grid, k, task, variables) for k, task in enumerate([*workers, *others])]
@@ -83,20 +83,20 @@ def _task_grid_diagram(tasks: Sequence[TaskStatus], collective: str) -> Drawing:
 
 
 def _label(workers: int, collective: str, states: Sequence[str]) -> str:
-    """The picture in words."""
+    """The alternative text of the diagram."""
     label = _("The cluster: {count}, {collective}; {states}")
     count = labels.workers(workers)
     return label.format(count=count, collective=collective, states=join_phrases(states))
 
 
 def _caption(task: TaskStatus, variables: _VariableBytes | None) -> Sequence[str]:
-    """A task in words."""
+    """The lines that describe a task."""
     held = _held(task, variables)
     return task.name, task.shown_status.word, f"({held[0]})" if held else ""
 
 
 def _held(task: TaskStatus, variables: _VariableBytes | None) -> tuple[str, str] | None:
-    """How much of the variables lies on a task, in many letters and in few; None: not known."""
+    """The size of the variables on a task, as a long and a short text, or None if unknown."""
     if not variables or task.name.startswith(EVALUATOR):
         return None
     size = variables.get(task.name, 0)
@@ -127,19 +127,19 @@ def _box(grid: _Grid, place: int, task: TaskStatus, variables: _VariableBytes | 
 
 
 def _address(task: TaskStatus) -> str:
-    """Host and port; a dash if there is none yet."""
+    """The host and port, or a dash if there is none yet."""
     return _("reads checkpoints") if task.name.startswith(EVALUATOR) else task.address or "–"
 
 
 def _ring(grid: _Grid) -> str:
-    """The way of the gradients around the workers."""
+    """The path of the gradients around the workers."""
     corners = [grid.corner(k) for k in range(grid.workers)]
     ways = [_step(grid, *pair) for pair in pairwise(corners)]
     return "".join([*ways, _return_arrow(grid, corners[-1], corners[0])])
 
 
 def _step(grid: _Grid, start: Point, end: Point) -> str:
-    """From one worker to the next: to the right, down, or to the left."""
+    """An arrow from one worker to the next: to the right, down, or to the left."""
     (x1, y1), (x2, y2) = start, end
     if y1 != y2:
         middle = x1 + grid.width / 2
@@ -150,7 +150,7 @@ def _step(grid: _Grid, start: Point, end: Point) -> str:
 
 
 def _return_arrow(grid: _Grid, last: Point, first: Point) -> str:
-    """From the last worker to the first: below the row, or up to it."""
+    """An arrow from the last worker to the first: below the row, or up to it."""
     half = grid.width / 2
     target = first[0] + half, first[1] + BOX_HEIGHT
     if grid.rows == 1:
@@ -158,12 +158,12 @@ def _return_arrow(grid: _Grid, last: Point, first: Point) -> str:
         return _arrow((last[0] + half, target[1]), (last[0] + half, low), (target[0], low), target)
     if last[0] == first[0]:
         return _arrow((target[0], last[1]), target)
-    level = last[1] + BOX_HEIGHT / 2  # an odd number of workers leaves the corner empty
+    level = last[1] + BOX_HEIGHT / 2  # with an odd number of workers, the corner is empty
     return _arrow((last[0], level), (target[0], level), target)
 
 
 def _bus(grid: _Grid, servers: int) -> str:
-    """The ways between each worker and the parameter servers, which all meet."""
+    """The connections between each worker and the parameter servers, on a common line."""
     level = MARGIN + BOX_HEIGHT + (19 if grid.rows == 1 else (ROW - BOX_HEIGHT) / 2)
     feet = []
     for task in range(grid.workers + servers):
@@ -176,7 +176,7 @@ def _bus(grid: _Grid, servers: int) -> str:
 
 
 def _exchange_label(grid: _Grid, name: str) -> str:
-    """What goes around, below the way of one row or within that of two."""
+    """The label of the traffic, below the path of one row or inside the path of two."""
     first, last = grid.corner(0)[0], grid.corner(grid.columns - 1)[0]
     level = MARGIN + (ROW + BOX_HEIGHT) / 2 + 4 if grid.rows == 2 else grid.height + 27
     middle = (first + last + grid.width) / 2
@@ -184,7 +184,7 @@ def _exchange_label(grid: _Grid, name: str) -> str:
 
 
 def _arrow(*points: Point) -> str:
-    """An arrow along straight lines, a little off the boxes at its ends."""
+    """An arrow along straight lines, with a small space to the boxes at its ends."""
     (x1, y1), (x2, y2) = points[-2:]
     dx, dy = _sign(x2 - x1), _sign(y2 - y1)
     tip = x2 - 2 * dx, y2 - 2 * dy
@@ -200,7 +200,7 @@ def _arrow(*points: Point) -> str:
 
 
 def _link(grid: _Grid, place: int) -> str:
-    """The way of the checkpoints, from the group to the evaluator."""
+    """The path of the checkpoints from the group to the evaluator."""
     x, y = grid.corner(place)
     level = y + BOX_HEIGHT / 2
     return straight_line(x - (grid.pitch - grid.width) + 2, level, x - 2, level, dash="3 3")

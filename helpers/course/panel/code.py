@@ -15,12 +15,12 @@ def training_code(
     model_fn: Callable[..., Any],
     input_fn: Callable[..., Any],
 ) -> str:
-    """A program that trains, and shows the result.
+    """A program that trains and shows the result.
 
     Args:
       group: keyword arguments of `LocalCluster`.
       options: keyword arguments of its `train`.
-      model_fn, input_fn: what to train; those of the notebook itself are not imported.
+      model_fn, input_fn: the model and the data. Functions of the notebook itself are not imported.
     """
     cluster = ", ".join(f"{name}={_literal(value)}" for name, value in group.items())
     arguments = "".join(f"        {name}={_literal(options[name])},\n" for name in options)
@@ -37,12 +37,12 @@ def training_code(
 
 
 def calling_code(group: Mapping[str, Any], function: Callable[..., Any], keras: int) -> str:
-    """A program that calls a function in every worker, and shows what each returned.
+    """A program that calls a function in every worker and shows the results.
 
     Args:
       group: keyword arguments of `LocalCluster`.
-      function: what to call; one of the notebook itself is not imported.
-      keras: which Keras the workers have: 2 or 3.
+      function: the function to call. A function of the notebook itself is not imported.
+      keras: the Keras version of the workers, 2 or 3.
     """
     cluster = ", ".join(f"{name}={_literal(value)}" for name, value in group.items())
     name = _name(function) or "function"
@@ -56,7 +56,7 @@ def calling_code(group: Mapping[str, Any], function: Callable[..., Any], keras: 
 
 
 def _imports(*functions: Callable[..., Any]) -> str:
-    """The lines that bring LocalCluster and the functions."""
+    """The lines that import LocalCluster and the functions."""
     names: dict[str, list[str]] = {"helpers": ["LocalCluster"]}
     for function in functions:
         module = "helpers" if function.__module__ == lazy_defaults.__name__ else function.__module__
@@ -66,11 +66,11 @@ def _imports(*functions: Callable[..., Any]) -> str:
 
 
 def _name(function: Callable[..., Any]) -> str | None:
-    """What a program calls a function; None for one without a name, as of `functools.partial`."""
+    """The name of a function in a program, or None without a name, as for `functools.partial`."""
     name = getattr(function, "__name__", "")
     return name if name.isidentifier() else None
 
 
 def _literal(value: object) -> str:
-    """A value as source code, with double quotes as this project writes them."""
+    """A value as source code, with double quotes as in this project."""
     return repr(value).replace("'", '"')

@@ -1,4 +1,4 @@
-"""The panel's pictures: curves, speed-up, and a whole run for pages without widgets.
+"""The panel's charts: curves, speed-up, and a whole run for pages without widgets.
 
 They are drawn several times a second, so each is a string of inline SVG.
 """
@@ -34,17 +34,17 @@ from helpers.strategies import PARAMETER_SERVER
 
 PALETTE = ("#2f7de1", "#e0731d", "#2e9e58", "#a45fd0", "#0f9191", "#d64545", "#9a7d0a", "#7a7f88")
 MARK_WIDTH = 60
-MAX_POINTS = 150  # of a curve: more than it has pixels to show
+MAX_POINTS = 150  # of a curve, which has fewer pixels
 GAP = 16  # between two rows of charts
 CHARTS = ("loss", "speed", "accuracy", "staleness", "speed-up")
 DEFAULT_CHARTS = ("loss", "speed")
 
 
 def loss_chart(result: TrainingResult | None) -> Drawing:
-    """Loss of each worker over the global step; accuracy where it was evaluated.
+    """The loss of each worker over the global step, with the accuracy of evaluations.
 
-    The workers of a synchronous group report one loss: the later line is the thinner one, so
-    that both are seen.
+    The workers of a synchronous group report the same loss, so the later line is thinner and both
+    remain visible.
     """
     lines = [
         Line(name, PALETTE[k], _attempts(points, "step", "loss"), 5.0 - 3.0 * (k > 0))
@@ -56,7 +56,7 @@ def loss_chart(result: TrainingResult | None) -> Drawing:
 
 
 def speed_chart(result: TrainingResult | None) -> Drawing:
-    """Examples per second of the whole group over time, as each worker reports it."""
+    """The examples per second of the whole group over time, as reported by each worker."""
     lines = [
         Line(
             name,
@@ -76,7 +76,7 @@ def speed_chart(result: TrainingResult | None) -> Drawing:
 
 
 def speed_up_chart(records: Sequence[RunRecord]) -> Drawing | None:
-    """Speed-up over one worker against the ideal line; None while no run can be compared."""
+    """The speed-up over one worker with the ideal line, or None if no run can be compared."""
     ups = speedups(records)
     found = [(record, up) for record, up in zip(records, ups, strict=True) if up is not None]
     if not any(record.workers > 1 for record, _up in found):
@@ -94,7 +94,7 @@ def speed_up_chart(records: Sequence[RunRecord]) -> Drawing | None:
 
 
 def accuracy_chart(result: TrainingResult | None) -> Drawing:
-    """The accuracy of each evaluation, over the seconds in which its result came."""
+    """The accuracy of each evaluation, over the seconds until its result."""
     found = [
         (one.seconds, one.accuracy)
         for one in (result.evaluations if result else ())
@@ -111,9 +111,9 @@ def accuracy_chart(result: TrainingResult | None) -> Drawing:
 
 
 def staleness_chart(result: TrainingResult | None) -> Drawing:
-    """How many updates others made during a step of each worker, over the global step.
+    """The number of updates by others during a step of each worker, over the global step.
 
-    What is far above the usual is drawn at the upper edge.
+    Values far above the usual ones are drawn at the upper edge.
     """
     lags = (
         [(name, result.staleness.get(name, [])) for name, _p in _visible_workers(result)]
@@ -129,7 +129,7 @@ def staleness_chart(result: TrainingResult | None) -> Drawing:
     usual = values[int(0.9 * len(values))] if values else 0.0
     top = nice_ceiling(
         max(4.0, 1.5 * usual)
-    )  # a task's first step is slow, and tens of others behind
+    )  # a task's first step is slow, and others update tens of times
     axes = Axes(_("Updates by others during a step"), _("step"), _last_step(result), top, lines)
     note = ""
     if result and not lines and result.strategy != PARAMETER_SERVER:
@@ -140,7 +140,7 @@ def staleness_chart(result: TrainingResult | None) -> Drawing:
 
 
 def validate_charts(names: Sequence[str]) -> tuple[str, ...]:
-    """The names of some charts; raises ConfigError if there is no such chart."""
+    """The names of charts. If there is no such chart, raises ConfigError."""
     for name in names:
         if name not in CHARTS:
             raise unknown_choice("charts", name, CHARTS)
@@ -148,7 +148,7 @@ def validate_charts(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def chart(name: str, result: TrainingResult | None, records: Sequence[RunRecord] = ()) -> Drawing:
-    """One of `CHARTS`, of the present or last run and of those that have finished."""
+    """One of `CHARTS`, for the current or last run and the finished runs."""
     return _DRAWN[name](result, records)
 
 
@@ -159,12 +159,12 @@ def static_svg(
     charts: Sequence[str] = DEFAULT_CHARTS,
     records: Sequence[RunRecord] = (),
 ) -> str:
-    """A finished run as one SVG file, for viewers without widgets, on a white ground.
+    """A finished run as one SVG file on a white background, for viewers without widgets.
 
     Args:
-      headline: what was run, and how it went: a line each.
+      headline: a line about the settings and a line about the result.
       charts: names of `CHARTS`, drawn two in a row.
-      records: the finished runs of the session, for the charts that compare them.
+      records: the finished runs of the session, for charts that compare runs.
     """
     cluster = cluster_diagram(tasks, result.communication, result.variables)
     top, rows = 70 + cluster.height, math.ceil(len(charts) / 2)
@@ -189,31 +189,33 @@ def static_svg(
 
 
 def _visible_workers(result: TrainingResult | None) -> list[tuple[str, list[StepReport]]]:
-    """The workers with their own color: the chief and those after it, whose numbers are, in a
-    synchronous group, the others' too."""
+    """The workers with their own color: the chief and the next ones.
+
+    In a synchronous group, the other workers have the same numbers.
+    """
     return list(result.history.items())[: len(PALETTE)] if result else []
 
 
 def _last_step(result: TrainingResult | None) -> float:
-    """Where an axis of steps ends: at the last one that there will be, as far as that is known."""
+    """The end of an axis of steps: the requested last step, if it is known."""
     if result and result.total_steps:
         return max(result.total_steps, result.steps)
     return nice_ceiling(max(result.steps if result else 0, 100))
 
 
 def _round_seconds(last: float) -> float:
-    """Where an axis of seconds ends."""
+    """The end of an axis of seconds."""
     return max(10, 5 * math.ceil(last / 5))
 
 
 def _speed_up_axes(most: int, lines: Sequence[Line] = ()) -> Axes:
-    """Includes the ideal line."""
+    """Axes that include the ideal line."""
     ideal = Line(_("ideal"), "#8a8f98", [[(1, 1), (most, most)]], 1.5, "5 4")
     return Axes(_("Speed-up over one worker"), _("workers"), most, most, [ideal, *lines])
 
 
 def _dots(axes: Axes, line: Line) -> str:
-    """A dot at every point of a line of one piece."""
+    """A dot at every point of a line in one piece."""
     return "".join(
         f'<circle cx="{axes.x(x):.1f}" cy="{axes.y(y):.1f}" r="3.5" fill="{line.color}"/>'
         for x, y in line.pieces[0]
@@ -223,7 +225,7 @@ def _dots(axes: Axes, line: Line) -> str:
 def _attempts(
     points: Sequence[StepReport] | Sequence[Staleness], x: str, y: str
 ) -> list[list[tuple[float, float]]]:
-    """A worker's reports as one piece of curve for each attempt, thinned out."""
+    """A worker's reports as one piece of a curve per attempt, reduced in number."""
     stride, values = len(points) // MAX_POINTS + 1, attrgetter(x, y)
     return [
         [
@@ -236,7 +238,7 @@ def _attempts(
 
 
 def _evaluation_marks(axes: Axes, evaluations: Sequence[Evaluation]) -> Iterable[str]:
-    """A dotted line and the accuracy at the last evaluations, as far as there is room."""
+    """A dotted line and the accuracy at the latest evaluations that have room."""
     room = math.inf
     for evaluation in reversed(evaluations):
         x = axes.x(min(evaluation.step, axes.x_max))
@@ -245,7 +247,7 @@ def _evaluation_marks(axes: Axes, evaluations: Sequence[Evaluation]) -> Iterable
         room = x
         label = number(evaluation.accuracy, ".1%")
         yield straight_line(x, axes.top, x, axes.height - axes.bottom, opacity=0.6, dash="2 3")
-        if x - axes.left > MARK_WIDTH:  # else it would run into the numbers of the axis
+        if x - axes.left > MARK_WIDTH:  # else it would overlap the numbers of the axis
             yield text(x - 5, axes.top + 12, label, anchor="end", weight=600)
 
 

@@ -15,8 +15,8 @@ from helpers.errors import HelpersError
 from helpers.i18n import _, gettext_noop
 from helpers.protocol.events import FaultType
 
-# Each action by its name, which is translated when it is shown: a fault, and its options if the
-# fault is injected, or None if it is cleared.
+# Actions by name. The name is translated when it is shown. An action is a fault with its options,
+# or with None if the fault is cleared.
 FAULT_ACTIONS: Mapping[str, tuple[FaultType, Mapping[str, float] | None]] = {
     gettext_noop("kill"): (FaultType.KILL, {}),
     gettext_noop("freeze for 2 s"): (FaultType.PAUSE, {"seconds": 2}),
@@ -37,12 +37,12 @@ class FaultControls(widgets.VBox):
     """Injects faults into the processes of a panel's run.
 
     Args:
-      state: of the panel.
+      state: the state of the panel.
     """
 
     def __init__(self, state: PanelState) -> None:
         self.state = state
-        self._said = ""  # why the last fault could not be injected
+        self._said = ""  # the reason why the last fault could not be injected
         wide = widgets.Layout(width="100%")
         self.scenario = widgets.Dropdown(layout=wide)
         self.task = widgets.Dropdown(layout=wide)
@@ -64,10 +64,10 @@ class FaultControls(widgets.VBox):
         self.add_class("mwl-laboratory")
 
     def paint(self, *, enabled: bool) -> None:
-        """Brings it up to date, in the present language.
+        """Updates the controls, in the current language.
 
         Args:
-          enabled: whether a run is at work, and the kernel handles button clicks.
+          enabled: whether a run is active and the kernel handles button clicks.
         """
         state = self.state
         trained = [task.name for task in state.tasks if task.is_trainer]
@@ -91,7 +91,8 @@ class FaultControls(widgets.VBox):
     def _fill(
         self, field: Any, name: str, words: dict[str, str], chosen: str | None = None
     ) -> None:
-        """Sets the name and the choices of a field; keeps the chosen value if it is still valid."""
+        """Sets the name and the choices of a field, and keeps the chosen value if it is still
+        valid."""
         field.description = name
         options = tuple((word, key) for key, word in words.items())
         value = field.value if chosen is None else chosen

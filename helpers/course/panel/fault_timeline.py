@@ -1,4 +1,4 @@
-"""The fault log of a run: a timeline of when each task trained and failed, and its lines."""
+"""The fault log of a run: its lines, and a timeline of the training and failures of each task."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MAX_TASKS = 12
 
 
 def fault_timeline(result: TrainingResult, tasks: Sequence[str]) -> Drawing:
-    """A lane for each task: a bar while it made steps, and a number for each line of the story.
+    """A lane for each task, with a bar while it ran steps and a number for each line of the log.
 
     Args:
-      tasks: their names, those that train first.
+      tasks: the names of the tasks, training tasks first.
     """
     lanes = {name: TOP + ROW * k for k, name in enumerate(tasks[:MAX_TASKS])}
     end = nice_ceiling(max(result.seconds, 1.0))
@@ -42,7 +42,7 @@ def fault_timeline(result: TrainingResult, tasks: Sequence[str]) -> Drawing:
                 f'<rect x="{left:.1f}" y="{lanes[name] + ROW / 2 - 5:.1f}" rx="3" height="10" '
                 f'width="{max(right - left, 2):.1f}" fill="{PALETTE[k % len(PALETTE)]}"/>'
             )
-    free = dict.fromkeys(lanes, 0.0)  # from where on a lane's next mark hides none
+    free = dict.fromkeys(lanes, 0.0)  # the position from which a lane's next mark hides none
     for count, line in enumerate(result.fault_log, 1):
         if line.task in lanes:
             at = min(max(x(line.seconds), free[line.task]), WIDTH - RADIUS)
@@ -63,7 +63,7 @@ def _axis(x: Callable[[float], float], end: float, bottom: float) -> str:
 
 
 def _mark(x: float, y: float, count: int) -> str:
-    """The number of a line of the story, in a circle."""
+    """The number of a line of the log, in a circle."""
     return (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}" fill="#b3261e" stroke="#ffffff"/>'
         f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" font-size="11" font-weight="600" '

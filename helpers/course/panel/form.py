@@ -18,7 +18,7 @@ from helpers.system.machine import cores
 
 BATCH_SIZES = (16, 32, 64, 128, 256, 512, 1024)
 
-# What a form can show, in the order in which it does, by rows; and how wide.
+# The fields of a form, in the order of its rows, with their widths.
 ROWS = (
     {"strategy": "1fr", "workers": "1fr", "collective": "1fr"},
     {
@@ -26,24 +26,24 @@ ROWS = (
         "learning_rate": "0.8fr",
         "epochs": "0.6fr",
         "steps": "0.6fr",
-        "evaluator": "minmax(max-content, 1.6fr)",  # two phrases, of any length
+        "evaluator": "minmax(max-content, 1.6fr)",  # two texts of any length
     },
 )
 CONTROLS = tuple(name for row in ROWS for name in row)
-IN_ONE_ROW = 3  # so few are not parted
+IN_ONE_ROW = 3  # the maximum number of fields that remain in one row
 
 
 class ChoiceForm(widgets.VBox):
-    """A field for each choice; what this machine cannot run is disabled, with the reason below.
+    """A field for each choice. Choices that this machine cannot run are disabled, with a reason.
 
     Args:
-      state: whose choices they are.
-      repaint: called when a choice was made.
-      controls: which of `CONTROLS` it shows; all by default. A training run takes either epochs or
-        steps: of these two it shows the one in use when it was made.
+      state: the panel state that has the choices.
+      repaint: called after a choice.
+      controls: the fields of `CONTROLS` to show (default: all). A training run uses either epochs
+        or steps, so the form shows only the one in use at its creation.
 
     Raises:
-      ConfigError: something else is to be offered.
+      ConfigError: a name in `controls` is unknown.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class ChoiceForm(widgets.VBox):
         super().__init__([*self._grids(), self._notes])
 
     def paint(self) -> None:
-        """Shows the present choices, in the present language; none can be made during a run."""
+        """Shows the current choices, in the current language, disabled during a run."""
         state = self.choices
-        if not state.busy:  # during a run its own memory would count as missing
+        if not state.busy:  # during a run, its own memory would count as missing
             self._blocked = {
                 name: {value: state.unavailable_reason(name, value) for value in options.buttons}
                 for name, options in self.options.items()
@@ -91,7 +91,7 @@ class ChoiceForm(widgets.VBox):
 
     def _show(self, name: str, field: Any) -> None:
         value = getattr(self.choices, name)
-        field.layout.display = "none" if value is None else ""  # steps, where epochs count
+        field.layout.display = "none" if value is None else ""  # hides steps if epochs are in use
         if value is not None and field.value != value:
             if name == "batch_size" and value not in field.options:
                 field.options = sorted({*BATCH_SIZES, value})
@@ -151,7 +151,7 @@ class ChoiceForm(widgets.VBox):
 
 
 def _visible_controls(state: PanelState, controls: Sequence[str] | None) -> list[str]:
-    """What a form shows of what it is asked for, in its order."""
+    """The requested fields that a form shows, in its order."""
     allowed = [name for name in CONTROLS if name in state.names]
     asked = {*(allowed if controls is None else controls)}
     for name in controls or ():
@@ -163,12 +163,12 @@ def _visible_controls(state: PanelState, controls: Sequence[str] | None) -> list
 
 
 def _bounds(trait: Any) -> dict[str, Any]:
-    """The bounds of a choice; the default bounds of a field would clamp its value."""
+    """The bounds of a choice, because the default bounds of a field would clamp its value."""
     return {"min": trait.min, "max": trait.max}
 
 
 def _grid(children: list[Any], columns: str) -> Any:
-    """A row of fields; the style sheet breaks it on a narrow page."""
+    """A row of fields, which the style sheet breaks on a narrow page."""
     layout = widgets.Layout(
         display="grid", grid_template_columns=columns, grid_gap="8px 24px", width="100%"
     )
@@ -178,7 +178,7 @@ def _grid(children: list[Any], columns: str) -> Any:
 
 
 def _labels() -> dict[str, str]:
-    """What stands over each field."""
+    """The label of each field."""
     return {
         "strategy": _("Strategy"),
         "workers": _("Workers"),

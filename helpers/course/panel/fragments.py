@@ -1,6 +1,6 @@
-"""The panel's HTML parts that are no pictures: head, rows, summary, messages, table, code.
+"""The panel's HTML parts except charts: head, rows, summary, messages, table, code.
 
-What came from outside is escaped; the words are looked up when a part is painted.
+External text is escaped. Texts are translated when a part is painted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from helpers.results.training_result import TrainingResult
 
 
 def chip(status: Status) -> str:
-    """A status as a colored word; tests read `data-status`."""
+    """A status as a colored word. Tests read `data-status`."""
     color = status.color
     return (
         f'<span class="mwl-chip" data-status="{status}" style="--mwl-color:{color}">'
@@ -40,7 +40,7 @@ def title(status: Status) -> str:
 
 
 def task_row(task: TaskStatus, number: int, total: int | None) -> str:
-    """One worker: its name, how far it is, how fast, and what it does."""
+    """A worker's row: its name, its progress, its speed and its status."""
     share = 100 * min(1.0, task.step / total) if total else 0.0
     color = PALETTE[number % len(PALETTE)]
     speed = task.examples_per_second
@@ -57,7 +57,7 @@ def task_row(task: TaskStatus, number: int, total: int | None) -> str:
 
 
 def summary(run: Run | None, sweep_position: tuple[int, int] | None = None) -> str:
-    """One line on the whole group; `sweep_position` is its place in a sweep and their number."""
+    """One line about the whole group. `sweep_position` is (number of the run, number of runs)."""
     if run is None:
         line = _("Press Run to start the workers.")
     else:
@@ -67,10 +67,10 @@ def summary(run: Run | None, sweep_position: tuple[int, int] | None = None) -> s
 
 
 def message(run: Run | None, error: BaseException | None, waits: bool) -> str:
-    """What happened: the last restart, and what ended the run before its time.
+    """The last restart, and the reason of an early end of the run.
 
     Args:
-      waits: whether a cell waits for the run, so that the buttons do not work.
+      waits: whether a cell waits for the run, which disables the buttons.
     """
     parts = []
     if waits:
@@ -91,7 +91,7 @@ def message(run: Run | None, error: BaseException | None, waits: bool) -> str:
 def headline(
     result: TrainingResult, batch_size: int, sweep_position: tuple[int, int] | None = None
 ) -> tuple[str, str]:
-    """A finished run in two lines, for its picture: what was run, and how it went."""
+    """Two lines about a finished run for its picture: the settings, and the result."""
     batch = [_("batch {size} per worker").format(size=batch_size)] * bool(batch_size)
     group = [
         *_position_text(sweep_position),
@@ -103,7 +103,7 @@ def headline(
 
 
 def choice_notes(reasons: Sequence[str]) -> str:
-    """Why some choices are disabled."""
+    """The reasons why some choices are disabled."""
     return "".join(f'<div class="mwl-note">{escape(reason)}</div>' for reason in reasons)
 
 
@@ -137,7 +137,7 @@ def runs_table(records: Sequence[RunRecord]) -> str:
 
 
 def side_by_side(drawings: Sequence[Drawing]) -> str:
-    """Drawings in a row, or below each other if there is no room."""
+    """Drawings in a row, or below each other if the page is narrow."""
     shown = "".join(f"<div>{drawing.svg()}</div>" for drawing in drawings)
     return f'<div class="mwl-charts">{shown}</div>'
 
@@ -157,7 +157,7 @@ def task_details(task: TaskStatus, tf_config: str, log: str) -> str:
 
 
 def code_block(code: str) -> str:
-    """Source code that one click selects."""
+    """Source code that a click selects."""
     label = escape(_("Python code for these choices"))
     tip = escape(_("Click the code to select it, then copy it into a cell."))
     return (
@@ -237,9 +237,9 @@ def static_html(
 
     Args:
       records: the finished runs of the session.
-      charts: names of `helpers.course.panel.curves.CHARTS`.
-      sweep_position: which of how many runs of a sweep it was.
-      has_story: whether faults could be injected into it.
+      charts: names in `helpers.course.panel.curves.CHARTS`.
+      sweep_position: the number of the run in a sweep, and the number of runs.
+      has_story: whether faults could be injected into the run.
     """
     head = headline(run.result, run.batch, sweep_position)
     picture = static_svg(run.result, run.tasks, head, charts, records)

@@ -1,7 +1,7 @@
-"""Lets a kernel interrupt reach work that runs while no cell does.
+"""Lets a kernel interrupt stop work that runs between cells.
 
-ipykernel ignores SIGINT between two cells, so without this the interrupt button of Jupyter
-could not end a training run that a widget or `launch()` has started.
+ipykernel ignores SIGINT between two cells. Without this module, Jupyter's interrupt button could
+not stop a training run that a widget or `launch()` has started.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ RETRY_SECONDS = 0.2
 
 @contextmanager
 def on_idle_interrupt(action: Callable[[], None]) -> Iterator[None]:
-    """While the block lasts, an interrupt of the idle kernel calls `action`.
+    """Calls `action` when the idle kernel is interrupted inside the block.
 
-    A cell that runs meanwhile is interrupted as usual, and `action` is not called. May be
-    entered in any thread; outside a Jupyter kernel it does nothing.
+    If a cell is running, it is interrupted as usual, and `action` is not called. Any thread may
+    enter the block. Outside of a Jupyter kernel, it has no effect.
     """
     loop = _kernel_loop()
     if loop is None:
@@ -39,7 +39,7 @@ def on_idle_interrupt(action: Callable[[], None]) -> Iterator[None]:
 def _swap(loop: Any, old: Any, new: Any) -> None:
     """Replaces SIGINT's handler in the main thread, as soon as the kernel is idle.
 
-    During a cell ipykernel has its own handler, and puts the idle one back after it.
+    During a cell, ipykernel uses its own handler, and restores the idle one afterwards.
     """
     if signal.getsignal(signal.SIGINT) == old:
         signal.signal(signal.SIGINT, new)

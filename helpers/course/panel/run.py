@@ -1,4 +1,4 @@
-"""One run in the panel: plain data, updated by events and read by the painter."""
+"""A run in the panel: plain data, updated by events and read by the painter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from helpers.tf_config import EVALUATOR, PS, TFConfig
 if TYPE_CHECKING:
     from helpers.cluster.processes import TaskProcess
 
-# The state of a group is the first of these that one of its tasks has.
+# The state of a group is the first of these states that any of its tasks has.
 PHASES = (
     Status.RESTARTING,
     Status.STARTING,
@@ -25,7 +25,7 @@ PHASES = (
     Status.EVALUATING,
     Status.READY,
 )
-LOST_DISPLAY_SECONDS = 1.2  # a group restarts in 0.1 s: too fast for an eye to see who was lost
+LOST_DISPLAY_SECONDS = 1.2  # a group restarts in 0.1 s, too fast to see the lost task
 
 
 @dataclass
@@ -33,12 +33,12 @@ class TaskStatus:
     """The state of one task.
 
     Attributes:
-      name: as "worker 1".
-      config: its `TF_CONFIG`; None before its process has started.
+      name: the name, such as "worker 1".
+      config: its `TF_CONFIG`, or None before its process has started.
       chief: whether it writes the checkpoints.
-      status: what it is doing.
-      step: the last global step it reported.
-      examples_per_second: its own share of the group's speed.
+      status: its state.
+      step: the last global step that it reported.
+      examples_per_second: its share of the group's throughput.
     """
 
     name: str
@@ -56,19 +56,21 @@ class TaskStatus:
 
     @property
     def is_trainer(self) -> bool:
-        """Whether it makes steps: no server, no evaluator."""
+        """Whether it runs training steps, unlike servers and evaluators."""
         return not self.name.startswith((PS, EVALUATOR))
 
     @property
     def address(self) -> str | None:
-        """Where it listens, once that is known."""
+        """The address of its server, or None if it is not known yet."""
         return self.config.address if self.config else None
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A finished run, one row of the panel's table; `workers` are the replicas that trained,
-    `communication` and the units are as in `TrainingResult`.
+    """A finished run, which is one row of the panel's table.
+
+    `workers` is the number of replicas that trained. `communication` and the units are as in
+    `TrainingResult`.
     """
 
     workers: int
@@ -84,7 +86,7 @@ class RunRecord:
 def planned_tasks(
     workers: int, *, evaluator: bool, strategy: str = MULTI_WORKER
 ) -> list[TaskStatus]:
-    """The tasks of a group that has not been started, those that train first."""
+    """The tasks of a group that has not been started, training tasks first."""
     names = training_tasks(strategy, workers)
     tasks = [TaskStatus(name, chief=name == names[0]) for name in names]
     others = [PS] * (strategy == PARAMETER_SERVER) + [EVALUATOR] * evaluator
@@ -93,13 +95,13 @@ def planned_tasks(
 
 @dataclass
 class Run:
-    """A training run, from the press of Run to its end. Hold `lock` to read several fields.
+    """A training run, from the click on Run to its end. Hold `lock` to read several fields.
 
     Attributes:
-      result: the run's numbers and history, growing event by event.
-      tasks: one entry for each process, those that train first.
-      batch_size: examples per step and worker; 0 for a function, which knows it alone.
-      stopping: whether a stop was asked for.
+      result: the run's numbers and history, updated by each event.
+      tasks: one entry per process, training tasks first.
+      batch_size: examples per step and worker, or 0 for a function, which alone knows it.
+      stopping: whether a stop was requested.
     """
 
     result: TrainingResult
@@ -115,28 +117,32 @@ class Run:
 
     @property
     def replicas(self) -> int:
-        """How many train; under MirroredStrategy, more than there are processes."""
+        """The number of replicas, which exceeds the number of processes under MirroredStrategy."""
         if not self.batch_size:
             return self.result.workers
         return max(self.result.workers, self.result.global_batch // self.batch_size)
 
     @property
     def batch(self) -> int:
-        """Examples per step and worker; 0 while a function has not told."""
+        """The examples per step and worker, or 0 until a function reports them."""
         return self.batch_size or self.result.global_batch // self.result.workers
 
     def add(self, event: Event, processes: Sequence[TaskProcess]) -> None:
-        """Takes in one event, which `result` has; `processes` are those of the present attempt."""
+        """Updates the tasks by one event, which `result` has already received.
+
+        Args:
+          processes: the processes of the current attempt.
+        """
         with self.lock:
             if event["event"] == EventType.GROUP_RESTART:
                 self._restart(event["task"])
                 return
             for task in self.tasks:
-                if task.name == event.get("task"):  # some events are of the group, of no task
+                if task.name == event.get("task"):  # events of the group have no task
                     self._apply(task, event, processes)
 
     def mark_lost(self, name: str) -> None:
-        """Marks a task as lost, for a moment."""
+        """Marks a task as lost for a moment."""
         with self.lock:
             for task in self.tasks:
                 if task.name == name:
@@ -205,10 +211,11 @@ class Run:
 
 
 def speedups(records: Sequence[RunRecord]) -> list[float | None]:
-    """Each run's examples per second over those of one worker with the same batch size each.
+    """Each run's throughput relative to one worker with the same batch size per worker.
 
-    That is weak scaling: the global batch grows with the workers. The latest such run of one
-    worker counts; None if there is none, or the run did not finish.
+    This is weak scaling, because the global batch grows with the workers. The latest such run of
+    one worker is the reference. The value is None without a reference, or if the run did not
+    finish.
     """
     alone = {
         (record.batch_size, record.evaluator): record.examples_per_second

@@ -1,6 +1,6 @@
 """Scenarios of the fault-injection lab, by name.
 
-A class reads the question before the run, and the fault log after it.
+Students read the question before the run, and the fault log after it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from helpers.system import capabilities
 from helpers.system.virtual_hosts import virtual_hosts_supported
 
 NO_FAULT = "none"
-DEFAULT_FAULT_STEP = 150  # between two checkpoints, so that there are steps to lose
-FIRST, LAST = 0, -1  # of the tasks that train
+DEFAULT_FAULT_STEP = 150  # between two checkpoints, so that steps are lost
+FIRST, LAST = 0, -1  # indices of training tasks
 
 
 class Scenario(NamedTuple):
     """A fault injected into one task at a given step.
 
     Attributes:
-      label: what the panel calls it.
-      question: the question to a class before the run.
-      fault, task, options: what is injected, into which of the tasks that train, and how.
+      label: its name in the panel.
+      question: the question to students before the run.
+      fault, task, options: the injected fault, the index of the training task, and the fault's
+        options.
     """
 
     label: str
@@ -108,7 +109,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 def names() -> dict[str, str]:
-    """The label of each scenario, and of none."""
+    """The label of each scenario, and of no scenario."""
     return {
         NO_FAULT: _("no scenario"),
         **{key: _(scenario.label) for key, scenario in SCENARIOS.items()},
@@ -116,7 +117,7 @@ def names() -> dict[str, str]:
 
 
 def unavailable_reason(key: str, *, fault_injection: bool) -> str | None:
-    """Why a scenario cannot run here, or without fault injection; None if it can."""
+    """The reason why a scenario cannot run here, or without fault injection, or None."""
     fault = None if key == NO_FAULT else SCENARIOS[key].fault
     if fault == FaultType.PARTITION and not fault_injection:
         message = _("The scenario {scenario!r} needs fault injection: Panel(fault_injection=True).")
@@ -136,10 +137,10 @@ def unavailable_reason(key: str, *, fault_injection: bool) -> str | None:
 
 
 def question(key: str, tasks: Sequence[str]) -> str:
-    """The question to a class; empty for no scenario.
+    """The question to students, which is empty for no scenario.
 
     Args:
-      tasks: the names of those that train.
+      tasks: the names of the training tasks.
     """
     if key == NO_FAULT:
         return ""
@@ -152,8 +153,8 @@ def start(key: str, tasks: Sequence[str], inject: Callable[..., Any]) -> Callabl
     """Prepares a scenario for a run that is about to start.
 
     Args:
-      tasks: the names of those that train.
-      inject: as `LocalCluster.inject_fault`.
+      tasks: the names of the training tasks.
+      inject: a function like `LocalCluster.inject_fault`.
 
     Returns: a function to call with every event of the run.
     """

@@ -23,9 +23,9 @@ from helpers.protocol.events import Event
 from helpers.results.training_result import TrainingResult
 from helpers.system.virtual_hosts import virtual_hosts_supported
 
-# Seconds; shorter than by default, because a class watches. A first step takes longer.
+# In seconds, and shorter than the defaults, because a class watches. A first step needs more time.
 HEARTBEAT_TIMEOUT, STEP_TIMEOUT = 4.0, 10.0
-STOP_TIMEOUT = 10.0  # a stopped group is gone in 0.2 s
+STOP_TIMEOUT = 10.0  # a stopped group ends in 0.2 s
 
 _states: weakref.WeakSet[PanelState] = weakref.WeakSet()
 _start_lock = threading.RLock()
@@ -34,18 +34,19 @@ _start_lock = threading.RLock()
 class PanelState(Choices):
     """Runs the choices of a panel, and keeps the state of the run.
 
-    One training runs at a time in a process: starting another, here or in a second
+    A process runs only one training run at a time. Starting another one, here or in a second
     `PanelState`, stops the first.
 
     Attributes:
-      fault_injection: whether faults can be injected: then the timeouts are shorter, and each
-        process has its own network if the machine permits it.
-      status: IDLE, RUNNING, STOPPING, DONE, STOPPED or FAILED; observers are called in the
-        thread that changes it.
-      error: what ended a failed or stopped run.
-      run: the present or last run, else None.
+      fault_injection: whether faults can be injected. If so, the timeouts are shorter, and each
+        process has its own network if the machine supports it.
+      status: IDLE, RUNNING, STOPPING, DONE, STOPPED or FAILED. Observers are called in the thread
+        that changes it.
+      error: the error that ended a failed or stopped run, or None.
+      run: the current or last run, or None.
       records: the finished runs of this session.
-      sweep_position: which of how many runs of a sweep this one is; None without a sweep.
+      sweep_position: the number of the run in a sweep and the number of runs, or None without a
+        sweep.
     """
 
     status = UseEnum(Status, default_value=Status.IDLE)
@@ -62,7 +63,7 @@ class PanelState(Choices):
         **choices: Any,
     ) -> None:
         super().__init__(model_fn, input_fn, function, keras, fault_injection)
-        self._status_lock = threading.Lock()  # held where the status may become STOPPING, or final
+        self._status_lock = threading.Lock()  # held to change the status to STOPPING or a final one
         self.sweep_position: tuple[int, int] | None = None
         self.run: Run | None = None
         self.records: list[RunRecord] = []
@@ -76,24 +77,24 @@ class PanelState(Choices):
 
     @property
     def busy(self) -> bool:
-        """Whether a training runs or is being stopped."""
+        """Whether a run is active or is being stopped."""
         return self.status.is_busy
 
     @property
     def tasks(self) -> list[TaskStatus]:
-        """The tasks of the present or last run, or those that the choices would give."""
+        """The tasks of the current or last run, or the planned tasks without one."""
         if self.run:
             return self.run.tasks
         return self.planned_tasks(self.workers)
 
     def start(self, *, sweep_position: tuple[int, int] | None = None, **choices: Any) -> None:
-        """Starts training in a separate thread and returns; a running one is stopped first.
+        """Stops a current run, starts training in a separate thread, and returns.
 
         Args:
-          sweep_position: which of how many runs of a sweep it is.
+          sweep_position: the number of the run in a sweep, and the number of runs.
 
         Raises:
-          ConfigError: a choice that this machine cannot run.
+          ConfigError: this machine cannot run a choice.
         """
         with _start_lock:
             stop_all()
@@ -110,14 +111,16 @@ class PanelState(Choices):
             self._cluster, self.run = cluster, run
             self.status = Status.RUNNING
             self._finished.clear()
-            # What is chosen from now on is not this run's.
+            # Later changes of the choices do not affect this run.
             work = (cluster, run, self.train_options(), play)
             self._thread = threading.Thread(target=self._train, args=work, daemon=True)
             self._thread.start()
 
     def on_run_clicked(self) -> None:
-        """As `start`, for a button: no page shows what a button raises, so an error is kept as
-        `error`. A second click of a double click is not a second run.
+        """Starts a run when the button is clicked.
+
+        Errors of a button's handler are not visible on any page, so a ConfigError is stored in
+        `error`. The second click of a double click is ignored.
         """
         if self.busy:
             return
@@ -127,21 +130,21 @@ class PanelState(Choices):
             self.error = refusal
 
     def stop(self) -> None:
-        """Ends the training; returns at once. Does nothing when none runs."""
+        """Stops the current run, if any, and returns immediately."""
         run, cluster = self.run, self._cluster
         with self._status_lock:
             if not (run and cluster and self.status == Status.RUNNING):
                 return
             self.status = Status.STOPPING
             run.stopping = True
-        cluster.stop()  # before the first process runs this does nothing: `_train` asks again
+        cluster.stop()  # no effect before the first process runs, so `_train` repeats it
 
     def inject_fault(self, fault: str, task: str, **options: float) -> None:
-        """Injects a fault into a process of the run; see `LocalCluster.inject_fault`."""
+        """Injects a fault into a process of the run, like `LocalCluster.inject_fault`."""
         self._started_cluster().inject_fault(fault, task, **options)
 
     def clear_fault(self, fault: str, task: str) -> None:
-        """Clears a fault of a process of the run; see `LocalCluster.clear_fault`."""
+        """Clears a fault of a process of the run, like `LocalCluster.clear_fault`."""
         self._started_cluster().clear_fault(fault, task)
 
     def _started_cluster(self) -> LocalCluster:
@@ -156,11 +159,11 @@ class PanelState(Choices):
         return {str(one.task): one for one in cluster.processes} if cluster else {}
 
     def wait(self, seconds: float | None = None) -> TrainingResult:
-        """Waits for the end of the training; an interrupt meanwhile stops it.
+        """Waits for the end of the run, which an interrupt stops.
 
         Raises:
-          HelpersError: what `LocalCluster.train` raised, StoppedError among them.
-          TimeoutError: it still runs after `seconds`.
+          HelpersError: `LocalCluster.train` raised this error, such as StoppedError.
+          TimeoutError: the run is still active after `seconds`.
         """
         if self._thread is None:
             raise ClusterError(_("No training run has been started. Call start() first."))
@@ -178,23 +181,23 @@ class PanelState(Choices):
         return self.result
 
     def stop_and_wait(self) -> None:
-        """Stops the training and waits until all its processes have gone."""
+        """Stops the run and waits until all its processes have ended."""
         self.stop()
         if self._thread and self._thread is not threading.current_thread():
             self._join(STOP_TIMEOUT)
 
     def close(self) -> None:
-        """Ends the training and deletes logs and checkpoints."""
+        """Stops the run and deletes its logs and checkpoints."""
         self.stop_and_wait()
         if self._cluster:
             self._cluster.close()
             self._cluster = None
 
     def _join(self, seconds: float | None) -> bool:
-        """Waits for the end of the thread; whether it came.
+        """Waits for the end of the thread, and returns whether it ended.
 
-        On an event first: a `Thread.join` that an interrupt ends takes, before Python 3.13, the
-        thread for ended (https://github.com/python/cpython/issues/90882).
+        It first waits for an event. Before Python 3.13, an interrupted `Thread.join` assumes that
+        the thread has ended (https://github.com/python/cpython/issues/90882).
         """
         if self._finished.wait(seconds) and self._thread:
             self._thread.join()
@@ -228,7 +231,7 @@ class PanelState(Choices):
         def on_event(event: Event) -> None:
             run.add(event, cluster.processes)
             play(event)
-            if run.stopping:  # it was asked for before there was a process to stop
+            if run.stopping:  # the stop was requested before a process existed
                 cluster.stop()
 
         try:
@@ -254,7 +257,7 @@ class PanelState(Choices):
         options: dict[str, Any],
         on_event: Callable[[Event], None],
     ) -> None:
-        """Trains, or calls the reader's function; the events update `result`."""
+        """Trains, or calls the user's function, while events update `result`."""
         if self.function is None:
             cluster.train(
                 self.model_fn,
@@ -274,6 +277,6 @@ class PanelState(Choices):
 
 
 def stop_all() -> None:
-    """Ends the training of every PanelState of this process."""
+    """Stops the run of every PanelState of this process."""
     for state in list(_states):
         state.stop_and_wait()

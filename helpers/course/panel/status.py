@@ -1,4 +1,4 @@
-"""The state of a task or a run: one word for programs, one for readers, one color."""
+"""The state of a task or a run, with a value, a translated word and a color."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from helpers.i18n import _
 
 
 class Status(str, Enum):
-    """The state of a task, or of a whole run; a page carries the value as `data-status`."""
+    """The state of a task or a whole run, which pages contain as `data-status`."""
 
     IDLE = "idle"
     RUNNING = "running"
@@ -28,17 +28,17 @@ class Status(str, Enum):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run that stands here has not ended."""
+        """Whether a run in this state has not ended."""
         return self in (Status.RUNNING, Status.STOPPING)
 
     @property
     def color(self) -> str:
-        """As CSS writes it."""
+        """The color in CSS notation."""
         return _COLORS[self]
 
     @property
     def word(self) -> str:
-        """What a reader sees, in the present language."""
+        """The displayed word, in the current language."""
         words = {
             Status.IDLE: _("ready to run"),
             Status.RUNNING: _("training"),

@@ -1,5 +1,8 @@
-"""The panel's style sheet. Colors are those of the page (JupyterLab's variables) or of the text
-(`currentColor`), so that a light and a dark theme both suit."""
+"""The panel's style sheet.
+
+Colors follow the page (JupyterLab's variables) or the text (`currentColor`), so that they suit
+light and dark themes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of a group that is too large for a box each: a cell for every task."""
+"""The diagram of a group with too many tasks for boxes: a cell for every task."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from helpers.course.panel.status import Status
 
 COLUMNS = 16
 PITCH, ROW, CELL_HEIGHT = 55, 34, 26
-LEGEND = 28  # below the cells
+LEGEND = 28  # the height of the legend below the cells
 
 
 def task_grid(tasks: Sequence[TaskStatus], way: str) -> tuple[str, float]:
-    """SVG elements, a row of cells for sixteen tasks each and a line of counts; and the height.
+    """SVG elements with rows of sixteen cells and a line of counts, and their height.
 
     Args:
-      way: the name of what joins them.
+      way: the name of their communication.
     """
     rows = -(-len(tasks) // COLUMNS)
     cells = [_cell(place, task) for place, task in enumerate(tasks)]
@@ -28,7 +28,7 @@ def task_grid(tasks: Sequence[TaskStatus], way: str) -> tuple[str, float]:
 
 
 def counts(tasks: Sequence[TaskStatus]) -> list[tuple[str, int]]:
-    """How many tasks stand where, in words."""
+    """The number of tasks in each state, with the state's name."""
     found = Counter(task.shown_status for task in tasks)
     return [(status.word, found[status]) for status in Status if found[status]]
 
@@ -46,6 +46,6 @@ def _cell(place: int, task: TaskStatus) -> str:
 
 
 def _short(name: str) -> str:
-    """The number of a worker; for other tasks, which are few, the letters of their job too."""
+    """The number of a worker, or the letters of the job and the number for other tasks."""
     job, _space, index = name.partition(" ")
     return index if job == "worker" else f"{job[:4]} {index}"

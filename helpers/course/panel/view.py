@@ -1,7 +1,7 @@
 """The panel: choose workers and collective, press Run, watch real training.
 
-A view on a `PanelState`, of core ipywidgets alone (7.7 and 8). What happens is in
-`helpers.course.panel.state`, what is drawn in `curves` and `fragments` beside it.
+A view of a `PanelState`, built from core ipywidgets (7.7 and 8). The actions are in
+`helpers.course.panel.state`. The charts and texts are in the modules `curves` and `fragments`.
 """
 
 from __future__ import annotations
@@ -47,22 +47,23 @@ class Panel(widgets.VBox):
         result = panel.run(workers=2, collective="RING")
 
     Args:
-      model_fn, input_fn: what to train; by default the package's.
-      function: what to call in every worker instead, as `LocalCluster.run` takes it; what it
-        reports (`helpers.keras_callbacks.StepReportCallback`) is shown.
-      keras: which Keras that function has, 2 or 3; by default as `LocalCluster.run`.
-      charts: what is drawn, of `helpers.course.panel.curves.CHARTS`: "loss", "speed", "accuracy"
-        (of each evaluation), "staleness" (of asynchronous steps), "speed-up" (of finished runs).
-      controls: which choices are shown, by their names; all by default. The others stay as given.
-      fault_injection: whether it has a fault-injection lab.
-      choices: of `PanelState`: strategy, workers, collective, batch_size, learning_rate, epochs or
-        steps, evaluator, scenario; for a function only workers, collective, scenario.
+      model_fn, input_fn: the model and the data (default: the package's own).
+      function: a function to call in every worker instead, as in `LocalCluster.run`. The panel
+        shows its reports (`helpers.keras_callbacks.StepReportCallback`).
+      keras: the Keras version of that function, 2 or 3 (default: as in `LocalCluster.run`).
+      charts: names in `helpers.course.panel.curves.CHARTS`: "loss", "speed", "accuracy" (of each
+        evaluation), "staleness" (of asynchronous steps), "speed-up" (of finished runs).
+      controls: the names of the choices to show (default: all). The other choices are fixed.
+      fault_injection: whether the panel has a fault-injection lab.
+      choices: the choices of `PanelState`: strategy, workers, collective, batch_size,
+        learning_rate, epochs or steps, evaluator, scenario. A function has only workers, collective
+        and scenario.
 
     Attributes:
       state: the `PanelState` behind it.
 
     Raises:
-      ConfigError: a chart, an offer, a choice or its value is unknown.
+      ConfigError: a chart, a control, a choice or its value is unknown.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Panel(widgets.VBox):
         self._lock = threading.RLock()
         self._painter: threading.Thread | None = None
         self._handle: Any = None
-        self._blocking = False  # a cell waits, so the kernel hears no button
+        self._blocking = False  # a cell waits, so the kernel handles no clicks
         self._make_widgets(controls)
         super().__init__(self._children())
         self.add_class("mwl-panel")
@@ -92,7 +93,7 @@ class Panel(widgets.VBox):
         self.paint()
 
     def run(self, **choices: Any) -> TrainingResult:
-        """Shows the panel, trains, and waits for the end; an interrupt stops the workers.
+        """Shows the panel, trains, and waits for the end. An interrupt stops the workers.
 
         Raises:
           HelpersError: as `LocalCluster.train`.
@@ -102,19 +103,21 @@ class Panel(widgets.VBox):
             return self.state.wait()
 
     def sweep(self, **several: Iterable[Any]) -> list[TrainingResult]:
-        """Trains with every combination of some choices, one after the other, and waits.
+        """Trains with every combination of some choices, in consecutive runs, and waits.
 
             panel.sweep(workers=(1, 2), batch_size=(64, 256))
 
-        The table of runs and the speed-up grow with each. An interrupt, or a stop, ends it all.
+        Each run extends the table of runs and the speed-up chart. An interrupt or a stop ends the
+        sweep.
 
         Args:
-          several: the values of each choice; the last one changes fastest.
+          several: the values of each choice, of which the last changes fastest.
 
         Returns: the results, in the order of the table.
 
         Raises:
-          ConfigError: before the first run: this machine cannot run one of the combinations.
+          ConfigError: this machine cannot run one of the combinations. It is raised before the
+            first run.
           HelpersError: as `LocalCluster.train`.
         """
         self.state.stop_and_wait()
@@ -131,16 +134,16 @@ class Panel(widgets.VBox):
         return results
 
     def launch(self, **choices: Any) -> None:
-        """Shows the panel, starts training, and returns at once."""
+        """Shows the panel, starts training, and returns immediately."""
         self.state.start(**choices)
         self.paint()
         display(self)
 
     async def train(self, **choices: Any) -> TrainingResult:
-        """As `run`, but the kernel stays free: `await panel.train()`.
+        """Trains like `run` without blocking the kernel: `await panel.train()`.
 
-        The Stop button works meanwhile with ipykernel 7; an older one, as on Colab, hears no button
-        while a cell runs: interrupt the cell, or use `launch`.
+        With ipykernel 7, the Stop button works in the meantime. An older ipykernel, as on Colab,
+        handles no clicks while a cell runs. In this case, interrupt the cell, or use `launch`.
         """
         self.launch(**choices)
         try:
@@ -154,22 +157,22 @@ class Panel(widgets.VBox):
         return self.state.wait()
 
     def stop(self) -> None:
-        """Ends the training."""
+        """Stops the current run."""
         self.state.stop()
 
     def kill(self, task: str) -> None:
-        """Kills the process of a task, as "worker 1", if it runs; the group restarts."""
-        with suppress(ClusterError):  # it ended after its button was painted
+        """Kills the running process of a task, such as "worker 1", so that the group restarts."""
+        with suppress(ClusterError):  # the task ended after its button was painted
             self.state.inject_fault(FaultType.KILL.value, task)
 
     def close(self) -> None:
-        """Ends the training and takes the panel off the page."""
+        """Stops the run and removes the panel from the page."""
         if hasattr(self, "state"):  # otherwise its settings were rejected
             self.state.close()
             close_tree(self)
 
     def paint(self) -> None:
-        """Brings every part up to date, in the present language."""
+        """Updates every part, in the current language."""
         with self._lock:
             self.form.paint()
             self._paint_actions()
@@ -191,7 +194,7 @@ class Panel(widgets.VBox):
         self._handle = display(self._bundle(), raw=True, display_id=True)
 
     def _bundle(self) -> dict[str, Any]:
-        """The widget; and for viewers without widgets, a picture of the finished run."""
+        """The widget and, for viewers without widgets, a picture of the finished run."""
         bundle = mime_bundle(self)
         run = self.state.run
         if run and not self.state.busy:
@@ -203,7 +206,7 @@ class Panel(widgets.VBox):
 
     @contextmanager
     def _cell_running(self) -> Iterator[None]:
-        """While a cell waits; an interrupt then ends the training."""
+        """Marks that a cell waits, so that an interrupt stops the run."""
         self._blocking = in_notebook()
         try:
             yield
@@ -215,12 +218,12 @@ class Panel(widgets.VBox):
             self._finish()
 
     def _finish(self) -> None:
-        """Waits for the last repaint, and leaves the picture of the run in the notebook."""
+        """Waits for the last repaint, and stores the picture of the run in the notebook."""
         self._join_painter()
         self.paint()
         if self._handle and not self.state.busy:
             self._handle.update(self._bundle(), raw=True)
-        elif self.state.run:  # a program, where what was shown cannot change
+        elif self.state.run:  # in a program, printed output cannot change
             print(self)
 
     def _join_painter(self) -> None:
@@ -229,7 +232,7 @@ class Panel(widgets.VBox):
 
     @property
     def _controls_enabled(self) -> bool:
-        """Whether a run is at work, and the kernel hears the buttons meanwhile."""
+        """Whether a run is active and the kernel handles clicks in the meantime."""
         return self.state.status == Status.RUNNING and not self._blocking
 
     def _make_widgets(self, controls: Sequence[str] | None) -> None:
@@ -267,12 +270,12 @@ class Panel(widgets.VBox):
 
     def _on_status(self, change: Any) -> None:
         if change["new"] == Status.RUNNING:
-            self.paint()  # at once, so that Run is not pressed again
+            self.paint()  # immediately, so that Run is not clicked again
             self._painter = threading.Thread(target=self._repaint, daemon=True)
             self._painter.start()
 
     def _repaint(self) -> None:
-        """Paints four times a second during training, and once after it."""
+        """Repaints four times a second during training, and once afterwards."""
         ended = threading.Event()
         while self.state.busy:
             self.paint()

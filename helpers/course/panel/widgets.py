@@ -1,4 +1,4 @@
-"""The panel's own small widgets, of core ipywidgets 7.7 and 8: a choice, a task's row."""
+"""The panel's own small widgets, built from core ipywidgets (7.7 and 8)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 
 
 def close_tree(widget: widgets.Widget) -> None:
-    """Closes a widget and all that it consists of: ipywidgets keeps open widgets forever."""
+    """Closes a widget and all its parts, because ipywidgets keeps open widgets forever."""
     for child in getattr(widget, "children", ()):
         close_tree(child)
     parts = [getattr(widget, name, None) for name in ("layout", "style")]
-    # That of a subclass may do more, and call this function.
+    # The `close` of a subclass may do more, and call this function.
     widgets.DOMWidget.close(widget)
     for part in parts:
         if part is not None:
@@ -27,10 +27,10 @@ def close_tree(widget: widgets.Widget) -> None:
 
 
 def mime_bundle(widget: Any, **others: str) -> dict[str, Any]:
-    """What a notebook shows: the widget itself and, for viewers without widgets, `others`.
+    """The display data of a widget: the widget itself and, for viewers without widgets, `others`.
 
     Args:
-      others: by the last part of their types, as ``html``.
+      others: the other data, by the last part of their types, such as ``html``.
     """
     view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
     texts = {f"text/{name}": content for name, content in others.items()}
@@ -38,9 +38,9 @@ def mime_bundle(widget: Any, **others: str) -> dict[str, Any]:
 
 
 class ToggleRow(widgets.VBox):
-    """One of several values, as a row of buttons, some of which may be disabled.
+    """A choice of one value by a row of buttons, some of which may be disabled.
 
-    Unlike `ToggleButtons`, which is enabled or disabled as a whole.
+    `ToggleButtons`, in contrast, is enabled or disabled as a whole.
     """
 
     def __init__(self, values: Sequence[Any], choose: Callable[[Any], None]) -> None:
@@ -67,10 +67,10 @@ class ToggleRow(widgets.VBox):
         """Shows the choice `chosen`.
 
         Args:
-          name: what is chosen, in words.
-          words: of the values, where they are not those of the code.
-          blocked: a value with a reason here cannot be chosen.
-          off: whether nothing can be chosen.
+          name: the label of the choice.
+          words: the labels of values, if they differ from the values.
+          blocked: the reasons why values cannot be chosen.
+          off: whether all buttons are disabled.
         """
         self._painting = True
         try:
@@ -90,7 +90,7 @@ class ToggleRow(widgets.VBox):
         def pressed(change: Any) -> None:
             if self._painting:
                 return
-            self._choose(value)  # a press on the chosen one chooses it again
+            self._choose(value)  # a click on the chosen value chooses it again
 
         return pressed
 
@@ -120,7 +120,7 @@ class TaskRow(widgets.VBox):
         return bool(self.details_button.value)
 
     def paint(self, task: TaskStatus, total: int | None, *, alive: bool, log: str) -> None:
-        """Shows where `task` stands; `log` is the end of its log, if the details are shown."""
+        """Shows the state of `task`, and `log`, the end of its log, if the details are shown."""
         self._bar.value = task_row(task, self._number, total)
         self.kill_button.description = _("Kill")
         self.kill_button.tooltip = _("End {task} with SIGKILL").format(task=task.name)

@@ -1,4 +1,4 @@
-"""Questions at the end of a lesson: a reader chooses, and is told at once why that is so."""
+"""Questions at the end of a lesson, with an explanation of each chosen answer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The questions as HTML: the parts of the widget, and a page for viewers without widgets.
 
-All text is escaped; the words are looked up when a part is made.
+All text is escaped. Texts are translated when a part is created.
 """
 
 from __future__ import annotations
@@ -17,56 +17,56 @@ BACKQUOTES = re.compile(r"`([^`]+)`")
 
 
 def marked(text: str) -> str:
-    """A text with what stands in backquotes as code."""
+    """A text in which text in backquotes is marked as code."""
     return BACKQUOTES.sub(r"<code>\1</code>", escape(text))
 
 
 def plain(text: str) -> str:
-    """A text without its backquotes, for the name of a button."""
+    """A text without backquotes, for the name of a button."""
     return text.replace("`", "")
 
 
 def invitation() -> str:
-    """What to do, above the questions."""
+    """The instruction above the questions."""
     tip = _("Choose an answer to each question. You see at once whether it is right, and why.")
     return f'<p class="mwl-tip">{escape(tip)}</p>'
 
 
 def head(number: int, question: Question) -> str:
-    """What is asked, with its code."""
+    """The text of a question, with its code."""
     code = f"<pre><code>{escape(question.code)}</code></pre>" if question.code else ""
     asked = f"<b>{number}.</b> {marked(_(question.text))}"
     return f'<p class="mwl-asked" role="heading" aria-level="4">{asked}</p>{code}'
 
 
 def choice_line(letter: str, choice: Choice) -> str:
-    """A choice as the eye reads it; a screen reader reads the name of its button."""
+    """The visible text of a choice. Screen readers use the name of its button."""
     return f'<div aria-hidden="true"><b>{letter}</b><span>{marked(_(choice.text))}</span></div>'
 
 
 def verdict(right: bool) -> str:
-    """A sign and a word, so that nobody has to tell colors apart."""
+    """A sign and a word, so that the result does not depend on colors."""
     return "✓ " + _("Right.") if right else "✗ " + _("Wrong.")
 
 
 def explanation(choice: Choice, right: bool) -> str:
-    """Whether a choice is right, and why."""
+    """The verdict on a choice, and its reason."""
     return join_sentences([f"<b>{escape(verdict(right))}</b>", marked(_(choice.reason))])
 
 
 def answer(choice: Choice, right: bool) -> str:
-    """The explanation as a screen reader announces it when it appears."""
+    """The explanation, marked so that screen readers announce it."""
     return f'<div role="status">{explanation(choice, right)}</div>'
 
 
 def score(at_first_try: int, total: int) -> str:
-    """How it went, when every question is answered."""
+    """The score after every question has been answered."""
     line = _("{count} of {total} at the first try").format(count=at_first_try, total=total)
     return f'<div class="mwl-score" role="status">{escape(line)}</div>'
 
 
 def page(questions: Sequence[Question]) -> str:
-    """All questions, each with its answer folded away, for viewers without widgets."""
+    """All questions with collapsed answers, for viewers without widgets."""
     return "<hr>".join(_unfolding(number, question) for number, question in enumerate(questions, 1))
 
 

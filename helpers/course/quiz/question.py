@@ -1,7 +1,7 @@
-"""A question with its choices, of which one is right, and what a reader has chosen so far.
+"""A question with its choices, of which one is right, and a reader's answers so far.
 
-The questions of a lesson are in the TOML file of its name, in this folder; `tools/l10n/extract.py`
-takes their texts into the catalogs.
+The questions of a lesson are in the TOML file with its name in this folder. `tools/l10n/extract.py`
+adds their texts to the catalogs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ FOLDER = Path(__file__).parent
 
 
 class Choice(NamedTuple):
-    """An answer to choose, and why it is right or wrong.
+    """A possible answer, and the reason why it is right or wrong.
 
-    Both are English, and translated when they are shown; code in them stands in backquotes.
+    Both are English, with code in backquotes, and are translated when they are shown.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Choice(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked, the right choice and the wrong ones; `code` is shown below the text."""
+    """A question, its right choice and its wrong ones. `code` is shown below the text."""
 
     text: str
     right: Choice
@@ -42,14 +42,17 @@ class Question(NamedTuple):
     code: str = ""
 
     def texts(self) -> Iterator[str]:
-        """Everything that is translated, in the order of the file."""
+        """All translated texts, in the order of the file."""
         yield self.text
         for choice in (self.right, *self.wrong):
             yield from choice
 
     def choices(self) -> list[Choice]:
-        """All choices, in an order that looks like chance and is the same in every run, so that
-        the outputs of a lesson are, and in every language, so that a class can talk of them."""
+        """All choices, in a pseudorandom order.
+
+        The order is the same in every run, so that the outputs of a lesson are reproducible. It is
+        also the same in every language, so that a class can discuss the choices.
+        """
         return sorted((self.right, *self.wrong), key=self._place)
 
     def _place(self, choice: Choice) -> str:
@@ -57,7 +60,7 @@ class Question(NamedTuple):
 
 
 def lessons() -> list[str]:
-    """The lessons that have questions, as "01_train_on_two_workers", in their order."""
+    """The lessons that have questions, such as "01_train_on_two_workers", in their order."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
@@ -68,7 +71,7 @@ def questions_of(lesson: str) -> tuple[Question, ...]:
       ConfigError: there is no such lesson.
     """
     known = lessons()
-    if lesson not in known:  # a list compares, so that any value gets an answer
+    if lesson not in known:  # a list, because the value may be unhashable
         raise unknown_choice("lesson", lesson, known)
     return read_questions(FOLDER / f"{lesson}.toml")
 
@@ -89,22 +92,22 @@ def read_questions(path: Path) -> tuple[Question, ...]:
 
 
 class Answers:
-    """What a reader has chosen, question by question."""
+    """The choices of a reader for each question."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         self._chosen: dict[Question, list[Choice]] = {question: [] for question in questions}
 
     def choose(self, question: Question, choice: Choice) -> bool:
-        """Notes a choice; whether it is right."""
+        """Records a choice, and returns whether it is right."""
         self._chosen[question].append(choice)
         return choice == question.right
 
     @property
     def complete(self) -> bool:
-        """Whether every question has been answered rightly, at whichever try."""
+        """Whether every question has been answered correctly, at any attempt."""
         return all(question.right in chosen for question, chosen in self._chosen.items())
 
     @property
     def at_first_try(self) -> int:
-        """How many questions were answered rightly by the first choice."""
+        """The number of questions answered correctly at the first attempt."""
         return sum(chosen[:1] == [question.right] for question, chosen in self._chosen.items())

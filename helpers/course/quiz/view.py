@@ -1,4 +1,4 @@
-"""The questions of a lesson as widgets, of core ipywidgets alone (7.7 and 8)."""
+"""The questions of a lesson as core ipywidgets (7.7 and 8)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from helpers.i18n import _
 
 
 def quiz(lesson: str) -> Questions:
-    """The questions of a lesson, to answer in the notebook.
+    """The questions of a lesson as a widget of the notebook.
 
         quiz("01_train_on_two_workers")
 
@@ -27,7 +27,7 @@ def quiz(lesson: str) -> Questions:
 
 
 class Questions(widgets.VBox):
-    """Questions, each choice of which is a button that tells why it is right or wrong.
+    """Questions whose choices are buttons that show why a choice is right or wrong.
 
     Attributes:
       boxes: the questions, in their order.
@@ -46,7 +46,7 @@ class Questions(widgets.VBox):
         self.add_class("mwl-ask")
 
     def close(self) -> None:
-        """Takes the questions off the page."""
+        """Removes the questions from the page."""
         close_tree(self)
 
     def __repr__(self) -> str:
@@ -66,10 +66,10 @@ class QuestionBox(widgets.VBox):
     """One question with its choices.
 
     Args:
-      choose: is told of each choice, and says whether it is right.
+      choose: called with each choice, and returns whether it is right.
 
     Attributes:
-      rows: the choices, in the order in which they are shown.
+      rows: the choices in display order.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class QuestionBox(widgets.VBox):
 
 
 class ChoiceRow(widgets.VBox):
-    """A choice, and below it, once it was chosen, why it is right or wrong.
+    """A choice and, after it was chosen, the reason why it is right or wrong.
 
-    A button has no code in its text. So it lies, without a visible word, under the whole line that
-    the eye reads; its own text is for screen readers.
+    The text of a button cannot contain code. So the button is invisible behind the whole visible
+    line, and its own text is for screen readers.
     """
 
     def __init__(self, letter: str, choice: Choice, choose: Callable[[Choice], bool]) -> None:
@@ -104,7 +104,7 @@ class ChoiceRow(widgets.VBox):
 
     def _press(self) -> None:
         if self._told:
-            return  # a second click has nothing to add
+            return  # ignore a second click
         self._told = True
         right = self._choose(self._choice)
         why = widgets.HTML(html.answer(self._choice, right))

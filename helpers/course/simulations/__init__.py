@@ -1,4 +1,4 @@
-"""Experiments: move a slider, and see and read at once what follows."""
+"""Experiments: move a slider, and see the result immediately as a chart and a text."""
 
 from __future__ import annotations
 

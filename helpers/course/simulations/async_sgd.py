@@ -1,18 +1,19 @@
-"""Workers that do not wait for each other: a small simulation of asynchronous training.
+"""A small simulation of asynchronous training, in which workers do not wait for each other.
 
-Each worker fetches the weights, computes a gradient for a while, and has it applied at once,
-however many updates others have made in the meantime: their number is the gradient's staleness
-(Dean et al., 2012, "Large Scale Distributed Deep Networks", NeurIPS 25, section 4.1, has the
-algorithm; lesson 5 counts it). With N equal workers a gradient is stale by N−1 updates on average,
-since while one worker computes, each other one updates once.
+Each worker fetches the weights and computes a gradient. The gradient is applied immediately,
+regardless of the number of updates by other workers in the meantime. This number is the gradient's
+staleness, which lesson 5 counts. The algorithm is in Dean et al., 2012, "Large Scale Distributed
+Deep Networks", NeurIPS 25, section 4.1. With N equal workers, the mean staleness is N−1 updates,
+because every other worker updates once while one worker computes.
 
-That is so because here a worker does nothing but compute. Lesson 5 measures less than N−1: it
-counts from reading to updating, and between two steps its workers also wait for the next order.
+The reason is that these workers only compute. Lesson 5 measures less than N−1, because it counts
+from reading to updating, and its workers also wait for the next order between two steps.
 
-What is learned is a quadratic, the simplest case in which staleness can do harm. With curvature h,
-learning rate η and a staleness that is always τ, w ← w − ηh·w(τ updates ago) shrinks only while
-ηh < 2·sin(π / (2(2τ+1))): 2 for τ=0, 1 for τ=1, and about π/(2τ) for many (Levin and May, 1976, "A
-note on difference-delay equations", Theoretical Population Biology 9(2)).
+The loss is quadratic, which is the simplest case in which staleness can prevent convergence. With
+curvature h, learning rate η and a constant staleness τ, w ← w − ηh·w(τ updates ago) converges only
+if ηh < 2·sin(π / (2(2τ+1))). This bound is 2 for τ=0, 1 for τ=1, and about π/(2τ) for large τ.
+Source: Levin and May, 1976, "A note on difference-delay equations", Theoretical Population Biology
+9(2).
 """
 
 from __future__ import annotations
@@ -27,25 +28,26 @@ from helpers.errors import ConfigError, check_count
 from helpers.i18n import _
 
 UPDATES = 300
-CURVATURES = np.array([1.0, 0.5, 0.25, 0.1])  # of the loss ½·Σ h·w²
-SPREAD = 0.2  # of the logarithm of the time that a gradient takes; its median is 1
-NOISE = 0.05  # of a gradient, beside which the first ones are about 1
-DIVERGED = 1e6  # times the first loss, beyond which nothing is computed
+CURVATURES = np.array([1.0, 0.5, 0.25, 0.1])  # h in the loss ½·Σ h·w²
+SPREAD = 0.2  # of the logarithm of a gradient's time, whose median is 1
+NOISE = 0.05  # of a gradient; the first gradients are about 1
+DIVERGED = 1e6  # the multiple of the first loss at which the simulation stops
 SEED = 1
 
 Vector = np.ndarray[Any, Any]
 
 
 class Training(NamedTuple):
-    """What asynchronous training did, beside synchronous training.
+    """The course of asynchronous training, compared with synchronous training.
 
     Attributes:
-      staleness: of each update's gradient.
-      by_slow: whether the slow worker computed it.
-      losses: after each update, as parts of the first loss; the first is 1.
-      synchronous: the same over the steps of synchronous training, each with the mean gradient of
-        all workers.
-      same_time: the steps that synchronous training makes while the others make all updates.
+      staleness: the staleness of each update's gradient.
+      by_slow: whether the slow worker computed each update.
+      losses: the loss after each update, relative to the first loss. The first entry is 1.
+      synchronous: the relative loss after each step of synchronous training with the mean gradient
+        of all workers.
+      same_time: the number of steps of synchronous training in the time of all asynchronous
+        updates.
     """
 
     staleness: list[int]
@@ -56,25 +58,26 @@ class Training(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """The staleness on average."""
+        """The mean staleness."""
         return sum(self.staleness) / len(self.staleness)
 
 
 def largest_rate(staleness: int) -> float:
-    """The learning rate from which on a staleness that is always the same lets weights grow."""
+    """The learning rate above which the weights diverge under a constant staleness."""
     return 2 * math.sin(math.pi / (2 * (2 * staleness + 1))) / float(CURVATURES.max())
 
 
 def simulate(workers: int, slowness: float, rate: float, updates: int = UPDATES) -> Training:
-    """The same for the same arguments, always.
+    """Simulates asynchronous and synchronous training. Equal arguments yield equal results.
 
     Args:
-      workers: the first of them is the slow one.
-      slowness: how many times as long that one needs for a gradient, 1 or more.
+      workers: the number of workers, of which the first is the slow one.
+      slowness: the factor of the slow worker's time for a gradient, 1 or more.
       rate: the learning rate.
+      updates: the number of asynchronous updates.
 
     Raises:
-      ConfigError: a number that cannot be.
+      ConfigError: a number is outside its range.
     """
     check_count("workers", workers)
     check_count("updates", updates)
@@ -90,7 +93,7 @@ def simulate(workers: int, slowness: float, rate: float, updates: int = UPDATES)
     noise = NOISE * chance.standard_normal((updates, len(CURVATURES)))
     order = _order(times, updates)
     staleness, losses = _train_asynchronously(order, rate, noise)
-    steps = np.cumsum(times.max(axis=1))  # each takes as long as its slowest worker
+    steps = np.cumsum(times.max(axis=1))  # each step lasts as long as its slowest worker
     return Training(
         staleness,
         [worker == 0 and slowness > 1 for worker, _end in order],
@@ -101,7 +104,7 @@ def simulate(workers: int, slowness: float, rate: float, updates: int = UPDATES)
 
 
 def _order(times: Vector, updates: int) -> list[tuple[int, float]]:
-    """Whose gradient is applied when: worker and time of each update."""
+    """The worker and the time of each update."""
     ends = [(float(first), worker) for worker, first in enumerate(times[0])]
     heapq.heapify(ends)
     done = [1] * times.shape[1]
@@ -109,7 +112,7 @@ def _order(times: Vector, updates: int) -> list[tuple[int, float]]:
     while len(order) < updates:
         end, worker = ends[0]
         order.append((worker, end))
-        # None computes more gradients than there are updates; the last one's time is not needed.
+        # No worker computes more gradients than there are updates, so the last time is not needed.
         again = float(times[min(done[worker], updates - 1), worker])
         done[worker] += 1
         heapq.heapreplace(ends, (end + again, worker))
@@ -141,7 +144,7 @@ def _train_synchronously(rate: float, noise: Vector) -> list[float]:
 
 
 def _first_weights() -> Vector:
-    """Where the loss is 1, in equal parts from each curvature."""
+    """Initial weights with a loss of 1, to which each curvature contributes equally."""
     return np.sqrt(2 / (CURVATURES * len(CURVATURES)))
 
 
@@ -150,5 +153,5 @@ def _loss(weights: Vector) -> float:
 
 
 def _updated(weights: Vector, gradient: Vector, rate: float) -> Vector:
-    """One step further; what has grown beyond hope stays as it is."""
+    """The weights after one update; diverged weights remain unchanged."""
     return weights if _loss(weights) > DIVERGED else weights - rate * gradient

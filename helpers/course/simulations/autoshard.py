@@ -1,12 +1,12 @@
-"""What each worker reads of a dataset of files under TensorFlow's auto-shard policies.
+"""The data that each worker reads from files under TensorFlow's auto-shard policies.
 
-By tensorflow/core/grappler/optimizers/data/auto_shard.cc and by trying it, under TensorFlow 2.21;
-the tests compare with `tf.data` itself.
+The rules are from tensorflow/core/grappler/optimizers/data/auto_shard.cc and from experiments with
+TensorFlow 2.21. The tests compare them with `tf.data` itself.
 
-OFF: each worker reads everything. FILE: worker w of N opens the files w, w + N, …; with fewer files
-than workers TensorFlow raises InvalidArgumentError. DATA: each worker opens and reads everything,
-and keeps its part. AUTO is FILE for a dataset that reads files, however few they are, and DATA for
-any other.
+OFF: each worker reads everything. FILE: worker w of N opens the files w, w + N, …, and TensorFlow
+raises InvalidArgumentError if there are fewer files than workers. DATA: each worker opens and reads
+everything, and keeps its part. AUTO is FILE for a dataset that reads any number of files, and DATA
+for any other dataset.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ POLICIES = "OFF", "FILE", "DATA"
 
 
 class Files(NamedTuple):
-    """A dataset: its examples are numbered from 0, file by file."""
+    """A dataset whose examples are numbered from 0, file by file."""
 
     files: int
     per_file: int
 
     @property
     def examples(self) -> int:
-        """How many there are."""
+        """The number of examples."""
         return self.files * self.per_file
 
     def of(self, file: int) -> list[int]:
@@ -35,12 +35,12 @@ class Files(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What one worker does in an epoch.
+    """The data that one worker reads in an epoch.
 
     Attributes:
-      files: those it opens.
-      examples: those it reads and decodes.
-      steps: those it trains on, step by step.
+      files: the files it opens.
+      examples: the examples it reads and decodes.
+      steps: the examples it trains on, step by step.
     """
 
     files: list[int]
@@ -49,24 +49,24 @@ class Reading(NamedTuple):
 
     @property
     def trained(self) -> list[int]:
-        """The examples it trains on, in their order."""
+        """The examples it trains on, in order."""
         return [example for step in self.steps for example in step]
 
 
 def readings(
     dataset: Files, workers: int, batch: int, policy: str, batched: bool
 ) -> list[Reading] | None:
-    """What each worker reads; None where TensorFlow refuses.
+    """The data that each worker reads, or None if TensorFlow raises an error.
 
     Args:
-      batch: examples in a step of one worker.
-      batched: whether the dataset is in batches before it is sharded, as one that `fit` or
-        `experimental_distribute_dataset` gets: in global batches of `batch` × `workers`, each of
-        which they split. Otherwise it is sharded example by example, and each worker batches what
-        it has got.
+      batch: the number of examples per step of one worker.
+      batched: whether the dataset is batched before it is sharded. `fit` and
+        `experimental_distribute_dataset` receive such a dataset, with global batches of `batch` ×
+        `workers`, and split each batch. Otherwise it is sharded example by example, and each worker
+        batches its own examples.
 
     Raises:
-      ConfigError: a number below 1, or no policy of that name.
+      ConfigError: a number is below 1, or there is no such policy.
     """
     counts = {"files": dataset.files, "per_file": dataset.per_file}
     for name, value in {**counts, "workers": workers, "batch": batch}.items():
@@ -100,7 +100,7 @@ def _split_examples(examples: list[int], workers: int, batch: int, worker: int) 
 
 
 def _split_batches(examples: list[int], workers: int, batch: int, worker: int) -> list[list[int]]:
-    """The worker's part of each global batch; of the last, smaller one it may be empty."""
+    """The worker's part of each global batch, which may be empty in the last, smaller one."""
     found = []
     for whole in _batches(examples, batch * workers):
         part = -(-len(whole) // workers)  # rounded up

@@ -1,4 +1,4 @@
-"""Which files each worker opens, which examples it reads and trains on, under each policy."""
+"""The files that each worker opens, and the examples that it reads and trains on, by policy."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from helpers.i18n import _, join_phrases, join_sentences, ngettext
 LEFT = 150  # pixels for the names of the rows
 GAP = 8  # pixels between two files
 MAX_WIDTH = 34.0  # pixels of a cell
-CELL, ROW = 22, 50  # pixels: height of a cell, and from one worker to the next
-FIRST = 78  # the pixel at which the first worker's cells begin
-TEXT_COLORS = "#ffffff", "#111111", "#111111", "#111111"  # that can be read on each of COLORS
+CELL, ROW = 22, 50  # pixels: the height of a cell, and of a worker
+FIRST = 78  # the top pixel of the first worker's cells
+TEXT_COLORS = "#ffffff", "#111111", "#111111", "#111111"  # legible on each of COLORS
 
 
 def sharding_policies() -> Experiment:
-    """What each worker reads of a dataset of files, over policy, files, workers and batch."""
+    """The data that each worker reads from files, by policy, files, workers and batch."""
     orders = {_("before sharding"): True, _("after it"): False}
     return Experiment(
         _("Data that each worker reads"),
@@ -41,11 +41,11 @@ def sharding_policies() -> Experiment:
 def draw(
     *, policy: str, batched: bool, workers: int, files: int, per_file: int, batch: int
 ) -> View:
-    """A row per worker: which examples it reads, and in which step it trains on them; and words.
+    """A row per worker with the examples that it reads and the steps that use them, and a text.
 
     Args:
-      policy, batched, workers, batch: of `readings`.
-      files, per_file: of `Files`.
+      policy, batched, workers, batch: arguments of `readings`.
+      files, per_file: fields of `Files`.
     """
     dataset = Files(files, per_file)
     found = readings(dataset, workers, batch, policy, batched)
@@ -73,7 +73,7 @@ def _sentence(dataset: Files, workers: int, policy: str, found: Sequence[Reading
 
 
 def _duplicates(dataset: Files, found: Sequence[Reading], read: int) -> str:
-    """Which examples are trained on more than once, and how many reads are discarded."""
+    """The examples used for training more than once, and the number of discarded reads."""
     trained = sum(len(one.trained) for one in found)
     if trained > dataset.examples:
         message = _(
@@ -94,7 +94,7 @@ def _duplicates(dataset: Files, found: Sequence[Reading], read: int) -> str:
 
 
 def _evenness(found: Sequence[Reading]) -> str:
-    """How many examples and steps each worker gets."""
+    """The number of examples and steps of each worker."""
     counts = [len(one.trained) for one in found]
     steps = [sum(map(bool, one.steps)) for one in found]
     if min(counts) == max(counts):
@@ -133,7 +133,7 @@ def _counts(one: Reading) -> str:
 
 
 def _rows(dataset: Files, found: Sequence[Reading], words: Sequence[str]) -> Iterator[str]:
-    """Files, how often each is opened, examples, workers, how often each is trained on."""
+    """The rows of files and their opens, examples, workers, and the uses of each example."""
     width = (WIDTH - LEFT - 4 - GAP * (dataset.files - 1)) / dataset.examples
     width = min(width, MAX_WIDTH)
     places = {
@@ -169,7 +169,7 @@ _EDGE = 'stroke="currentColor" opacity="0.5"'
 
 
 def _worker(worker: int, one: Reading, places: dict[int, float], width: float) -> Iterator[str]:
-    """One worker's cells: full, with the step in it; dashed; or a point."""
+    """One worker's cells: filled with a step number, dashed, or a point."""
     top = FIRST + ROW * worker
     yield text(0, top + 15, _("worker {number}").format(number=worker), weight=600)
     steps = {example: k for k, step in enumerate(one.steps, 1) for example in step}
@@ -200,7 +200,7 @@ def _dashed(x: float, y: float, width: float, worker: int) -> str:
 
 
 def _key(y: float) -> Iterator[str]:
-    """What the cells mean."""
+    """The legend of the cells."""
     yield _full(0, y - 15, 24, 0, "1")
     yield text(32, y, _("trained on, in this step"))
     yield _dashed(250, y - 15, 24, 0)

@@ -1,15 +1,14 @@
-"""How often to write a checkpoint: the share of time that failures and writing cost.
+"""The optimal checkpoint interval: the share of time lost to failures and to writing.
 
-Machines fail one independently of the other, each after M seconds on average and N of them after
-M/N. A checkpoint takes δ seconds to write, a restart R seconds, and failures do not spare it. Then
-to get τ seconds of work done and saved takes M·e^(R/M)·(e^((τ+δ)/M) − 1) seconds (Daly, 2006, "A
-higher order estimate of the optimum checkpoint interval for restart dumps", Future Generation
-Computer Systems 22(3), whose complete cost function it is). The shares of `losses` are the parts of
-that.
+Machines fail independently, each after M seconds on average, so N machines fail after M/N seconds.
+A checkpoint needs δ seconds and a restart R seconds, and both can fail as well. The mean time for τ
+seconds of finished and saved work is M·e^(R/M)·(e^((τ+δ)/M) − 1) seconds. This is the complete cost
+function of Daly, 2006, "A higher order estimate of the optimum checkpoint interval for restart
+dumps", Future Generation Computer Systems 22(3). `losses` returns the shares of its parts.
 
-The best interval by Young (1974, "A first order approximation to the optimum checkpoint interval",
-Communications of the ACM 17(9)) is √(2δM). Daly adds terms that count where failures are frequent.
-Neither depends on R.
+The best interval of Young (1974, "A first order approximation to the optimum checkpoint interval",
+Communications of the ACM 17(9)) is √(2δM). Daly adds terms that matter if failures are frequent.
+Neither formula depends on R.
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ from helpers.errors import check_count, check_seconds
 from helpers.i18n import _, join_sentences, ngettext, number
 
 WRITE_SECONDS = 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600  # seconds
-MTBF_DAYS = 0.25, 0.5, 1, 2, 7, 30, 90, 365, 1095, 3650  # between failures of one machine
+MTBF_DAYS = 0.25, 0.5, 1, 2, 7, 30, 90, 365, 1095, 3650  # days between failures of one machine
 MACHINES = tuple(2**power for power in range(13))  # 1 … 4096
 RESTART_SECONDS = 1, 5, 10, 30, 60, 120, 300, 600, 1800  # seconds
 DAY = 86_400.0
-MIN_INTERVAL, MAX_INTERVAL = 1.0, 7 * DAY  # intervals that are drawn
+MIN_INTERVAL, MAX_INTERVAL = 1.0, 7 * DAY  # the range of the interval's axis, in seconds
 POINTS = 131
-# Where the axis of the shares may end, and the number of its parts.
+# Possible ends of the axis of shares, with the number of its parts.
 Y_MAXIMA = {0.01: 5, 0.02: 4, 0.05: 5, 0.1: 5, 0.2: 4, 0.5: 5, 1.0: 5}
-MAX_TIME_LOST = 0.99  # of the time lost, from which on shares of it say nothing
+MAX_TIME_LOST = 0.99  # of all time; shares of a larger loss are meaningless
 
 
 class Losses(NamedTuple):
-    """The shares of all time, from 0 to 1, in which nothing is done that lasts."""
+    """The shares of all time, from 0 to 1, that do not contribute to the result."""
 
     writing: float
     rework: float
@@ -59,12 +58,12 @@ class Losses(NamedTuple):
 
     @property
     def total(self) -> float:
-        """All of them."""
+        """The total share of lost time."""
         return self.writing + self.rework + self.restart
 
 
 def checkpoint_interval() -> Experiment:
-    """The time lost over the interval between checkpoints, and the best interval."""
+    """The lost time over the interval between checkpoints, and the best interval."""
     return Experiment(
         _("How often to write a checkpoint"),
         draw,
@@ -78,15 +77,15 @@ def checkpoint_interval() -> Experiment:
 
 
 def young(write: float, mtbf: float) -> float:
-    """The best interval to a first order, in seconds: √(2δM)."""
+    """The first-order best interval in seconds: √(2δM)."""
     _check(write, mtbf)
     return math.sqrt(2 * write * mtbf)
 
 
 def daly(write: float, mtbf: float) -> float:
-    """The best interval to a higher order, in seconds.
+    """The higher-order best interval in seconds.
 
-    √(2δM)·(1 + ⅓·√(δ/2M) + ⅑·δ/2M) − δ where δ < 2M, and M elsewhere.
+    It is √(2δM)·(1 + ⅓·√(δ/2M) + ⅑·δ/2M) − δ if δ < 2M, and M otherwise.
     """
     _check(write, mtbf)
     if write >= 2 * mtbf:
@@ -97,22 +96,22 @@ def daly(write: float, mtbf: float) -> float:
 
 
 def losses(interval: float, write: float, mtbf: float, restart: float) -> Losses:
-    """What is lost if `interval` seconds of work lie between two checkpoints.
+    """The shares of lost time with `interval` seconds of work between two checkpoints.
 
     Args:
       write: δ, seconds.
-      mtbf: M, seconds from one failure of the group to the next, on average.
+      mtbf: M, the mean seconds between failures of the group.
       restart: R, seconds.
 
     Raises:
-      ConfigError: one of them is not above 0.
+      ConfigError: one of the numbers is not above 0.
     """
     check_seconds("interval", interval)
     _check(write, mtbf)
     check_seconds("restart", restart)
     with np.errstate(over="ignore"):
         grown = float(np.expm1((interval + write) / mtbf))
-    started = math.exp(-restart / mtbf)  # the share that is not restarts
+    started = math.exp(-restart / mtbf)  # the share of time without restarts
     return Losses(
         started * write / mtbf / grown,
         started * (1 - (interval + write) / mtbf / grown),
@@ -121,7 +120,7 @@ def losses(interval: float, write: float, mtbf: float, restart: float) -> Losses
 
 
 def draw(write: float, days: float, machines: int, restart: float) -> View:
-    """The losses over the interval, the best ones by Young and Daly, and words."""
+    """The losses over the interval, the best intervals of Young and Daly, and a text."""
     check_count("machines", machines)
     between = days * DAY / machines
     best = daly(write, between)
@@ -189,7 +188,7 @@ def _picture(write: float, between: float, restart: float, top: float) -> str:
         upper = [low + height for low, height in zip(lower, heights, strict=True)]
         parts.append(area(plot, _over(intervals, lower), _over(intervals, upper), color, kind=kind))
         lower = upper
-    # Over the areas, which would hide it.
+    # Drawn above the areas, which would hide it.
     parts.append(plot.frame())
     best, first = daly(write, between), young(write, between)
     total = losses(best, write, between, restart).total

@@ -1,4 +1,4 @@
-"""The sliders and buttons of an experiment: selections, whose choices have names in words."""
+"""The sliders and buttons of an experiment, which are selections of named choices."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import ipywidgets as widgets  # type: ignore[import-untyped]
 
 from helpers.i18n import number
 
-# ipywidgets 8 gives the handle of a slider no name, so a screen reader would say "slider, 3" and
-# nothing else. Widgets are drawn one after the other: it looks until every handle has its name.
+# In ipywidgets 8, the handle of a slider has no name, so a screen reader would only read "slider,
+# 3". Widgets are drawn one by one, so the script repeats until every handle has its name.
 NAMES_FOR_HANDLES = (
     '<img alt="" hidden src="data:image/gif;base64,'
     'R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7" onload="'
@@ -29,7 +29,7 @@ NAMES_FOR_HANDLES = (
 
 
 def format_value(value: float) -> str:
-    """A number as it stands beside a slider: 1,024, 0.05."""
+    """A number as shown next to a slider: 1,024, 0.05."""
     return number(value, ",.7g")
 
 
@@ -38,13 +38,13 @@ def slider(
 ) -> widgets.SelectionSlider:
     """A slider over `values`, at `value` first.
 
-    Its choices are words, written as the language in use writes numbers, and as far apart as one
-    likes: a slider over numbers writes them as JavaScript does, and runs evenly. What is chosen
-    stands in its label: the readout of ipywidgets 8 can be typed into, and takes no notice.
+    Its choices are texts in the number format of the current language, at any distances. A slider
+    over numbers would use JavaScript's format and equal distances. The label shows the chosen
+    value, because the readout of ipywidgets 8 is editable and ignores the edits.
 
     Args:
-      name: stands above it, with the unit.
-      show: what a value looks like.
+      name: the label above the slider, with the unit.
+      show: returns the text of a value.
     """
     made = widgets.SelectionSlider(
         options=[(show(choice), choice) for choice in values],
@@ -58,7 +58,7 @@ def slider(
 
 
 def step_slider(name: str, most: int) -> widgets.IntSlider:
-    """A slider over 0, 1, …, `most`, whose end may be moved; at 0 first."""
+    """A slider over 0, 1, …, `most`, initially at 0, whose end may be changed."""
     made = widgets.IntSlider(
         max=most,
         value=0,
@@ -70,21 +70,21 @@ def step_slider(name: str, most: int) -> widgets.IntSlider:
 
 
 def setting_text(control: widgets.Widget) -> str:
-    """What a slider or a row of buttons is set to, as it says itself."""
+    """The setting of a slider or a row of buttons, as shown by its label."""
     if isinstance(control, widgets.ToggleButtons):
         return f"{control.description}: {control.label}"
     return str(control.description)
 
 
 def buttons(name: str, choices: Mapping[str, Any]) -> widgets.ToggleButtons:
-    """One button for each of `choices`, by their words; the first is pressed."""
+    """A button for each of `choices`, by their labels. The first one is selected."""
     return widgets.ToggleButtons(
         description=name, options=list(choices.items()), layout=widgets.Layout(width="auto")
     )
 
 
 def _labelled(made: widgets.Widget, name: str, show: Callable[[Any], str]) -> widgets.Widget:
-    """The slider with its name and its present value for a label."""
+    """The slider, labelled with its name and its current value."""
 
     def say(_change: Any = None) -> None:
         made.description = f"{name}: {show(made.value)}"

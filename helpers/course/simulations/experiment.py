@@ -1,7 +1,7 @@
-"""An experiment: move a slider, and see and read at once what follows.
+"""An experiment: move a slider, and see the result immediately as a chart and a text.
 
-Of core ipywidgets alone (7.7 and 8). What is drawn is a function of the sliders' values and of
-nothing else, so it can be tested without a page.
+It is built from core ipywidgets (7.7 and 8). The drawing depends only on the sliders' values, so it
+can be tested without a page.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from helpers.course.panel.widgets import close_tree, mime_bundle
 from helpers.course.simulations.controls import NAMES_FOR_HANDLES, setting_text
 from helpers.i18n import join_clauses
 
-# Colors are those of the page (JupyterLab's variables) or of the text (`currentColor`), so that
-# light and dark themes both work.
+# Colors follow the page (JupyterLab's variables) or the text (`currentColor`), so that they suit
+# light and dark themes.
 STYLE = """<style>
 .mwl-experiment { --mwl-line: var(--jp-border-color2, rgba(128,128,128,.4));
   max-width: 804px; box-sizing: border-box; padding: 14px 20px 16px; margin: 4px 0;
@@ -55,23 +55,23 @@ STYLE = """<style>
 
 
 class View(NamedTuple):
-    """What follows from the values of the sliders: as a picture, and in words."""
+    """The result for the values of the sliders, as a drawing and as a text."""
 
     drawing: Drawing
     sentence: str
 
 
 class Experiment(widgets.VBox):
-    """Sliders, a picture of what follows from their values, and a sentence that says it.
+    """Sliders, a chart of the result for their values, and a sentence about it.
 
     Args:
-      title: what is tried out.
-      draw: gets the value of each slider, by its name, and must not take longer than 50 ms.
-      sliders: by name; as `helpers.course.simulations.controls` makes them.
+      title: the subject of the experiment.
+      draw: receives the value of each slider by its name, and must return within 50 ms.
+      sliders: by name, as created by `helpers.course.simulations.controls`.
 
     Attributes:
-      sliders: the same.
-      view: what is shown at the moment.
+      sliders: the sliders by name.
+      view: the current view.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class Experiment(widgets.VBox):
             one.observe(self._on_move, "value")
 
     def close(self) -> None:
-        """Takes the experiment off the page."""
+        """Removes the experiment from the page."""
         close_tree(self)
 
     def settings(self) -> str:
-        """What the sliders are set to, in words."""
+        """The settings of the sliders as a text."""
         return join_clauses(map(setting_text, self.sliders.values()))
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class Experiment(widgets.VBox):
         display(self._bundle(), raw=True)
 
     def _bundle(self) -> dict[str, Any]:
-        """The widget; and for viewers without widgets, a picture, the settings and the sentence."""
+        """The widget and, for viewers without widgets, a picture, the settings and the sentence."""
         poster = image(self.view.drawing.standalone_svg(), self.view.drawing.label)
         lines = [f"<b>{escape(self._title)}</b>", escape(self.settings())]
         html = f"<p>{'<br>'.join(lines)}</p>{poster}<p>{escape(self.view.sentence)}</p>"
@@ -121,11 +121,11 @@ class Experiment(widgets.VBox):
         return view
 
     def _head(self) -> widgets.Widget:
-        """What is not seen: the style sheet, and the names of the sliders' handles."""
+        """The invisible parts: the style sheet, and the names of the sliders' handles."""
         return widgets.HTML(STYLE + NAMES_FOR_HANDLES)
 
     def _controls(self) -> widgets.Widget:
-        """The sliders, two or three beside each other, or fewer where the page is narrow."""
+        """The sliders, two or three in a row, or fewer on a narrow page."""
         width = 300 if len(self.sliders) in {2, 4} else 210
         layout = widgets.Layout(
             display="grid",

@@ -1,11 +1,12 @@
-"""Which learning rate suits which global batch: trainings recorded with the course.
+"""The best learning rate for a global batch, from training runs recorded with the course.
 
 `python -m benchmarks.learning_rate` trained the course's network on the same 20,480 images of MNIST
-with each batch and each rate, from two seeds, and wrote the accuracies into the file beside this
-module. Two rules say how to go from one batch to another: the rate grows as the batch (Goyal et
-al., 2017, "Accurate, Large Minibatch SGD", https://arxiv.org/abs/1706.02677, section 2.1), or as
-its square root (Krizhevsky, 2014, "One weird trick for parallelizing convolutional neural
-networks", https://arxiv.org/abs/1404.5997). Goyal et al. warm the rate up; these trainings do not.
+with each batch, each rate and two seeds. It wrote the accuracies into the file next to this module.
+Two rules predict the rate for another batch. It is proportional to the batch (Goyal et al., 2017,
+"Accurate, Large Minibatch SGD", https://arxiv.org/abs/1706.02677, section 2.1). Or it is
+proportional to the square root of the batch (Krizhevsky, 2014, "One weird trick for parallelizing
+convolutional neural networks", https://arxiv.org/abs/1404.5997). Goyal et al. also use a warm-up,
+which these training runs do not.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from helpers.errors import unknown_choice
 from helpers.i18n import _, join_sentences, number
 
 RECORDING = Path(__file__).with_name("learning_rates.json")
-BASE = 32  # the batch from which the rules start
-TOP = 1.28  # of the axis of accuracy: above 100 % there is room for words
+BASE = 32  # the reference batch of the rules
+TOP = 1.28  # the end of the accuracy axis, with room for text above 100 %
 
 
 class Recording(NamedTuple):
-    """The trainings: of each batch, for each of `rates`, one accuracy for each seed."""
+    """The training runs: one accuracy per seed, for each batch and each of `rates`."""
 
     trained: int
     tested: int
@@ -40,22 +41,22 @@ class Recording(NamedTuple):
     accuracy: dict[int, list[list[float]]]
 
     def means(self, batch: int) -> list[float]:
-        """The accuracy for each rate, on average over the seeds.
+        """The mean accuracy over the seeds, from 0 to 1, for each rate.
 
         Raises:
-          ConfigError: no training had this batch.
+          ConfigError: no training run had this batch.
         """
         if batch not in self.accuracy:
             raise unknown_choice("batch", batch, self.accuracy)
         return [sum(runs) / len(runs) for runs in self.accuracy[batch]]
 
     def best(self, batch: int) -> int:
-        """The place in `rates` of the one with the best accuracy."""
+        """The index in `rates` of the rate with the best accuracy."""
         means = self.means(batch)
         return means.index(max(means))
 
     def between(self, batch: int, rate: float) -> float | None:
-        """The accuracy at a rate, on a straight line between those measured; None beyond them."""
+        """The accuracy at a rate by linear interpolation, or None outside the measured rates."""
         points = list(zip(self.rates, self.means(batch), strict=True))
         for (low, first), (high, second) in pairwise(points):
             if low <= rate <= high:
@@ -65,14 +66,14 @@ class Recording(NamedTuple):
 
 @cache
 def recording() -> Recording:
-    """What comes with the course."""
+    """The recording that is part of the course."""
     content = json.loads(RECORDING.read_text("utf-8"))
     accuracy = {int(batch): runs for batch, runs in content["accuracy"].items()}
     return Recording(content["trained"], content["tested"], content["rates"], accuracy)
 
 
 def learning_rate_and_batch() -> Experiment:
-    """The accuracy over the learning rate, for each global batch, and what two rules say."""
+    """The accuracy over the learning rate for each global batch, and two rules' predictions."""
     batches = sorted(recording().accuracy)
     shown = {_("as measured"): False, _("scaled linearly"): True}
     return Experiment(
@@ -86,17 +87,17 @@ def learning_rate_and_batch() -> Experiment:
 
 
 def predictions(batch: int) -> tuple[float, float]:
-    """The rates by the linear and by the square-root rule, from the best one of BASE."""
+    """The rates predicted by the linear and the square-root rule from the best rate of BASE."""
     found = recording()
     first, times = found.rates[found.best(BASE)], batch / BASE
     return first * times, first * math.sqrt(times)
 
 
 def draw(batch: int, scaled: bool) -> View:
-    """The curve of `batch`, that of BASE, what the rules predict, and words.
+    """The curves of `batch` and of BASE, the predictions of the rules, and a text.
 
     Args:
-      scaled: whether to draw the curve of BASE where the linear rule would have it.
+      scaled: whether to move the curve of BASE according to the linear rule.
     """
     sentence = _sentence(batch)
     return View(Drawing(WIDTH, 360, _picture(batch, scaled), sentence), sentence)
@@ -180,7 +181,7 @@ def _picture(batch: int, scaled: bool) -> str:
 
 
 def _runs(plot: Plot, rate: float, runs: Sequence[float]) -> str:
-    """From the worst run to the best."""
+    """A line from the worst run to the best."""
     x, low, high = plot.x(rate), plot.y(min(runs)), plot.y(max(runs))
     return (
         f'<path d="M{x:.1f} {low:.1f}V{high:.1f}m-4 0h8M{x - 4:.1f} {low:.1f}h8" fill="none" '

@@ -1,4 +1,4 @@
-"""Amounts as a sentence says them: with as many digits as count, in the language in use."""
+"""Numbers for sentences, with their significant digits, in the current language."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 
 
 def significant(value: float, digits: int = 2) -> str:
-    """A number above 0, or 0, with `digits` digits that count and all of those before the point.
+    """A number, 0 or more, with `digits` significant digits and all digits before the point.
 
     >>> significant(0.0531), significant(9.97), significant(1340.2)
     ('0.053', '10', '1,340')
@@ -20,20 +20,20 @@ def significant(value: float, digits: int = 2) -> str:
 
 
 def percent(value: float) -> str:
-    """A part of 1 as a percentage: the smaller it is, the more decimals, up to two."""
+    """A fraction as a percentage, with up to two decimals for small values."""
     if value >= 0.0995 or value < 0.00005:
         return number(value, ".0%")
     return number(value, ".1%" if value >= 0.00995 else ".2%")
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that suits it, from microseconds to days, in one piece."""
+    """A duration in a suitable unit, from microseconds to days, without line breaks."""
     size, unit = next((size, unit) for size, most, unit in _units() if seconds < most)
     return unit.format(count=significant(seconds / size)).replace(" ", "\u00a0")
 
 
 def _units() -> list[tuple[float, float, str]]:
-    """The seconds of each unit, the seconds from which on the next is used, and how it is said."""
+    """The seconds of each unit, the limit from which the next unit is used, and the unit's text."""
     return [
         (1e-6, 1e-3, _("{count} µs")),
         (1e-3, 1.0, _("{count} ms")),

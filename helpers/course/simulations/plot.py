@@ -1,4 +1,4 @@
-"""A plot with named axes, even or logarithmic, and marks that are told apart without color."""
+"""A plot with named linear or logarithmic axes, and marks that do not depend on color."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from helpers.course.charts.svg import MARGIN, MAX_CHAR_WIDTH, Line, straight_lin
 
 WIDTH = 760
 BLUE, ORANGE, GREEN, PURPLE = COLORS
-WIDE = 12.5  # pixels of a Chinese or Korean letter
-BOLD_WIDTH_FACTOR = 1.1  # times as wide
-HATCH = 5.0  # pixels from one line of a hatching to the next
+WIDE = 12.5  # the width of a Chinese or Korean letter in pixels
+BOLD_WIDTH_FACTOR = 1.1  # the factor of the width of bold letters
+HATCH = 5.0  # pixels between the lines of a hatch
 
 Points = Sequence[tuple[float, float]]
 
@@ -24,10 +24,10 @@ class Scale(NamedTuple):
     """An axis.
 
     Attributes:
-      name: what is on it, with the unit.
-      low, high: its ends; what lies beyond is drawn at them.
-      ticks: what to write where.
-      log: whether equal factors are equally far apart.
+      name: the quantity, with the unit.
+      low, high: the ends of the axis, at which values beyond them are drawn.
+      ticks: the positions and labels of the ticks.
+      log: whether the axis is logarithmic.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Scale(NamedTuple):
     log: bool = False
 
     def share(self, value: float) -> float:
-        """Where a value lies: from 0 at `low` to 1 at `high`."""
+        """The relative position of a value: from 0 at `low` to 1 at `high`."""
         if self.log:
             value = max(value, self.low)
             found = math.log(value / self.low) / math.log(self.high / self.low)
@@ -47,10 +47,10 @@ class Scale(NamedTuple):
 
 
 class Plot:
-    """A plot in a rectangle of a drawing; its axes' names and numbers lie outside.
+    """A plot in a rectangle of a drawing, with the names and numbers of its axes outside.
 
     Args:
-      left, top, width, height: of the rectangle, in pixels.
+      left, top, width, height: the rectangle, in pixels.
     """
 
     def __init__(  # noqa: PLR0917
@@ -69,7 +69,7 @@ class Plot:
         return self.bottom - self.height * self._y.share(value)
 
     def frame(self) -> str:
-        """The grid, with the numbers and names of both axes; that of y stands above it."""
+        """The grid, with the numbers and names of both axes. The name of y is above the axis."""
         parts = [straight_line(self.left, self.bottom, self.right, self.bottom, opacity=0.45)]
         for value, label in self._y.ticks.items():
             level = self.y(value)
@@ -96,7 +96,7 @@ class Plot:
         )
 
     def dot(self, x: float, y: float, color: str, radius: float = 4.5) -> str:
-        """A filled circle, with a rim that parts it from a line below."""
+        """A filled circle, with a rim that separates it from a line below."""
         return circle(self.x(x), self.y(y), color, radius)
 
     def upright(
@@ -109,12 +109,12 @@ class Plot:
         before: bool = False,
         dash: str = "4 3",
     ) -> str:
-        """A line from the bottom up, with a label at its end: right of it, if there is room.
+        """A vertical line with a label at its end, to the right if there is room.
 
         Args:
-          row: labels of lines that may be close to each other have rows of their own.
-          low: whether the label stands at the lower end.
-          before: whether it stands left of the line, if there is room.
+          row: the row of the label. Labels of adjacent lines have separate rows.
+          low: whether the label is at the lower end.
+          before: whether the label is to the left of the line, if there is room.
         """
         place = self.x(x)
         level = self.bottom - 10 - 16 * row if low else self.top + 12 + 16 * row
@@ -135,12 +135,12 @@ def circle(x: float, y: float, color: str, radius: float = 4.5) -> str:
 
 
 def text_width(content: str) -> float:
-    """The pixels that a text of 12 pixels' height takes at most, by its letters."""
+    """The maximum width in pixels of a text with a font size of 12 pixels."""
     return sum(WIDE if unicodedata.east_asian_width(c) in "WF" else MAX_CHAR_WIDTH for c in content)
 
 
 def band(x: float, y: float, width: float, height: float, color: str, *, kind: int) -> str:
-    """A filled rectangle; of kind 0, 1 or 2: full, hatched, or light."""
+    """A filled rectangle. Kind 0 is full, 1 is hatched, and 2 is light."""
     shape = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
     opacity = (1, 0.3, 0.3)[kind]
     found = f'<rect {shape} fill="{color}" fill-opacity="{opacity}" stroke="{color}"/>'
@@ -151,7 +151,7 @@ def band(x: float, y: float, width: float, height: float, color: str, *, kind: i
 
 
 def area(plot: Plot, lower: Points, upper: Points, color: str, *, kind: int) -> str:
-    """What lies between two curves over the same abscissae, filled as `band` is."""
+    """The area between two curves over the same abscissae, filled as in `band`."""
     edge = [(plot.x(x), plot.y(y)) for x, y in upper]
     foot = [(plot.x(x), plot.y(y)) for x, y in lower]
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in [*edge, *reversed(foot)])
@@ -173,7 +173,7 @@ class Key(NamedTuple):
 
 
 def legend(keys: Iterable[Key], left: float, top: float, width: float = WIDTH) -> str:
-    """Entries beside each other, in as many rows as their words need."""
+    """Entries side by side, in as many rows as their texts need."""
     parts, x, y = [], left, top
     for key in keys:
         needed = 28 + text_width(key.name) + 18
@@ -185,7 +185,7 @@ def legend(keys: Iterable[Key], left: float, top: float, width: float = WIDTH) -
 
 
 def written(x: float, y: float, content: str, color: str, **style: float | str) -> str:
-    """A text in a color of its own."""
+    """A text in a separate color."""
     return f'<g fill="{escape(color)}">{text(x, y, content, **style)}</g>'  # type: ignore[arg-type]
 
 

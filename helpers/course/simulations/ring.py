@@ -11,14 +11,14 @@ from helpers.course.simulations.number_format import significant
 from helpers.errors import ConfigError, check_count
 from helpers.i18n import _, join_sentences
 
-MIN_WORKERS, MAX_WORKERS = 2, 6  # workers that the figure has room for
+MIN_WORKERS, MAX_WORKERS = 2, 6  # the numbers of workers that fit into the figure
 
 
 def ring_rounds(workers: int = 4) -> Experiment:
-    """The states of a ring from round to round; the number of workers is a slider too.
+    """The states of a ring from round to round, with a slider for the number of workers.
 
     Args:
-      workers: how many there are at first.
+      workers: the initial number of workers.
 
     Raises:
       ConfigError: `workers` is not a whole number from 2 to 6.
@@ -32,16 +32,16 @@ def ring_rounds(workers: int = 4) -> Experiment:
     def fit(change: Any) -> None:
         sliders["done"].max = rounds(change["new"])
 
-    # Before the experiment hears of it, so that it never draws a round that there is not.
+    # This observer runs before the experiment's, so that no invalid round is drawn.
     sliders["workers"].observe(fit, "value")
     return Experiment(_("Ring all-reduce, round by round"), draw, sliders)
 
 
 def draw(workers: int, done: int) -> View:
-    """The ring after `done` rounds, in a picture and in words.
+    """The ring after `done` rounds, as a drawing and a text.
 
-    A ring that has fewer rounds than that is shown at its end: while the number of workers changes,
-    the rounds are those of the larger ring for a moment.
+    A ring with fewer rounds is shown in its final state. When the number of workers changes, `done`
+    may briefly belong to the larger ring.
     """
     from helpers.course.figures import ring_all_reduce
 

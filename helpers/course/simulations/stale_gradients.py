@@ -1,4 +1,4 @@
-"""How stale gradients get, and what it does to training: the simulation of `asynchrony`."""
+"""The staleness of gradients and its effect on training, simulated by `async_sgd`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ WORKERS = tuple(range(1, 17))
 SLOWDOWNS = 1, 1.5, 2, 3, 4, 6, 8, 10
 RATES = 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1, 1.5
 MAX_BARS = 24
-MIN_LOSS, LARGEST_LOSS = 1e-5, 1e2  # that are drawn
+MIN_LOSS, LARGEST_LOSS = 1e-5, 1e2  # the range of the loss axis
 
 
 def staleness() -> Experiment:
-    """Asynchronous training over workers, one that is slower than the others, learning rate."""
+    """Asynchronous training by number of workers, slowness of one worker, and learning rate."""
     return Experiment(
         _("Staleness of gradients, and its effect"),
         draw,
@@ -46,7 +46,7 @@ def staleness() -> Experiment:
 
 
 def draw(workers: int, slowness: float, rate: float) -> View:
-    """A histogram of staleness, the losses with and without waiting, and a description."""
+    """A histogram of staleness, the losses with and without waiting, and a text."""
     training = simulate(workers, slowness, rate)
     sentence = _sentence(workers, rate, training)
     body = _histogram(training) + _losses(training)
@@ -91,9 +91,9 @@ def _sentence(workers: int, rate: float, training: Training) -> str:
 
 
 def _histogram(training: Training) -> str:
-    """How many gradients were how stale; those of the slow worker are hatched."""
+    """The number of gradients by staleness. Gradients of the slow worker are hatched."""
     most = max(training.staleness)
-    wide = math.ceil((most + 1) / MAX_BARS)  # how much staleness a bar stands for
+    wide = math.ceil((most + 1) / MAX_BARS)  # the range of staleness of one bar
     bars = [Counter[int](), Counter[int]()]
     for one, slow in zip(training.staleness, training.by_slow, strict=True):
         bars[slow][one // wide] += 1
@@ -111,7 +111,7 @@ def _histogram(training: Training) -> str:
     plot = Plot(46, 34, 270, 200, x, y)
     parts = [plot.frame()]
     for bar, height in total.items():
-        # It stands over the numbers from bar · wide on, as many as it is wide.
+        # A bar covers `wide` values of staleness, from bar · wide.
         left, right = (plot.x(bar * wide + (wide - 1) / 2 + side * wide) for side in (-0.4, 0.4))
         between = plot.y(bars[0][bar] / UPDATES)
         end = plot.y(height / UPDATES)
@@ -149,7 +149,7 @@ def _losses(training: Training) -> str:
 
 
 def _shown(losses: Sequence[float]) -> list[list[tuple[float, float]]]:
-    """The pieces of the curve within the plot, and on each side the step that leaves it."""
+    """The pieces of the curve inside the plot, extended by the step that leaves it on each side."""
     pieces: list[list[tuple[float, float]]] = []
     for (k, loss), (after, next_loss) in pairwise(enumerate(losses)):
         if min(loss, next_loss) > LARGEST_LOSS:

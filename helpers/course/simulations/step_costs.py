@@ -1,4 +1,4 @@
-"""Where the time of a step goes, and what more workers gain: the α–β model of `cost_model`."""
+"""The parts of a step's time and the gain of more workers, by the α–β model of `cost_model`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from helpers.course.simulations.plot import (
 from helpers.i18n import _, join_phrases, join_sentences, ngettext, number
 
 WORKERS = tuple(2**power for power in range(9))  # 1 … 256
-MEGABYTES = 0.3, 1.4, 5, 10, 25, 50, 100, 250, 500, 1000  # the first two: the course's networks
+MEGABYTES = 0.3, 1.4, 5, 10, 25, 50, 100, 250, 500, 1000  # the first two are the course's networks
 GIGABITS = 0.1, 0.25, 1, 2.5, 10, 25, 50, 100, 200, 400
 MICROSECONDS = 0, 1, 5, 10, 25, 50, 100, 250, 1000, 2500
 MILLISECONDS = 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000
 
 
 class StepCost(NamedTuple):
-    """A step of one number of workers: seconds of its parts, and its efficiency from 0 to 1."""
+    """A step for a number of workers: the seconds of its parts, and its efficiency from 0 to 1."""
 
     compute: float
     bytes: float
@@ -40,12 +40,12 @@ class StepCost(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The whole step."""
+        """The seconds of the whole step."""
         return self.compute + self.bytes + self.latency
 
 
 def step_cost() -> Experiment:
-    """The time of a step over workers, size of the gradients, network and computation."""
+    """The time of a step by workers, size of the gradients, network and computation."""
     return Experiment(
         _("Cost of a step by number of workers"),
         draw,
@@ -62,10 +62,10 @@ def step_cost() -> Experiment:
 def cost(
     workers: int, megabytes: float, gigabits: float, microseconds: float, milliseconds: float
 ) -> StepCost:
-    """A step by `CostModel`; links of their own, the batch of a worker stays.
+    """A step by `CostModel`, with separate links and a constant batch per worker.
 
     Raises:
-      ConfigError: `workers` is not a whole number from 1.
+      ConfigError: `workers` is not a positive integer.
     """
     size, bandwidth = megabytes * 1e6, gigabits * 1e9
     model = CostModel(compute=milliseconds / 1e3, latency=microseconds / 1e6)
@@ -75,10 +75,10 @@ def cost(
 
 
 def draw(workers: int, **network: float) -> View:
-    """The step in its parts, the efficiency over workers, and both in words.
+    """The parts of the step, the efficiency over workers, and a text about both.
 
     Args:
-      network: of `cost`: megabytes, gigabits, microseconds, milliseconds.
+      network: arguments of `cost`: megabytes, gigabits, microseconds, milliseconds.
     """
     chosen = cost(workers, **network)
     parts = [
@@ -116,7 +116,7 @@ def _sentence(workers: int, chosen: StepCost) -> str:
 
 
 def _bar(parts: list[tuple[str, float, str]], seconds: float) -> str:
-    """The whole step as a bar as wide as the drawing, and its parts in words below."""
+    """The whole step as a bar with the width of the drawing, and its parts as text below."""
     title = _("One step: {seconds}").format(seconds=duration(seconds))
     found, x = [text(0, 14, title, weight=600)], 0.0
     for kind, (_name, part, color) in enumerate(parts):
@@ -154,7 +154,7 @@ def _efficiency(workers: int, **network: float) -> str:
             plot.frame(),
             plot.curve(without),
             plot.curve(whole),
-            # Where the curve is high there is room below it, and the other way round.
+            # If the curve is high, there is room below it, and vice versa.
             plot.upright(workers, label, low=here > 0.4),
             plot.dot(workers, here, BLUE),
             legend([Key(line.name, line.color, line.dash) for line in (whole, without)], 46, 344),
