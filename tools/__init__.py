@@ -1,1 +1,1 @@
-"""Programs for those who make and teach the course; nothing of it is installed."""
+"""Programs for authors and teachers of the course, which are not part of the installed package."""

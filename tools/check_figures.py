@@ -1,11 +1,11 @@
-"""Draws every figure in every language, and finds the texts that do not fit.
+"""Draws every figure in every language, and finds texts that do not fit.
 
     python -m tools.check_figures [--output .artefacts/pictures] [--lang en ru zh ko es]
 
-A real Chromium draws them with its fonts, for each language on one sheet of white paper and one of
-dark, as figures-ru-dark.png. A text that the edge of its drawing cuts off, that leaves its box, or
-that runs into another text or into a line, or whose words had to be divided, is an error that
-names figure, language and text.
+A real Chromium draws them with its fonts, on a light and a dark sheet for each language, such as
+figures-ru-dark.png. It is an error if a text is cut off by the edge of its drawing, leaves its box,
+overlaps another text or a line, or has divided words. The error names the figure, the language and
+the text.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tools.lessons.project import Project
 
 ROOT = Path(__file__).resolve().parents[1]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-PAPER = {"light": "#ffffff", "dark": "#111418"}  # by the color scheme of the system
+PAPER = {"light": "#ffffff", "dark": "#111418"}  # background colors, by the system's color scheme
 IMAGE = re.compile(r'<img [^>]*src="data:image/svg[^>]*>')
-WIDTH = 1580  # of a sheet, in pixels: two figures side by side
+WIDTH = 1580  # of a sheet, in pixels, with two figures side by side
 
-# What `helpers.course.figures.elements` calls a room is a frame and its texts, and a way a line
-# that must not cross any; where `letters` had to divide a word, U+2010 stands. An image is opened
-# first, because its content is not visible. A line of text is as high as its font says, which is
-# more than its letters are: they are about as high as the font's size.
+# In `helpers.course.figures.elements`, a room is a frame with its texts, and a way is a line that
+# must not cross any text. A word divided by `text_metrics` contains U+2010. An image is opened
+# first, because its content is not accessible. A browser's line of text is higher than its letters,
+# whose height is about the font size.
 MEASURE = """() => {
   const found = [];
   const note = (card, text, what) => found.push([card.dataset.name, text, what]);
@@ -114,7 +114,7 @@ class Problem(NamedTuple):
 
 
 def figures() -> Shown:
-    """Every figure as it is by itself, and as it is with the least room."""
+    """Every figure with its default arguments, and with the arguments that leave the least room."""
     for draw, *choices in variants():
         for chosen in choices:
             values = ", ".join(f"{key}={value}" for key, value in chosen.items())
@@ -124,7 +124,7 @@ def figures() -> Shown:
 
 
 def stored() -> Shown:
-    """The pictures that the lessons have in them, as they were recorded."""
+    """The pictures stored in the lessons."""
     project = Project.load(ROOT)
     for domain in project.notebooks:
         for cell in notebook.cells(notebook.read(project.notebook(domain, language())), "code"):
@@ -139,7 +139,7 @@ SOURCES: Mapping[str, Callable[[], Shown]] = {"figures": figures, "stored": stor
 
 
 def variants() -> Iterator[tuple[Any, ...]]:
-    """Each figure, and arguments for it."""
+    """Each figure, with arguments for it."""
     ring = [{"round": done} for done in (2, 4, 6)]
     for workers in (2, 3, 5, 6):
         last = 2 * (workers - 1) - 1
@@ -157,7 +157,7 @@ def variants() -> Iterator[tuple[Any, ...]]:
 
 @contextmanager
 def running_chromium() -> Iterator[Any]:
-    """The system's browser, without a window."""
+    """The system's browser in headless mode."""
     from playwright.sync_api import sync_playwright
 
     program = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -168,11 +168,11 @@ def running_chromium() -> Iterator[Any]:
 
 
 def problems(browser: Any, shown: Iterable[tuple[str, str]]) -> list[Problem]:
-    """The texts that do not fit, as a browser draws them.
+    """The texts that do not fit when a browser draws them.
 
     Args:
-      browser: a Chromium of playwright.
-      shown: names, and the HTML of what to measure.
+      browser: Playwright's Chromium.
+      shown: names, with the HTML to measure.
     """
     with _page(browser, shown, "light") as page:
         return [
@@ -181,7 +181,7 @@ def problems(browser: Any, shown: Iterable[tuple[str, str]]) -> list[Problem]:
 
 
 def save_sheets(browser: Any, shown: Sequence[tuple[str, str]], folder: Path, name: str) -> None:
-    """Writes what is shown as two pictures, on white and on dark paper."""
+    """Writes the figures as two pictures, with a light and a dark background."""
     for mode in PAPER:
         with _page(browser, shown, mode) as page:
             page.screenshot(path=folder / f"{name}-{language()}-{mode}.png", full_page=True)
@@ -189,7 +189,7 @@ def save_sheets(browser: Any, shown: Sequence[tuple[str, str]], folder: Path, na
 
 @contextmanager
 def _page(browser: Any, shown: Iterable[tuple[str, str]], mode: str) -> Iterator[Any]:
-    """A sheet in a browser."""
+    """A browser page with a sheet."""
     page = browser.new_page(viewport={"width": WIDTH, "height": 800}, color_scheme=mode)
     page.set_content(_sheet(shown, mode))
     page.wait_for_function("[...document.images].every(image => image.complete)")
@@ -212,7 +212,7 @@ def _sheet(shown: Iterable[tuple[str, str]], mode: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Runs the command line, and returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.check_figures", description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / ".artefacts" / "pictures")
     parser.add_argument("--lang", nargs="+", choices=languages(), default=languages())

@@ -1,4 +1,4 @@
-"""A copy of the repository as git would carry it, files that are not committed yet among them."""
+"""A copy of the repository's files in git, including files that are not committed yet."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tools.lessons.project import ToolError
 
 
 def copy_tracked_files(root: Path, folder: Path) -> Path:
-    """Copies what git knows of, or would add, from `root` to `folder`; returns the folder.
+    """Copies files that git tracks or would add from `root` to `folder`, and returns the folder.
 
     Raises:
-      ToolError: git is not there, or `root` is no repository.
+      ToolError: git is not installed, or `root` is not a repository.
     """
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
@@ -28,7 +28,7 @@ def copy_tracked_files(root: Path, folder: Path) -> Path:
             "git clone, and do this there."
         )
     for name in filter(None, done.stdout.split("\0")):
-        if (root / name).is_file():  # one that was removed is still listed
+        if (root / name).is_file():  # removed files are still listed
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / name, folder / name)
     return folder

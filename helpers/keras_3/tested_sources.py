@@ -1,7 +1,8 @@
-"""Tested sources of replaced functions; `python -m tools.keras_sources` writes this.
+"""Hashes of the tested sources of replaced functions.
 
-Each function of `helpers.keras_3.versions.REPLACED`; below it, from which release on it has
-the source with this hash.
+`python -m tools.keras_sources` writes this module. Each function of
+`helpers.keras_3.versions.REPLACED` is followed by hashes of its source, each with the first
+release that has this source.
 """
 
 # ruff: noqa: E501  # names cannot be wrapped

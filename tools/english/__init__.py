@@ -1,1 +1,1 @@
-"""The English of the course: rules that a program can check, and counts beside TensorFlow's."""
+"""Checks of the course's English by rules, and a comparison with TensorFlow's docstrings."""

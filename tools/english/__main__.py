@@ -1,9 +1,9 @@
 """Checks the English of the repository, and counts its habits.
 
 python -m tools.english check       findings above the baseline; the exit code is 1 if there are any
-python -m tools.english list FILE   every finding in a file, or in all files of a folder
-python -m tools.english baseline    lowers the baseline to what is left; it never rises by itself
-python -m tools.english habits      ten habits per 1,000 words, beside TensorFlow's docstrings
+python -m tools.english list FILE   every finding in a file, or in all files of a folder python -m
+tools.english baseline    lowers the baseline to what is left; it never rises by itself python -m
+tools.english habits      ten habits per 1,000 words, beside TensorFlow's docstrings
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tools.lessons.project import Project, ToolError
 
 BASELINE = Path(__file__).with_name("baseline.csv")
 HEAD = ("file", "rule", "at most")
-Found = dict[tuple[str, str], list[str]]  # of a file and a rule, each finding as a line
+Found = dict[tuple[str, str], list[str]]  # the findings, a line each, by file and rule
 Counts = dict[tuple[str, str], int]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command; returns the exit code."""
+    """Runs one command, and returns the exit code."""
     args = _arguments(argv)
     try:
         texts = passages(Project.load(args.root))
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def find(texts: Iterable[Passage]) -> Found:
-    """Every finding of every rule."""
+    """The findings of all rules."""
     found: Found = {}
     for passage in texts:
         for rule in RULES:
@@ -70,7 +70,7 @@ def find(texts: Iterable[Passage]) -> Found:
 
 
 def excess(found: Found, allowed: Counts) -> list[str]:
-    """The findings of each file and rule that has more of them than the baseline allows."""
+    """The findings of each file and rule for which there are more than the baseline allows."""
     report = []
     for key, lines in found.items():
         if len(lines) > allowed.get(key, 0):
@@ -80,7 +80,7 @@ def excess(found: Found, allowed: Counts) -> list[str]:
 
 
 def summary(counts: Counts, allowed: Counts) -> str:
-    """One line on the state of all files."""
+    """One line about the state of all files."""
     total: Counter[str] = Counter()
     for (_file, rule), number in counts.items():
         total[rule] += number
@@ -100,7 +100,7 @@ def dumps(counts: Counts) -> str:
 
 
 def loads(text: str) -> Counts:
-    """The counts of a baseline."""
+    """The counts in a baseline file."""
     rows = csv.DictReader(io.StringIO(text))
     return {(row["file"], row["rule"]): int(row["at most"]) for row in rows}
 

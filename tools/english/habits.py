@@ -1,4 +1,4 @@
-"""Ten habits of this course's first English, per 1,000 words, beside TensorFlow's docstrings."""
+"""Frequencies of ten habits of English per 1,000 words, compared with TensorFlow's docstrings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HABITS = {
 
 
 def table(texts: Iterable[Passage]) -> str:
-    """The counts as a Markdown table: the course's prose, its code, TensorFlow."""
+    """The rates as a Markdown table, for the course's prose, its code, and TensorFlow."""
     texts = list(texts)
     code = [text for text in texts if text.file.endswith(".py") and text.place != "message"]
     prose = [text for text in texts if not text.file.endswith(".py") or text.place == "message"]
@@ -53,13 +53,13 @@ def table(texts: Iterable[Passage]) -> str:
 
 
 def rate(pattern: str, texts: list[Passage]) -> float:
-    """How often a pattern occurs in 1,000 words."""
+    """The number of occurrences of a pattern per 1,000 words."""
     found = sum(len(re.findall(pattern, text.text, re.IGNORECASE)) for text in texts)
     return 1000 * found / max(count_words(texts), 1)
 
 
 def tensorflow() -> Iterator[Passage]:
-    """The docstrings of `tensorflow/python/distribute` and `data`, as far as installed."""
+    """The docstrings of `tensorflow/python/distribute` and `data`, if TensorFlow is installed."""
     spec = find_spec("tensorflow")
     if spec is None or spec.origin is None:
         return

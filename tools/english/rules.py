@@ -1,4 +1,4 @@
-"""What a program can find in technical English that its readers would stumble over."""
+"""Rules that find unidiomatic or hard-to-read technical English."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_WORDS = 30  # of a sentence
 MAX_SEMICOLONS = 1  # of a paragraph
 SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\bvs)(?<!\betc)[.!?][\"”’)]*\s+")
 
-# Uses that are right, each with its reason; they are taken out before the rules look.
+# Correct uses, each with a reason, which are removed before the rules are applied.
 EXCEPTIONS = {
     r"\bconnections? (?:is |was |were )?refused\b": "the name of an operating system's error",
     r"\bcopyright notices?\b": "a term of licences",
@@ -24,9 +24,9 @@ class Rule:
     """Something to avoid.
 
     Attributes:
-      name: as the baseline names it.
-      todo: what to write.
-      find: what it finds in a text.
+      name: the name in the baseline.
+      todo: the instruction for the writer.
+      find: returns the findings in a text.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Rule:
 
 
 def findings(rule: Rule, passage: Passage) -> list[str]:
-    """What a rule finds in a passage."""
+    """The findings of a rule in a passage."""
     text = passage.text
     for pattern in EXCEPTIONS:
         text = re.sub(pattern, " ", text, flags=re.IGNORECASE)
@@ -59,7 +59,7 @@ def _semicolons(text: str) -> Iterator[str]:
 
 
 def _words(*patterns: str) -> Callable[[str], Iterator[str]]:
-    """What finds words and phrases, a pattern each, wherever a word begins."""
+    """A function that finds words and phrases, given as patterns that match whole words."""
     pattern = re.compile(rf"\b(?:{'|'.join(patterns)})\b", re.IGNORECASE)
     return lambda text: (match[0] for match in pattern.finditer(text))
 
@@ -75,7 +75,7 @@ def _conditional_where(text: str) -> Iterator[str]:
         yield match[0][:60]
 
 
-# Words that this project invented, each with the standard term.
+# Words that this project invented, with their standard terms.
 TERMS = {
     r"exchanges? of (?:the )?gradients|the exchange": "all-reduce, communication",
     r"loops? of (?:your|one's|its) own|own loops?": "custom training loop",
@@ -99,7 +99,7 @@ TERMS = {
     r"refus(?:e|es|ed|ing|al)": "reject, raise an error",
 }
 
-# "Where X is so, do Y" at the beginning of a sentence, and the turns that never name a place.
+# Conditional "where" at the start of a sentence, and phrases with "where" that name no place.
 WHERE = re.compile(
     r"(?:^|[.;:!?] )Where (?!(?:to|is|are|does|do|did|can)\b)[^.;:?]*,"
     r"|(?<!from )\bwhere (?:there (?:is|are|was|were)|(?:it|they|that) (?:can|cannot|could|does|do"

@@ -1,4 +1,4 @@
-"""Every English text of the repository: lessons, documents, questions, messages, docstrings."""
+"""The English texts of the repository: lessons, documents, questions, messages, docstrings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHER_DOCUMENTS = (
     "tests/README.md",
 )
 SECTION = re.compile(r"^\s*(?:Args|Attributes|Raises|Returns|Yields):\s*")
-ENTRY = re.compile(r"^\s*\*{0,2}\w+(?:, \*{0,2}\w+)*: ")  # of an argument, in Google's style
+ENTRY = re.compile(r"^\s*\*{0,2}\w+(?:, \*{0,2}\w+)*: ")  # an argument in Google's style
 PRAGMA = re.compile(r"#\s*(?:noqa|type:|fmt:|ruff:|pragma|i18n:|!)|#:|# -+$|#$")
 FENCE = re.compile(r"^\s*(?:```|~~~)")
 WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
@@ -32,9 +32,9 @@ class Passage(NamedTuple):
     """A paragraph, list item, table cell, message, docstring paragraph or comment.
 
     Attributes:
-      file: from the root of the repository.
-      place: the cell or the line, where it is known.
-      text: one line without markup; code is `x`.
+      file: the path from the root of the repository.
+      place: the cell or the line, if known.
+      text: one line without markup, in which code is `x`.
     """
 
     file: str
@@ -43,7 +43,7 @@ class Passage(NamedTuple):
 
 
 def passages(project: Project) -> list[Passage]:
-    """All texts, of lessons first."""
+    """All texts, beginning with the lessons."""
     return [
         *_lessons(project),
         *_documents(project),
@@ -75,7 +75,7 @@ def of_code(text: str, file: str) -> Iterator[Passage]:
 
 
 def paragraphs(docstring: str) -> Iterator[str]:
-    """The prose of a docstring: each paragraph, list item and argument; no code."""
+    """The prose of a docstring: each paragraph, list item and argument, without code."""
     block: list[str] = []
     fenced = False
     for line in [*docstring.splitlines(), ""]:
@@ -92,12 +92,12 @@ def paragraphs(docstring: str) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """A text in one line and without markup."""
+    """A text in one line, without markup."""
     return " ".join(strip_markup(text).split())
 
 
 def count_words(found: Iterable[Passage]) -> int:
-    """How many words the texts have."""
+    """The number of words in the texts."""
     return sum(len(WORD.findall(passage.text)) for passage in found)
 
 
@@ -128,7 +128,7 @@ def _messages(project: Project) -> Iterator[Passage]:
 
 
 def _comments(text: str) -> Iterator[tuple[int, str]]:
-    """Each comment with its line; lines that hold only a comment are joined with those above."""
+    """Each comment with its line. Consecutive lines with only a comment are joined."""
     block: list[str] = []
     first = last = 0
     try:

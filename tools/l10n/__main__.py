@@ -1,16 +1,16 @@
 """The command line of the builder.
 
-python -m tools.l10n extract            templates (.pot) for a translation program
-python -m tools.l10n update             catalogs brought up to the English notebooks
-python -m tools.l10n reword --list      old and new text of each message that an update would make
-                                        fuzzy or lose
-python -m tools.l10n reword FILE        records those of a listing whose meaning is unchanged,
-                                        so that their translations stay
-python -m tools.l10n build              notebooks/<lang>, docs/<lang>, the messages of helpers
-python -m tools.l10n build --execute    the same, executed, with outputs
-python -m tools.l10n build --refresh    the same, standalone cells alone executed: figures; and
-                                        the panels that have no outputs yet
-python -m tools.l10n check              every check; the exit code is 1 if one finds something
+python -m tools.l10n extract            writes templates (.pot) for a translation program
+python -m tools.l10n update             updates the catalogs to the English texts
+python -m tools.l10n reword --list      prints old and new text of each message that an update
+                                        would make fuzzy or lose
+python -m tools.l10n reword FILE        records messages of a listing whose meaning is unchanged,
+                                        so that their translations are kept
+python -m tools.l10n build              writes notebooks/<lang>, docs/<lang>, helpers' messages
+python -m tools.l10n build --execute    the same, with executed notebooks
+python -m tools.l10n build --refresh    the same, with only standalone cells executed: figures,
+                                        and panels that have no outputs yet
+python -m tools.l10n check              runs every check (exit code 1 if there are findings)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools.l10n import build, catalog, checks, course_map, documents, extract, p
 from tools.lessons import execute
 from tools.lessons.project import SOURCE, Project, ToolError, read_text
 
-MISSING = {  # after a build, of outputs
+MISSING = {  # messages about missing outputs after a build
     "kept": "",
     "stale": ", with cells without outputs: build --refresh",
     "cleared": ", without outputs: its code has changed",
@@ -35,7 +35,7 @@ TEMPLATES = Path(".artefacts") / "templates"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command; returns the exit code."""
+    """Runs one command, and returns the exit code."""
     args = _arguments(argv)
     try:
         project = Project.load(args.root)
@@ -57,14 +57,14 @@ def run_extract(project: Project, args: argparse.Namespace) -> int:
 
 
 def run_update(project: Project, args: argparse.Namespace) -> int:
-    """Brings the catalogs up to date; a language that is not there yet is made."""
+    """Updates the catalogs, and creates the catalogs of a new language."""
     langs = [lang for lang in args.lang or project.languages if lang != SOURCE]
     update.update(project, langs, print)
     return 0
 
 
 def run_reword(project: Project, args: argparse.Namespace) -> int:
-    """Keeps the translations of messages that changed in wording and not in meaning."""
+    """Keeps the translations of messages whose wording changed, but not their meaning."""
     if args.list == bool(args.file):
         raise ToolError("Give either --list or a file: python -m tools.l10n reword --help")
     if args.file:
@@ -88,7 +88,7 @@ def run_build(project: Project, args: argparse.Namespace) -> int:
         for path, text in build.pages(project).items() if lang == SOURCE else ():
             update.write(path, text)
         compiled = build.compiled_helpers(project, lang) if lang != SOURCE else None
-        if compiled is not None:  # first: cells that are executed speak with it
+        if compiled is not None:  # first, because executed cells use it
             update.write(project.compiled_helpers(lang), compiled)
         for domain in (d for d in project.notebooks if fnmatch(d, args.only)):
             try:
@@ -105,7 +105,7 @@ def run_build(project: Project, args: argparse.Namespace) -> int:
 
 
 def run_check(project: Project, args: argparse.Namespace) -> int:
-    """Prints every finding; notes do not count."""
+    """Prints every finding. Notes do not change the exit code."""
     langs = _languages(project, args)
     found = list(checks.check(project, langs))
     for finding in found:

@@ -1,6 +1,6 @@
-"""The links below a notebook's or a page's title: open it in Colab, view its source, download it.
+"""The links below the title of a notebook or page: open in Colab, view the source, download.
 
-There are none while `[tool.lessons] repository` in pyproject.toml is empty, and no trace of them.
+If `[tool.lessons] repository` in pyproject.toml is empty, there are no links and no traces of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MARK = "<!-- badges -->"  # ends the line of badges on a page
 
 
 def markdown(project: Project, domain: str, lang: str, _: Translate) -> str:
-    """The Markdown of a notebook's badges; `_` translates their labels."""
+    """The Markdown of a notebook's badges, whose labels `_` translates."""
     path = f"notebooks/{lang}/{domain}.ipynb"
     name = project.repository.removeprefix(HOST)
     raw = f"https://raw.githubusercontent.com/{name}/{project.tag}/{path}"
@@ -37,7 +37,7 @@ def markdown(project: Project, domain: str, lang: str, _: Translate) -> str:
 
 
 def of_course(project: Project, lang: str, _: Translate) -> str:
-    """The badges of the whole course in a language, for its pages; empty without an address."""
+    """The badges of the whole course for its pages in a language, or "" without an address."""
     lessons = [domain for domain in project.notebooks_in(lang) if "/" not in domain]
     if not (project.repository and lessons):
         return ""
@@ -48,9 +48,9 @@ def of_course(project: Project, lang: str, _: Translate) -> str:
 
 
 def on_page(text: str, project: Project, lang: str, _: Translate) -> str:
-    """A page in Markdown with the course's badges below its title; without, if there are none.
+    """A Markdown page with the course's badges, if any, below its title.
 
-    Put on again, they replace those that are there.
+    They replace existing badges.
     """
     blocks = without(text).split("\n\n")
     if badges := of_course(project, lang, _):
@@ -64,7 +64,7 @@ def without(text: str) -> str:
 
 
 def place(project: Project, result: Json) -> None:
-    """Gives a notebook a cell for badges below its title, or takes it away."""
+    """Adds a cell for badges below a notebook's title, or removes it."""
     cells = result["cells"]
     if not project.repository:
         cells[:] = [cell for cell in cells if notebook.BADGES_TAG not in notebook.tags(cell)]
@@ -75,7 +75,7 @@ def place(project: Project, result: Json) -> None:
 
 
 def _links(project: Project, path: str, others: Sequence[tuple[str, str]], _: Translate) -> str:
-    """Links that open the notebook at `path`, then `others`: labels and addresses."""
+    """Links that open the notebook at `path`, followed by `others` (labels and addresses)."""
     name = project.repository.removeprefix(HOST)
     opened = [
         (COLAB, f"https://colab.research.google.com/github/{name}/blob/{project.tag}/{path}"),

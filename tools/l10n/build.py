@@ -34,10 +34,10 @@ class Built:
 
     Attributes:
       text: the notebook file.
-      messages: how many messages it has.
-      untranslated: those that stay English: cell id, why, English text.
-      outputs: ``kept``, ``stale`` where cells that need no other are new, ``cleared`` because
-        the code changed, or ``none`` to keep.
+      messages: the number of its messages.
+      untranslated: the messages that remain English: cell id, reason, English text.
+      outputs: ``kept``, ``stale`` if standalone cells are new, ``cleared`` if the code changed, or
+        ``none`` if there were no outputs.
     """
 
     text: str
@@ -49,10 +49,10 @@ class Built:
 def build(project: Project, domain: str, lang: str, messages: LessonCatalog | None = None) -> Built:
     """Builds one notebook in memory.
 
-    Its code cells and cell ids are those of the English notebook, save the language named
-    in the cell tagged ``l10n-lang``, and the one tagged ``install``, which is folded. Outputs come
-    from the file that is there, if its code is the same. English is built in place: only cells that
-    the builder writes can change, and what of the other cells' metadata follows from them.
+    Its code cells and cell ids are equal to the English ones. Exceptions are the language in the
+    cell tagged ``l10n-lang``, and the cell tagged ``install``, which is folded. Outputs are copied
+    from the existing file if its code is the same. English is built in place. Only cells that the
+    builder writes can change, and metadata that depends on them.
     """
     text = exercises.source_text(project, domain)
     result = notebook.parse(text, str(project.notebook(domain)))
@@ -73,7 +73,7 @@ def build(project: Project, domain: str, lang: str, messages: LessonCatalog | No
 
 
 def solution(project: Project, domain: str, lang: str) -> str:
-    """The text of an exercise's solution, translated by the catalog of the exercise."""
+    """The text of an exercise's solution, translated with the catalog of the exercise."""
     path = project.solution(domain)
     if path is None:
         raise ToolError(f"{domain} is no exercise. Choose one of {project.exercises}.")
@@ -87,7 +87,7 @@ def solution(project: Project, domain: str, lang: str) -> str:
 
 
 def page(project: Project, text: str, lang: str) -> str:
-    """A page in Markdown with the course's badges below its title, while there are any."""
+    """A Markdown page with the course's badges, if any, below its title."""
     return badges.on_page(text, project, lang, labels(project, lang))
 
 
@@ -103,12 +103,12 @@ def pages(project: Project) -> dict[Path, str]:
 
 
 def in_language(code: str, lang: str) -> str:
-    """A code cell with ``lang="en"``, or ``set_language("en")``, naming another language."""
+    """A code cell with ``lang="en"`` or ``set_language("en")`` changed to another language."""
     return notebook.NAMED_LANGUAGE.sub(rf"\g<1>\g<2>{lang}\g<2>", code)
 
 
 def compiled_helpers(project: Project, lang: str) -> bytes | None:
-    """The messages of helpers for the installed package; None without a catalog."""
+    """The compiled messages of helpers for the installed package, or None without a catalog."""
     path = project.catalog(HELPERS, lang)
     return catalog.compiled(catalog.read(path, lang)) if path.exists() else None
 
@@ -124,7 +124,7 @@ def _translate(result: Json, lang: str, messages: LessonCatalog, built: Built) -
 
 
 def _add_synonyms(project: Project, lang: str, english: Json, result: Json) -> None:
-    """Adds to a translated glossary how other translations call the same things."""
+    """Adds the terms of other translations to a translated glossary."""
     words, label = synonyms.of_language(project, lang), labels(project, lang)
     for source, cell in zip(notebook.prose(english), notebook.prose(result), strict=True):
         terms = glossary_links.ROW.findall(notebook.source(source))
@@ -161,7 +161,7 @@ def _take_outputs(project: Project, domain: str, lang: str, result: Json) -> str
 
 
 def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None:
-    """Fills the cells that are not translated but written: badges, head, foot, install."""
+    """Fills the generated cells: badges, head, foot, install."""
     badges.place(project, result)
     _write_metadata(result)
     written = [cell for cell in result["cells"] if notebook.WRITTEN & {*notebook.tags(cell)}]
@@ -186,7 +186,7 @@ def _write_cells(project: Project, domain: str, lang: str, result: Json) -> None
 
 
 def _write_metadata(result: Json) -> None:
-    """Folds the install cell and the assertions, and has nbval ignore the printed versions."""
+    """Folds the install cell and the assertions, and makes nbval ignore the printed versions."""
     for cell in notebook.cells(result, "code"):
         if notebook.INSTALL_TAG in notebook.tags(cell) or notebook.is_folded(cell):
             notebook.fold(cell)
@@ -202,7 +202,7 @@ def _write_install(project: Project, result: Json, label: Callable[[str], str]) 
 
 
 def _new_words(project: Project, domain: str, lang: str) -> list[str]:
-    """Links to the words that a lesson uses first; none without a glossary or in an appendix."""
+    """Links to the terms that a lesson uses first, if it is no appendix and there is a glossary."""
     if glossary_links.GLOSSARY not in project.notebooks:
         return []
     if domain not in lesson_header.course(project):
@@ -221,7 +221,7 @@ def _new_words(project: Project, domain: str, lang: str) -> list[str]:
 
 
 def labels(project: Project, lang: str) -> Callable[[str], str]:
-    """What translates a message of helpers, or of a cell that the builder writes."""
+    """A function that translates a message of helpers or of a generated cell."""
     messages = catalog.from_messages([], SOURCE)
     if lang != SOURCE:
         messages = catalog.read(project.catalog(HELPERS, lang), lang)
@@ -229,7 +229,7 @@ def labels(project: Project, lang: str) -> Callable[[str], str]:
 
 
 def title(project: Project, domain: str, lang: str) -> str:
-    """The heading of a notebook, in a language."""
+    """The heading of a notebook in a language."""
     first = next(notebook.prose(notebook.parse(exercises.source_text(project, domain), domain)))
     heading = notebook.source(first).splitlines()[0].lstrip("# ")
     if lang == SOURCE:

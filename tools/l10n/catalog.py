@@ -1,8 +1,8 @@
 """Catalogs: a domain's messages with their translations, as `.po` and `.mo` files.
 
-Babel reads the files and knows the plural rules. Writing is ours: Babel 2.18 reads a
-``#| msgid`` line as a translator's comment and breaks it when it is long, and its header
-carries the time and its own version, which would change files without a reason.
+Babel reads the files and has the plural rules. This module writes them, because Babel 2.18 reads a
+``#| msgid`` line as a translator's comment and wraps it if it is long. Babel's header also contains
+the time and its own version, which would change files without a reason.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from babel.messages.pofile import PoFileError, denormalize, normalize, read_po
 
 from tools.lessons.project import ToolError, read_text
 
-LOCALES = {"zh": "zh_CN"}  # where a folder's name says less than gettext wants to know
-PREVIOUS = "| "  # what Babel leaves of "#| " at the beginning of a comment
+LOCALES = {"zh": "zh_CN"}  # gettext's names of languages, if they differ from the folder's
+PREVIOUS = "| "  # the rest of "#| " that Babel leaves in a comment
 PERCENT, BRACES = "python-format", "python-brace-format"
 
 
 class LessonCatalog(Catalog):
-    """A catalog whose header holds nothing that changes by itself."""
+    """A catalog whose header has no fields that change by themselves."""
 
     @property
     def mime_headers(self) -> list[tuple[str, str]]:
@@ -44,7 +44,7 @@ def locale_of(lang: str) -> Locale:
     """Babel's locale for a language's folder.
 
     Raises:
-      ToolError: if there is no such language.
+      ToolError: there is no such language.
     """
     try:
         return Locale.parse(LOCALES.get(lang, lang))
@@ -59,33 +59,33 @@ def _gettext_name(locale: Locale | None) -> str:
 
 
 def msgid(message: Message) -> str:
-    """The msgid; of a plural message, the singular."""
+    """The msgid, or the singular of a plural message."""
     return message.id if isinstance(message.id, str) else message.id[0]
 
 
 def strings(message: Message) -> list[str]:
-    """The translations: one, or one for each plural form; empty ones among them."""
+    """The translations: one, or one per plural form, including empty ones."""
     text = message.string or ""
     return [text] if isinstance(text, str) else [*text]
 
 
 def translated(message: Message) -> bool:
-    """Whether every form has a text."""
+    """Whether every plural form is translated."""
     return all(strings(message))
 
 
 def is_current(message: Message | None) -> bool:
-    """Whether a message has a translation that holds for its present English."""
+    """Whether a message has a translation of its current English text."""
     return message is not None and not message.fuzzy and translated(message)
 
 
 def untranslated_reason(message: Message | None) -> str:
-    """Why a message that is not usable is not."""
+    """The reason why a message has no usable translation."""
     return "changed in English" if message is not None and message.fuzzy else "not translated"
 
 
 def from_messages(messages: Iterable[Message], lang: str | None) -> LessonCatalog:
-    """A catalog of these messages, the header aside."""
+    """A catalog with these messages and a new header."""
     catalog = LessonCatalog(locale=locale_of(lang) if lang else None, charset="utf-8")
     for message in messages:
         if message.id:
@@ -94,10 +94,10 @@ def from_messages(messages: Iterable[Message], lang: str | None) -> LessonCatalo
 
 
 def read(path: Path, lang: str) -> LessonCatalog:
-    """Reads a `.po` file; a file that is not there is an empty catalog.
+    """Reads a `.po` file. A missing file is an empty catalog.
 
     Raises:
-      ToolError: if the file is damaged.
+      ToolError: the file is damaged.
     """
     if not path.exists():
         return from_messages([], lang)
@@ -116,7 +116,7 @@ def read(path: Path, lang: str) -> LessonCatalog:
 
 
 def dumps(catalog: LessonCatalog) -> str:
-    """The text of a `.po` file: one line for a message, however long."""
+    """The text of a `.po` file, with one line per message, however long."""
     header = "".join(f'"{name}: {value}\\n"\n' for name, value in catalog.mime_headers)
     parts = [f'msgid ""\nmsgstr ""\n{header}']
     parts += [_entry(m, catalog.num_plurals) for m in catalog if m.id]
@@ -125,17 +125,18 @@ def dumps(catalog: LessonCatalog) -> str:
 
 
 def compiled(catalog: LessonCatalog) -> bytes:
-    """The bytes of a `.mo` file; fuzzy messages are not in it."""
+    """The bytes of a `.mo` file, without fuzzy messages."""
     buffer = io.BytesIO()
     write_mo(buffer, catalog)
     return buffer.getvalue()
 
 
 def drop_format_flags(message: Message, *, keep_braces: bool = False) -> None:
-    """In prose, "100 % of" is no format; Babel's guess would make msgfmt reject it.
+    """Removes flags of formats. In prose, "100 % of" is no format, and msgfmt would reject Babel's
+    guess.
 
     Args:
-      keep_braces: whether the message is one of the code, which formats with braces.
+      keep_braces: whether the message belongs to code, which formats with braces.
     """
     message.flags -= {PERCENT} if keep_braces else {PERCENT, BRACES}
 

@@ -1,4 +1,4 @@
-"""Checks of the catalogs: the files, what they lack, and each translation in them."""
+"""Checks of the catalogs: their files, missing translations, and each translation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TEXT_CHECKS: tuple[Check, ...] = (
 def file_problems(
     project: Project, domain: str, lang: str, template: LessonCatalog
 ) -> Iterator[Finding]:
-    """Whether the file is there, well formed, and up to date with its English source."""
+    """Checks that the file exists, is well formed, and is up to date with its English source."""
     path = project.catalog(domain, lang)
     name = project.short(path)
     todo = f"Run: python -m tools.l10n update --lang {lang}"
@@ -50,10 +50,10 @@ def file_problems(
 
 
 def msgfmt(project: Project, domain: str, lang: str) -> list[str]:
-    """What gettext's own check complains of.
+    """The findings of gettext's own check.
 
     Raises:
-      ToolError: if gettext is not installed.
+      ToolError: gettext is not installed.
     """
     program = shutil.which("msgfmt")
     if program is None:
@@ -72,7 +72,7 @@ def msgfmt(project: Project, domain: str, lang: str) -> list[str]:
 
 
 def message_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
-    """What is missing in a released language, and what is wrong in the translations there are."""
+    """Missing translations of a released language, and errors in existing translations."""
     path = project.catalog(domain, lang)
     messages = catalog.read(path, lang)
     checks = [*TEXT_CHECKS, glossary.check_terms(_terms(project, lang))]
@@ -89,13 +89,13 @@ def message_problems(project: Project, domain: str, lang: str) -> Iterator[Findi
 def text_problems(
     lang: str, message: Message, messages: LessonCatalog, checks: list[Check]
 ) -> list[Problem]:
-    """What these checks find in one message, in any of its plural forms."""
+    """The findings of these checks in a message, in any of its plural forms."""
     pairs = _pairs(message, messages)
     return [problem for check in checks for pair in pairs for problem in check(lang, *pair)]
 
 
 def orphaned_files(project: Project, lang: str) -> Iterator[Finding]:
-    """Catalogs and notebooks whose English notebook is gone."""
+    """Catalogs and notebooks whose English notebook was removed."""
     known, pages = set(project.notebooks), project.documents
     todo = "Delete it, or rename it as the English notebook was renamed."
     for path in project.catalogs_in(lang):
@@ -111,7 +111,7 @@ def orphaned_files(project: Project, lang: str) -> Iterator[Finding]:
 
 
 def compiled_problems(project: Project, lang: str) -> Iterator[Finding]:
-    """Whether helpers reads the messages that the catalog holds."""
+    """Checks that helpers reads the messages in the catalog."""
     data = build.compiled_helpers(project, lang)
     path = project.compiled_helpers(lang)
     if data is not None and not (path.exists() and path.read_bytes() == data):
@@ -139,7 +139,8 @@ def _missing(message: Message) -> Problem:
 
 
 def _pairs(message: Message, messages: LessonCatalog) -> list[tuple[str, str]]:
-    """Each form with the English it answers to: the singular only for a form of 1 alone."""
+    """Each plural form with its English text, which is the singular only for the form of exactly
+    1."""
     if isinstance(message.id, str):
         return [(message.id, catalog.strings(message)[0])]
     singular, plural = message.id

@@ -1,4 +1,4 @@
-"""Everything that `python -m tools.l10n check` looks at."""
+"""All checks of `python -m tools.l10n check`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.lessons.project import SOURCE, Project
 
 
 def check(project: Project, langs: Iterable[str]) -> Iterator[Finding]:
-    """The findings in these languages; English, if named, has those of its notebooks."""
+    """The findings in these languages. For English, they are findings in its notebooks."""
     templates = {domain: extract.template(project, domain) for domain in extract.domains(project)}
     for lang in langs:
         for domain in project.notebooks:

@@ -1,4 +1,4 @@
-"""CITATION.cff: its version, and where the course lives, as pyproject.toml has them."""
+"""CITATION.cff, with the version and the repository's address from pyproject.toml."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ ADDRESS = re.compile(r"^repository-code: .*\n", re.MULTILINE)
 
 
 def written(text: str, project: Project) -> str:
-    """The text of the file with today's version and address; no address, no line."""
+    """The text of the file with the current version and address. Without an address, it has no line
+    for it."""
     address = f"repository-code: {project.repository}\n" if project.repository else ""
-    # In quotes: 1.10 would be a number, and that is 1.1.
+    # In quotes, because 1.10 would be the number 1.1.
     text = VERSION.sub(f'version: "{project.version}"', ADDRESS.sub("", text))
     return text.rstrip("\n") + "\n" + address

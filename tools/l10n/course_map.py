@@ -15,17 +15,17 @@ NAME = "lesson_map.svg"
 
 
 def path_of(project: Project, lang: str) -> Path:
-    """Where the map of a language is."""
+    """The path of a language's map."""
     return project.root / DOCUMENTS / ("" if lang == SOURCE else lang) / NAME
 
 
 def render(project: Project, lang: str) -> str:
-    """The map as a file; empty where there is no course."""
+    """The map as the text of a file, or "" without a course."""
     return draw(project, lang).standalone_svg() if lesson_header.course(project) else ""
 
 
 def draw(project: Project, lang: str) -> Drawing:
-    """The map: each path with its lessons in reading order, and the lessons on no path."""
+    """The map, with the lessons of each path in reading order and the lessons on no path."""
     paths = lesson_header.paths(project)
     then = {path.name: path.then for path in paths if path.then}
     optional = lesson_header.off_paths(project)

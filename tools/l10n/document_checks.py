@@ -1,4 +1,5 @@
-"""Checks of the translated documents: fresh, structured as in English, no dead links."""
+"""Checks that translated documents are up to date, structured as in English, and without dead
+links."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tools.lessons.project import SOURCE, Project, read_text
 
 
 def document_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
-    """Every finding about one document in one language."""
+    """The findings about one document in one language."""
     path = project.document(domain, lang)
     untranslated: list[tuple[str, str, str]] = []
     text = documents.build(project, domain, lang, untranslated)
@@ -21,14 +22,14 @@ def document_problems(project: Project, domain: str, lang: str) -> Iterator[Find
         yield Finding(project.short(path), f"the document {what}", todo)
     if lang != SOURCE:
         yield from _structure_problems(project, domain, lang)
-    if not untranslated:  # a link cannot lead to a heading that is not translated yet
+    if not untranslated:  # a link cannot point to an untranslated heading
         name = project.short(path if lang == SOURCE else project.catalog(domain, lang))
         for link, why in documents.broken_links(project, domain, lang):
             yield Finding(name, f"the link {link} leads nowhere: {why}", "Mend it.")
 
 
 def map_problems(project: Project, lang: str) -> Iterator[Finding]:
-    """Whether the map of the course is what a build draws."""
+    """Checks that the map of the course is equal to the map that a build draws."""
     path, text = course_map.path_of(project, lang), course_map.render(project, lang)
     if text and not (path.exists() and read_text(path) == text):
         todo = f"Run: python -m tools.l10n build --lang {lang}"

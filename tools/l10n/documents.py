@@ -1,5 +1,6 @@
-"""The README and the pages of docs in other languages: their text translated, their links led to
-the same places from where the translation stands, and there to pages of its own language.
+"""The README and the pages of docs in other languages, with translated text and links.
+
+Links point to the same targets, relative to the translation, and to pages in its own language.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from tools.lessons.project import DOCUMENTS, SOURCE, Project, read_text
 
 LINK = re.compile(r"(?<=\]\()[^)\s]+")
 NOTEBOOK = re.compile(rf"notebooks/{SOURCE}/(.+)\.ipynb")
-README = f"{DOCUMENTS}/README"  # the page that has badges
-# A cell of the README's table that leads to a page in one language is in that language already.
+README = f"{DOCUMENTS}/README"  # the page with badges
+# A cell of the README's table with a link to a page in one language is already in that language.
 NAMED = re.compile(r"\[[^\]]+\]\([^)\s]*(?:\.ipynb|README\.md)\)")
 
 
 def messages(project: Project, domain: str) -> Iterator[markdown.Message]:
-    """What is to be translated of a document."""
+    """The messages of a document."""
     source = badges.without(read_text(project.document(domain)))
     named = _named(domain, source)
     return (
@@ -35,7 +36,7 @@ def messages(project: Project, domain: str) -> Iterator[markdown.Message]:
 
 
 def _named(domain: str, source: str) -> set[str]:
-    """The cells of the README's tables that stay as they are, except for the links' starts."""
+    """The cells of the README's tables that remain unchanged, except for the start of links."""
     cells = (part.text for part in markdown.split(source) if part.kind == "table cell")
     return {text for text in cells if domain == README and NAMED.fullmatch(text)}
 
@@ -46,7 +47,8 @@ def build(
     """The text of a document in a language.
 
     Args:
-      untranslated: what stays English is added to it, as to `tools.l10n.build.Built`.
+      untranslated: a list to which messages that remain English are added, as in
+        `tools.l10n.build.Built`.
     """
     source = read_text(project.document(domain))
     if lang == SOURCE:
@@ -75,7 +77,7 @@ def build(
 
 
 def broken_links(project: Project, domain: str, lang: str) -> Iterator[tuple[str, str]]:
-    """Each link within the repository that leads nowhere from a built document, and why."""
+    """Each broken link within the repository in a built document, and the reason."""
     path = project.document(domain, lang)
     pages = {
         project.document(page, other): (page, other)
@@ -104,10 +106,10 @@ def broken_links(project: Project, domain: str, lang: str) -> Iterator[tuple[str
 def _relocate_link(
     project: Project, domain: str, lang: str, wanted: str | None, match: re.Match[str]
 ) -> str:
-    """A link of the English document as the one in `lang` has it.
+    """A link of the English document, converted for the document in `lang`.
 
     Args:
-      wanted: the language of the pages that it leads to, where they have it; None for any.
+      wanted: the preferred language of the target, or None for any.
     """
     parts = urlsplit(match[0])
     if parts.scheme or parts.netloc or not parts.path:
@@ -124,10 +126,11 @@ def _relocate_link(
 
 
 def in_language(project: Project, path: str, lang: str) -> str:
-    """The path of a document, notebook or picture in a language; unchanged if there is none.
+    """The path of a document, notebook or picture in a language, or the English path if there is
+    none.
 
     Args:
-      path: that of the English one, from the root of the repository.
+      path: the English path from the root of the repository.
     """
     picture = re.sub(rf"^{DOCUMENTS}/(?=.*\.(png|svg)$)", f"{DOCUMENTS}/{lang}/", path)
     if picture != path and (project.root / picture).exists():

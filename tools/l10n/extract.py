@@ -1,4 +1,4 @@
-"""The messages of a domain, taken from its English source, in its order."""
+"""The messages of a domain, extracted from its English source in order."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from tools.lessons.project import HELPERS, Project
 
 KEYWORDS = {"_": None, "gettext_noop": None, "ngettext": (1, 2)}
 IN_CELLS = {"print_tr": None, "tr": None}  # of helpers.course.messages
-COMMENT = "i18n:"  # a comment in the code that is meant for the translator
+COMMENT = "i18n:"  # the start of a comment for translators
 
 
 class Found(NamedTuple):
-    """A message of the code: its text or, of a plural, both; the file; notes for the translator."""
+    """A message of the code: its text, or both texts of a plural, its file, and notes for
+    translators."""
 
     text: str | tuple[str, ...]
     file: str
@@ -37,9 +38,7 @@ def template(project: Project, domain: str) -> catalog.LessonCatalog:
 
 
 def domains(project: Project) -> list[str]:
-    """Every notebook's and document's text, and the messages of helpers, with which go those that
-    cells print.
-    """
+    """The domains of all notebooks and documents, and of the messages of helpers and cells."""
     return [*project.notebooks, *project.documents, HELPERS]
 
 
@@ -59,7 +58,7 @@ def _document(project: Project, domain: str) -> list[Message]:
 
 
 def _prose(file: str, notes: Iterable[tuple[str, str]]) -> list[Message]:
-    """The messages of a file, from each text and the note for its translator."""
+    """The messages of a file, from its texts and the notes for translators."""
     found: dict[str, Message] = {}
     for text, note in notes:
         message = found.setdefault(text, Message(text))

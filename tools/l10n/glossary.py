@@ -19,11 +19,12 @@ class Term:
 
     Attributes:
       name: the term in English.
-      english: how it is found in an English text, singular or plural.
-      word: the term in the language, as a translator would look it up.
-      match: what a translation of a text with the English term must contain.
-      avoid: what it must not contain; None for nothing.
-      advisory: the English word also has an everyday sense: a miss is only a note.
+      english: a pattern that finds it in an English text, in singular or plural.
+      word: the term in the language, in its dictionary form.
+      match: a pattern that the translation of a text with the English term must contain.
+      avoid: a pattern that it must not contain, or None.
+      advisory: whether a missing term is only a note, because the English word has an everyday
+        meaning, too.
     """
 
     name: str
@@ -55,9 +56,8 @@ def load(path: Path, lang: str) -> list[Term]:
     """Reads a language's terms, longest first, so that "global batch size" goes before "batch".
 
     The columns are en, the languages, ``advisory``, and for each language LANG_match and
-    LANG_avoid: regular expressions for its inflected forms and for wrong words. Without
-    LANG_match the term itself must stand in the translation. A language without a column
-    has no terms.
+    LANG_avoid: regular expressions for its inflected forms and for wrong words. Without LANG_match,
+    the translation must contain the term itself. A language without a column has no terms.
     """
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -1,4 +1,4 @@
-"""The words of the glossary page: in which lesson each is used first, and where it is defined."""
+"""The terms of the glossary page, with the lesson that uses each first and links to definitions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 class Word(NamedTuple):
-    """A term as the page writes it, and the heading below which it stands there."""
+    """A term in the spelling of the page, and the heading of its section."""
 
     name: str
     section: str
 
 
 def entries(page: Json) -> list[Word]:
-    """The words of a glossary page, in its order, which is the same in all languages."""
+    """The terms of a glossary page, in its order, which is the same in all languages."""
     texts = [notebook.source(cell) for cell in notebook.prose(page)]
     headed = [(heading[1], text) for text in texts if (heading := HEADING.search(text))]
     return [Word(name, section) for section, text in headed for name in ROW.findall(text)]
@@ -32,10 +32,10 @@ def entries(page: Json) -> list[Word]:
 
 @cache
 def first_uses(page: str, lessons: tuple[str, ...]) -> list[list[int]]:
-    """For each lesson, which entries of the page its prose uses and no earlier one did.
+    """The entries of the page that each lesson uses first.
 
     Args:
-      page, lessons: the texts of the English notebooks, the lessons in their order.
+      page, lessons: the texts of the English notebooks, with the lessons in order.
     """
     words = entries(notebook.parse(page, GLOSSARY))
     left = {number: _pattern(word.name) for number, word in enumerate(words)}
@@ -50,7 +50,8 @@ def first_uses(page: str, lessons: tuple[str, ...]) -> list[list[int]]:
 
 
 def links(words: Iterable[Word], lang: str) -> list[str]:
-    """Words as links to their headings on the page, those of one heading in one link."""
+    """Terms as links to their headings on the page. Terms with the same heading have a common
+    link."""
     groups: dict[str, list[str]] = {}
     for word in words:
         groups.setdefault(word.section, []).append(word.name)
@@ -61,7 +62,8 @@ def links(words: Iterable[Word], lang: str) -> list[str]:
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """How a term is found in English prose, singular or plural; a name of the code as it is."""
+    """A pattern that finds a term in English prose, in singular or plural, or a code name as
+    written."""
     bare = re.escape(name.strip("`")).replace("\\ ", "\\s+")
     if name != name.lower():
         return re.compile(rf"\b{bare}\b")

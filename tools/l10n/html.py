@@ -1,4 +1,4 @@
-"""Where the text of an HTML block stands."""
+"""The positions of text in an HTML block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CODE = re.compile(r"<(code|kbd|samp)\b[^>]*>(.*?)</\1\s*>", re.DOTALL | re.IGNOR
 
 
 def texts(html: str) -> Iterator[tuple[int, int]]:
-    """The spans between tags that are not inline ones, without the space around them."""
+    """The spans of text between block-level tags, without surrounding space."""
     start = 0
     for tag in TAG.finditer(html):
         if (tag[2] or "").lower() not in INLINE:
@@ -28,7 +28,7 @@ def texts(html: str) -> Iterator[tuple[int, int]]:
 
 
 def is_element(text: str) -> bool:
-    """Whether a text is one element, such as a picture in SVG, that stands for a block."""
+    """Whether a text is a single element that forms a block, such as an SVG picture."""
     tag = TAG.match(text)
     if not tag or (tag[2] or "").lower() in INLINE:
         return False
@@ -36,12 +36,12 @@ def is_element(text: str) -> bool:
 
 
 def tags(html: str) -> list[str]:
-    """The tags of a text as written, with the values that are translated left empty."""
+    """The tags of a text as written, without the values that are translated."""
     return [SPOKEN.sub(_silenced, tag[0]) for tag in TAG.finditer(html)]
 
 
 def code(html: str) -> list[str]:
-    """The contents of the elements that show code."""
+    """The contents of elements that show code."""
     return [element[2] for element in CODE.finditer(html)]
 
 

@@ -1,10 +1,10 @@
-"""The first code cell of a notebook: it finds the course's package, or gets it.
+"""The first code cell of a notebook, which finds or installs the course's package.
 
-It looks for our distribution, because a folder called `helpers` may belong to another project. A
-checkout of the course on Python's path is accepted too. It installs from the course's repository,
-because a name on a package index may also belong to another project. It also does so if another
-release is installed than the notebook's. Without a repository, it says what to do instead. Finally
-it checks whether another file or folder of the same name would be imported instead of ours.
+It looks for the course's distribution, because a folder called `helpers` may belong to another
+project. It also accepts a checkout of the course on Python's path. It installs from the course's
+repository, because a name on a package index may also belong to another project. It does the same
+if the installed release is not the notebook's. Without a repository, it prints an alternative.
+Finally, it checks whether another file or folder of the same name would be imported instead.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if found and not (found.origin and Path(found.origin).with_name("course").is_dir
         {message}.format(path=path)
     )
 """
-# IPython fills in {kept}: a file in a separate folder, into which no other user can write.
+# IPython replaces {kept} by a file in a separate folder that no other user can write to.
 INSTALL = f"""
 def is_installed():
     return "{{version}}" in [each.version for each in distributions(name="{DISTRIBUTION}")]
@@ -70,10 +70,10 @@ if not checkout and not any(distributions(name="{DISTRIBUTION}")):
 
 
 def cell(project: Project, _: Callable[[str], str]) -> str:
-    """The code of the cell; `_` translates its messages if it cannot install."""
+    """The code of the cell, with messages translated by `_`."""
     if project.repository:
         address = f"git+{project.repository}@{project.tag}"
-        version = str(Version(project.version))  # as pip writes it
+        version = str(Version(project.version))  # in pip's notation
         then = INSTALL.format(address=address, version=version, message=_quoted(_(FAILED)))
     else:
         then = TELL.format(message=_quoted(_(MISSING)))

@@ -1,4 +1,5 @@
-"""Checks of the built notebooks: fresh, executed, structured as in English, no dead links."""
+"""Checks that built notebooks are up to date, executed, structured as in English, and without dead
+links."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tools.lessons.project import SOURCE, Project, read_text
 
 
 def lesson_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:
-    """Every finding about one notebook in one language."""
+    """The findings about one notebook in one language."""
     english = notebook.parse(exercises.source_text(project, domain), domain)
     built = build.build(project, domain, lang)
     result = notebook.parse(built.text, domain)
@@ -26,14 +27,15 @@ def lesson_problems(project: Project, domain: str, lang: str) -> Iterator[Findin
         yield from _solution_problems(project, domain)
     else:
         yield from _structure_problems(project, domain, lang, english, result)
-    if not built.untranslated:  # a link cannot lead to a heading that is not translated yet
+    if not built.untranslated:  # a link cannot point to an untranslated heading
         yield from _link_problems(project, domain, lang, result)
 
 
 def freshness_problems(
     project: Project, domain: str, lang: str, built: build.Built
 ) -> Iterator[Finding]:
-    """Whether the file is what a build gives, and executed if the English one is."""
+    """Checks that the file is equal to the result of a build, and executed if the English one
+    is."""
     path = project.notebook(domain, lang)
     command = f"Run: python -m tools.l10n build --lang {lang} --only {domain}"
     if not path.exists() or path.read_text("utf-8") != built.text:
@@ -65,7 +67,7 @@ def _translations(project: Project, lang: str) -> Callable[[str], str]:
 
 
 def page_problems(project: Project) -> Iterator[Finding]:
-    """Whether the other files that carry the course's address have the right one."""
+    """Checks that other files with the course's address have the right one."""
     for path, text in build.pages(project).items():
         if read_text(path) != text:
             what = "its address or version is not that of pyproject.toml"
@@ -81,7 +83,7 @@ def _solution_problems(project: Project, domain: str) -> Iterator[Finding]:
 
 
 def compare(english: str, text: str) -> Iterator[tuple[Problem, str]]:
-    """How a translated cell differs in structure, and in which of its English texts."""
+    """The differences in structure of a translated cell, each with its English text."""
     wanted_blocks, found_blocks = structure.blocks(english), structure.blocks(text)
     if wanted_blocks != found_blocks:
         yield _block_problem(wanted_blocks, found_blocks), ""
@@ -139,7 +141,7 @@ def _link_problems(project: Project, domain: str, lang: str, result: Json) -> It
 
 
 def _dead_end(project: Project, lang: str, path: Path, result: Json, link: str) -> str:
-    """Why a link within the repository leads nowhere; empty if it leads somewhere."""
+    """The reason why a link within the repository is broken, or "" if it is not."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc or link.startswith(("/", "attachment:")):
         return ""
@@ -180,7 +182,7 @@ def _built(project: Project, domain: str, lang: str) -> Json:
 
 
 def _language_problems(project: Project, domain: str, english: Json) -> Iterator[Finding]:
-    """Exactly the cell that names the language is tagged so."""
+    """Checks that only the cell that sets the language has its tag."""
     name = project.short(project.notebook(domain))
     for cell in notebook.cells(english, "code"):
         tagged = notebook.LANGUAGE_TAG in notebook.tags(cell)

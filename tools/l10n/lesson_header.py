@@ -1,7 +1,7 @@
-"""The head and the foot of a lesson: its path, what to know before, its duration, what is next.
+"""The head and the foot of a lesson: its path, prerequisites, duration and next lesson.
 
-What they say comes from notebooks/course.toml. The builder writes them into the cells with these
-tags, in the language of the notebook.
+Their contents are in notebooks/course.toml. The builder writes them into the cells with these tags,
+in the language of the notebook.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ else:
     import tomli as tomllib
 
 Translate = Callable[[str], str]
-PATHS = "paths"  # the table of course.toml that is no lesson
+PATHS = "paths"  # the table of course.toml that is not a lesson
 
 
 PATH = gettext_noop("**Path {path}:** lesson {number} of {count}.")
@@ -55,10 +55,10 @@ class Lesson:
     """A table of course.toml: a lesson, or an appendix, which has no number and no exercise.
 
     Attributes:
-      needs: domains of the lessons on which it stands.
-      seconds: that a run takes on two cores.
-      references: kind, title and address of each.
-      appendix_to: the domain of the lesson that an appendix belongs to; empty for a lesson.
+      needs: the domains of the lessons that it requires.
+      seconds: the duration of a run on two cores.
+      references: the kind, title and address of each reference.
+      appendix_to: the domain of the appendix's lesson, or "" for a lesson.
     """
 
     needs: tuple[str, ...]
@@ -69,11 +69,11 @@ class Lesson:
 
 @dataclass(frozen=True)
 class ReadingPath:
-    """Lessons that are read one after the other, without those of another path.
+    """Lessons in reading order, without lessons of other paths.
 
     Attributes:
       lessons: their domains in reading order.
-      then: the path on which a reader continues; empty for none.
+      then: the next path for the reader, or "".
     """
 
     name: str
@@ -82,13 +82,13 @@ class ReadingPath:
 
 
 def course(project: Project) -> dict[str, Lesson]:
-    """The lessons by their domains, in their order; none where there is no course.toml."""
+    """The lessons by domain, in order, or none without a course.toml."""
     found = notebooks(project)
     return {domain: lesson for domain, lesson in found.items() if not lesson.appendix_to}
 
 
 def appendices(project: Project, to: str = "") -> dict[str, Lesson]:
-    """The appendices by their domains: all of them, or those of one lesson."""
+    """The appendices by domain, of all lessons or of one lesson."""
     found = notebooks(project)
     return {
         domain: appendix
@@ -98,7 +98,7 @@ def appendices(project: Project, to: str = "") -> dict[str, Lesson]:
 
 
 def notebooks(project: Project) -> dict[str, Lesson]:
-    """The notebooks that have a head and a foot, by their domains: lessons and appendices."""
+    """The notebooks with a head and a foot, by domain: lessons and appendices."""
     path = _course_file(project)
     tables = _tables(path)
     tables.pop(PATHS, None)
@@ -123,7 +123,7 @@ def paths(project: Project) -> list[ReadingPath]:
     """The paths through the course.
 
     Raises:
-      ToolError: if one names a lesson or another path that does not exist.
+      ToolError: a path names a lesson or another path that does not exist.
     """
     file, lessons = _course_file(project), course(project)
     tables = _tables(file).get(PATHS, {})
@@ -143,13 +143,13 @@ def paths(project: Project) -> list[ReadingPath]:
 
 
 def off_paths(project: Project) -> list[str]:
-    """The lessons on no path, which readers of each may take."""
+    """The lessons on no path, which readers of every path may read."""
     taken = {domain for path in paths(project) for domain in path.lessons}
     return [domain for domain in course(project) if domain not in taken]
 
 
 def earlier(project: Project, domain: str) -> list[str]:
-    """The lessons that a reader of this one has read: the earlier ones of its path."""
+    """The earlier lessons of the same path, which the reader has read."""
     for path in paths(project):
         if domain in path.lessons:
             return list(path.lessons[: path.lessons.index(domain)])
@@ -172,12 +172,12 @@ def header(
     link: Callable[[str], str],
     new_words: Sequence[str] = (),
 ) -> str:
-    """What stands below the title.
+    """The text below the title.
 
     Args:
-      lang: the language of the notebook, into which `_` translates.
-      link: a lesson's title in this language, as a link to it.
-      new_words: links to the definitions of the words that the lesson uses first.
+      lang: the language of the notebook, which is also the target language of `_`.
+      link: returns a lesson's title in this language, as a link to it.
+      new_words: links to the definitions of the terms that the lesson uses first.
     """
     lesson = notebooks(project)[domain]
     place = [] if lesson.appendix_to else _place(paths(project), domain, lang, _)
@@ -191,7 +191,7 @@ def header(
 
 
 def _place(known: Sequence[ReadingPath], domain: str, lang: str, _: Translate) -> list[str]:
-    """On which path a lesson is; nothing in a course without paths."""
+    """The path of a lesson, or nothing in a course without paths."""
     for path in known:
         if domain in path.lessons:
             number, count = path.lessons.index(domain) + 1, len(path.lessons)
@@ -201,7 +201,7 @@ def _place(known: Sequence[ReadingPath], domain: str, lang: str, _: Translate) -
 
 
 def footer(project: Project, domain: str, _: Translate, link: Callable[[str], str]) -> str:
-    """What stands below the summary: the exercise, appendices, the next lesson, references."""
+    """The text below the summary: the exercise, appendices, the next lesson, references."""
     lines = []
     if domain in course(project):
         lines = [_(EXERCISE).format(exercises=link(f"{EXERCISES}/{domain}"))]
@@ -218,16 +218,16 @@ def footer(project: Project, domain: str, _: Translate, link: Callable[[str], st
 
 
 def numbered(domain: str, title: str) -> str:
-    """A lesson's title after its number, if its name has one."""
+    """A lesson's title, preceded by its number if its name has one."""
     number = domain.partition("_")[0]
     return f"{int(number)}. {title}" if number.isdecimal() else title
 
 
 def _next(project: Project, domain: str) -> list[tuple[str, str]]:
-    """The lesson to read after this one, and its path if that has to be said.
+    """The next lesson to read, and its path if it must be named.
 
-    After the last lesson of a path it is the first one of the path that follows; after a lesson on
-    no path, the first one of each.
+    After the last lesson of a path, this is the first lesson of the next path. After a lesson on no
+    path, it is the first lesson of each path.
     """
     known = {path.name: path for path in paths(project)}
     for path in known.values():

@@ -1,8 +1,8 @@
-"""Links to lessons and their headings, named as each language names them.
+"""Links to lessons and their headings, with names in each language.
 
-In a table of a document, a cell that holds nothing but such links, with ` · ` between them, needs
-no translation: the builder writes the number, the title and the heading. A notebook has the same
-headings in the same order in all languages, so the anchor of a link is found by its place.
+In a table of a document, a cell that contains only such links, separated by ` · `, needs no
+translation. The builder writes the number, the title and the heading. A notebook has the same order
+of headings in all languages, so the anchor of a link is found by its position.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NOTEBOOK = gettext_noop("{title}, {heading}")
 
 
 def is_links(text: str) -> bool:
-    """Whether a text holds links to lessons and nothing else."""
+    """Whether a text contains only links to lessons."""
     return all(LINK.fullmatch(part) for part in text.split(BETWEEN))
 
 
 def write(project: Project, text: str, lang: str, _: Callable[[str], str]) -> str:
-    """Links to English lessons, each with its text in a language; addresses stay English."""
+    """Links to English lessons with texts in a language and English addresses."""
 
     def named(match: re.Match[str]) -> str:
         domain, mark = match["domain"], match["anchor"] or ""
@@ -53,7 +53,7 @@ def write(project: Project, text: str, lang: str, _: Callable[[str], str]) -> st
 
 
 def anchor(project: Project, domain: str, english: str, lang: str) -> str:
-    """The anchor of a heading in a language; the English one where it is not known."""
+    """The anchor of a heading in a language, or the English anchor if it is unknown."""
     place = _place(project, domain, english)
     texts = _headings(project.notebook(domain, lang))
     return _anchor(texts[place]) if place is not None and place < len(texts) else english
@@ -65,7 +65,7 @@ def has_anchor(path: Path, name: str) -> bool:
 
 
 def _place(project: Project, domain: str, mark: str) -> int | None:
-    """Which heading of a notebook an English anchor names; without an anchor it is the title."""
+    """The index of the heading with an English anchor. Without an anchor, it is the title."""
     marks = [_anchor(text) for text in _headings(project.notebook(domain, SOURCE))]
     if not mark:
         return 0
@@ -77,7 +77,7 @@ def _anchor(heading: str) -> str:
 
 
 def _headings(path: Path) -> list[str]:
-    """The headings of a notebook; none where it does not exist."""
+    """The headings of a notebook, or none if it does not exist."""
     return list(_read(path, path.stat().st_mtime_ns)) if path.exists() else []
 
 

@@ -1,8 +1,8 @@
-"""Splits a Markdown cell into messages and puts their translations in their places.
+"""Splits a Markdown cell into messages, and replaces them by their translations.
 
-A message is a heading, a paragraph, a list item, a table cell or a text of an HTML
-block. Code fences and display math are none, nor is a text without a word. The parser
-gives the lines of each block; what is outside a translated message keeps every byte.
+A message is a heading, a paragraph, a list item, a table cell or a text of an HTML block. Code
+fences, display math and texts without words are not messages. The parser returns the lines of each
+block. Every byte outside of translated messages is kept.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Message:
     """One piece of prose in a cell.
 
     Attributes:
-      text: the msgid: one line, except for hard line breaks.
+      text: the msgid, which is one line except for hard line breaks.
       kind: ``heading``, ``paragraph``, ``list item``, ``table cell`` or ``HTML text``.
-      start, end: where it stands in the cell's source.
-      indent: what a further line of it begins with: quote marks and spaces.
+      start, end: its range in the cell's source.
+      indent: the quote marks and spaces at the start of its further lines.
     """
 
     text: str
@@ -74,7 +74,7 @@ def split(source: str) -> tuple[Message, ...]:
 
 
 def translate(source: str, lookup: Callable[[str], str | None]) -> str:
-    """The cell with each message that `lookup` translates replaced; None keeps a message."""
+    """The cell with messages replaced by their translations from `lookup`. None keeps a message."""
     found = [(message, lookup(message.text)) for message in split(source)]
     for message, text in reversed(found):
         if text is not None and text != message.text:
@@ -96,7 +96,7 @@ def _messages(source: str) -> Iterator[Message]:
         if token.type == "tr_open":
             yield from place.table_cells(token)
         elif parent in ("th", "td"):
-            pass  # its row has given it
+            pass  # its row has yielded it
         elif token.type == "html_block" or (
             token.type == "inline" and html.is_element(token.content)
         ):
@@ -115,14 +115,14 @@ def _messages(source: str) -> Iterator[Message]:
 
 
 def _line_end(match: re.Match[str]) -> str:
-    """A soft line break becomes a space; a hard one stays."""
+    """A soft line break becomes a space, and a hard one is kept."""
     if match[0].startswith("  "):
         return "  \n"
     return "\n" if match.string[match.start() - 1] == "\\" else " "
 
 
 class _SourceSpans:
-    """Finds in a source what the parser gives without the marks of quotes and lists."""
+    """Finds the source positions of parsed text, from which quote and list marks were removed."""
 
     def __init__(self, source: str) -> None:
         self._lines = re.split(r"\r\n?|\n", source)
@@ -153,7 +153,7 @@ class _SourceSpans:
             start = end + 1
 
     def _locate(self, token: Token, position: int) -> tuple[int, int]:
-        """Line and column in the source of a position in `token.content`."""
+        """The line and column in the source for a position in `token.content`."""
         assert token.map is not None
         row = token.content.count("\n", 0, position)
         written = token.content.split("\n")[row]  # its leading tabs may have become spaces

@@ -1,4 +1,4 @@
-"""The numbers of a translation are those of the English text, written as its language does."""
+"""Checks that a translation has the numbers of the English text, in its language's notation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ PHRASES = {"half an hour": "30", "four billion": "4000000000"}
 
 
 def check_numbers(lang: str, english: str, text: str) -> Iterator[Problem]:
-    """0.98 may be 0,98 and 60,000 may be 60 000 or 6 万; English words may be figures."""
+    """Checks numbers: 0.98 may be 0,98, 60,000 may be 60 000 or 6 万, and words may become
+    digits."""
     left = [(number, readings(number)) for number in find_numbers(text)]
     for number in find_numbers(english):
         match = next((pair for pair in left if pair[1] & readings(number)), None)
@@ -53,7 +54,7 @@ _TODO = "Write the numbers of the English text in figures, as your language writ
 
 
 def readings(number: str) -> set[str]:
-    """The values that a written number may have: its comma and its point may be decimal or not."""
+    """The possible values of a written number, whose comma or point may be a decimal separator."""
     match = NUMBER.fullmatch(number)
     word = match[1] or "" if match else ""
     digits = re.sub(rf"[{SPACES}-]", "", number.removesuffix(word))
@@ -65,7 +66,7 @@ def readings(number: str) -> set[str]:
 
 
 def find_numbers(text: str) -> list[str]:
-    """The numbers written in figures outside of code, math and addresses."""
+    """The numbers written in digits outside of code, math and addresses."""
     for pattern in (CODE, MATH, DESTINATION, TAG, ADDRESS, PLACEHOLDER):
         text = pattern.sub(" ` ", text)
     return [match[0] for match in NUMBER.finditer(text)]

@@ -12,11 +12,11 @@ from tools.l10n.catalog import LessonCatalog, msgid
 from tools.l10n.rewords import Reword
 from tools.lessons.project import Project, ToolError
 
-LOST = 0.4  # how alike a lost text of another cell must be to be shown with a new one
+LOST = 0.4  # the least similarity of a new text and a lost text of another cell
 
 
 class Candidate(NamedTuple):
-    """A changed message: its texts, how alike they are from 0 to 1, and where it is."""
+    """A changed message: its texts, their similarity from 0 to 1, and its location."""
 
     reword: Reword
     similarity: float
@@ -29,7 +29,7 @@ def candidates(
     """The changed messages of a domain, in the order of the English source.
 
     Args:
-      elsewhere: for each language, `update.all_translations`.
+      elsewhere: the results of `update.all_translations` by language.
     """
     template = extract.template(project, domain)
     recorded = rewords.read(project, domain)
@@ -47,7 +47,7 @@ def candidates(
 
 
 def listing(domain: str, found: Iterable[Candidate]) -> str:
-    """Candidates as TOML, to be edited and given to `accept`."""
+    """Candidates as TOML, to be edited and passed to `accept`."""
     notes = {each.reword: f"{each.place}; similarity {each.similarity:.2f}" for each in found}
     return rewords.dumps(domain, notes, notes)
 
@@ -56,13 +56,13 @@ def accept(project: Project, text: str, name: str, log: Callable[[str], None]) -
     """Records the rewords of a listing, so that an update keeps their translations.
 
     Args:
-      name: of the file with the listing, for messages.
+      name: the name of the file with the listing, for messages.
 
     Returns:
-      a sentence for each reword that was rejected and not recorded.
+      A sentence for each reword that was rejected and not recorded.
 
     Raises:
-      ToolError: if the text is no listing, or names a domain that does not exist.
+      ToolError: the text is not a listing, or names a domain that does not exist.
     """
     rejected = []
     for domain, listed in rewords.loads(text, name).items():
@@ -86,7 +86,7 @@ def accept(project: Project, text: str, name: str, log: Callable[[str], None]) -
 
 
 def _changes(old: LessonCatalog, new: LessonCatalog) -> Iterator[tuple[Message, rewords.Text]]:
-    """Each message without a current translation that had one under another text, and that text."""
+    """Each message whose translation exists only for an earlier text, with that text."""
     places = {msgid(message): message for message in old if message.id}
     lost = [places.get(msgid(message), message) for message in new.obsolete.values()]
     for message in (message for message in new if message.id):
@@ -100,7 +100,7 @@ def _changes(old: LessonCatalog, new: LessonCatalog) -> Iterator[tuple[Message, 
 
 
 def _most_alike(message: Message, lost: Iterable[Message]) -> Message | None:
-    """The lost message of the same cell, or else of any, that is most alike."""
+    """The most similar lost message of the same cell, or else of any cell."""
     scores = []
     for before in lost:
         near = update.share_place(before, message)

@@ -1,4 +1,4 @@
-"""Punctuation and spacing by language, as `locales/TRANSLATING.md` states it."""
+"""Punctuation and spacing by language, according to `locales/TRANSLATING.md`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 CYRILLIC = "\u0400-\u04ff"
 WIDE = "，。；：！？（）、"
 
-Rule = tuple[str, str, str]  # a pattern that must not be there, what it is, what to do
+Rule = tuple[str, str, str]  # a forbidden pattern, its name, and the instruction
 RULES: dict[str, list[Rule]] = {
     "zh": [
         (
@@ -60,7 +60,7 @@ INVERTED = {"es": ("¿?", "¡!")}
 
 
 def check_punctuation(lang: str, english: str, text: str) -> Iterator[Problem]:
-    """The marks of the language, spaced as it spaces them."""
+    """Checks the punctuation marks of the language and the spaces next to them."""
     prose = strip_markup(text)
     if lang == "zh" and not re.search(f"[{HAN}]", prose):
         return
@@ -71,7 +71,7 @@ def check_punctuation(lang: str, english: str, text: str) -> Iterator[Problem]:
 
 
 def check_pairs(lang: str, english: str, text: str) -> Iterator[Problem]:
-    """What is opened is closed, unless the English text does not close it either."""
+    """Checks that brackets and quotes are closed, unless the English text does not close them."""
     prose, source = strip_markup(text), strip_markup(english)
     for first, last in (*PAIRS, *INVERTED.get(lang, ())):
         if prose.count(first) != prose.count(last) and (

@@ -1,4 +1,4 @@
-"""How a check says what it found."""
+"""The findings of checks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ class Finding:
     """One problem to fix.
 
     Attributes:
-      file: where to fix it, from the root of the repository.
-      what: what is wrong.
-      todo: what to do about it.
-      place: the cell, or what else leads there.
-      message: the English text it is about.
-      advisory: worth a look, but not an error.
+      file: the file to fix, as a path from the root of the repository.
+      what: the problem.
+      todo: the instruction to fix it.
+      place: the cell, or another location in the file.
+      message: the English text concerned.
+      advisory: whether it is only a note and not an error.
     """
 
     file: str

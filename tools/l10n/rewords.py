@@ -1,7 +1,8 @@
-"""Rewords: English messages whose wording changed and whose meaning did not.
+"""Rewords: English messages whose wording changed, but not their meaning.
 
-A translation of such a message still holds. The pairs are in locales/rewords, one file for each
-domain, old text above new text; `update` reads them, and a reviewer reads them in the diff.
+A translation of such a message is still valid. The pairs of old and new texts are in
+locales/rewords, with one file per domain. `update` reads them, and a reviewer sees them in the
+diff.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Reword:
 
     Attributes:
       old, new: the two texts.
-      allow: what may differ, as `differences` words it.
+      allow: the differences that are allowed, in the wording of `differences`.
     """
 
     old: Text
@@ -67,10 +68,10 @@ def read(project: Project, domain: str) -> list[Reword]:
 
 
 def loads(text: str, name: str) -> dict[str, list[Reword]]:
-    """The rewords of each domain in a text that `dumps` wrote and a person edited.
+    """The rewords of each domain in a text that `dumps` wrote and a maintainer edited.
 
     Raises:
-      ToolError: if it is not such a text.
+      ToolError: it is not such a text.
     """
     try:
         tables: dict[str, list[dict[str, Any]]] = tomllib.loads(text)
@@ -107,7 +108,7 @@ def dumps(domain: str, rewords: Iterable[Reword], notes: Mapping[Reword, str] | 
 
 
 def differences(old: Text, new: Text) -> list[str]:
-    """What a change of wording must keep and this one does not, as sentences without a period."""
+    """Differences that a reword must not have, as sentences without a period."""
     if len(old) != len(new):
         return ["a plural form is missing or new"]
     pairs = zip(old, new, strict=True)
@@ -120,12 +121,12 @@ def objections(reword: Reword) -> list[str]:
 
 
 def earlier_texts(rewords: Iterable[Reword], new: Text) -> list[Text]:
-    """The texts that a message had before, the newest first."""
+    """The earlier texts of a message, the newest first."""
     before: dict[Text, list[Text]] = {}
     for reword in rewords:
         before.setdefault(reword.new, []).append(reword.old)
     found = [new]
-    for text in found:  # grows while it is read
+    for text in found:  # the list grows during the loop
         found += [old for old in before.get(text, []) if old not in found]
     return found[1:]
 
@@ -157,7 +158,7 @@ def _lost_and_found(name: str, old: Counter[str], new: Counter[str]) -> Iterator
 
 
 def _numbers(text: str) -> Counter[str]:
-    """Numbers in figures or in words; not "one" and "first", which prose uses without counting."""
+    """Numbers in digits or words, except "one" and "first", which often do not count anything."""
     words = re.findall(r"[a-z]+", CODE.sub(" ", text).lower())
     figures = (number.strip().replace(",", "") for number in find_numbers(text))
     return Counter([*figures, *(NUMBER_WORDS[word] for word in words if word in COUNTS)])
@@ -180,5 +181,5 @@ def _toml(text: Text) -> str:
 
 
 def _quote(text: str) -> str:
-    """A TOML string; those of JSON are such."""
+    """A TOML string. Every JSON string is also a TOML string."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

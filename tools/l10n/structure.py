@@ -1,4 +1,4 @@
-"""What a Markdown cell renders to: its blocks, the parts of its text, its links and anchors."""
+"""The structure of a rendered Markdown cell: its blocks, inline parts, links and anchors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.l10n import html
 from tools.l10n.markdown import PARSER
 
 Block = tuple[str, int]
-Part = tuple[str, str]  # what it is, and which one: ("inline code", "TF_CONFIG")
+Part = tuple[str, str]  # its kind and its content, such as ("inline code", "TF_CONFIG")
 
 MATH = frozenset({"math_inline", "math_inline_double"})
 NAMES = {
@@ -48,7 +48,7 @@ def blocks(source: str) -> list[Block]:
 
 
 def inlines(source: str) -> list[tuple[str, Counter[Part]]]:
-    """For each piece of text, its parts other than words."""
+    """The parts other than words of each piece of text."""
     return [
         (token.content, Counter(_parts(token.children or [])))
         for token in PARSER.parse(source)
@@ -57,7 +57,7 @@ def inlines(source: str) -> list[tuple[str, Counter[Part]]]:
 
 
 def anchors(source: str) -> set[str]:
-    """The targets that a link can name: headings as Jupyter does, and ids in HTML."""
+    """The targets of links: headings in Jupyter's notation, and ids in HTML."""
     tokens = PARSER.parse(source)
     found = set()
     for before, token in pairwise(tokens):
@@ -76,7 +76,7 @@ def headings(source: str) -> list[str]:
 
 
 def slugs(texts: Iterable[str]) -> list[str]:
-    """What GitHub calls the headings of a document, for links."""
+    """GitHub's anchors for the headings of a document."""
     found: list[str] = []
     times: Counter[str] = Counter()
     for text in texts:
@@ -87,7 +87,7 @@ def slugs(texts: Iterable[str]) -> list[str]:
 
 
 def links(source: str) -> list[str]:
-    """Where the links and pictures of a cell point to, in plain characters."""
+    """The targets of the links and pictures of a cell, in plain characters."""
     found = []
     for token in PARSER.parse(source):
         for child in token.children or []:
@@ -100,13 +100,14 @@ def links(source: str) -> list[str]:
 
 
 def same_in_every_language(address: str) -> str:
-    """An address without what may differ: the anchor, and the language of the lessons."""
+    """An address without the parts that depend on the language: the anchor, and the lessons'
+    language."""
     page, mark, _ = unquote(address).partition("#")
     return re.sub(r"(/notebooks/)[A-Za-z_-]+(?=/)|(/docs/)\w+/(?=\w+\.md)", r"\1\2", page) + mark
 
 
 def plain(children: list[Token]) -> str:
-    """The words of a piece of text without its marks, math with them."""
+    """The words of a piece of text without markup, except for math."""
     parts = []
     for child in children:
         if child.type in MATH:

@@ -1,8 +1,9 @@
-"""Words of TensorFlow's translated pages for what the course calls otherwise.
+"""Words of TensorFlow's translated pages for concepts that have another name in the course.
 
-`locales/synonyms.csv` has them: the language, the English term of the glossary page if it has one,
-the course's word, the other word, and a pattern for its inflected forms. The builder adds them to
-the glossary and to the document that has the mark; the site's search looks for the course's word.
+They are in `locales/synonyms.csv`. Its columns are the language, the English term of the glossary
+page, if any, the course's word, the other word, and a pattern for its inflected forms. The builder
+adds them to the glossary and to the document with the mark. The site's search replaces them by the
+course's word.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Synonym:
     """A row of the file.
 
     Attributes:
-      term: what the English glossary page calls it; empty if it is not there.
+      term: the term on the English glossary page, or "" if it is not there.
       course: the course's word.
       word: the other word.
       pattern: a regular expression for the forms of the other word.
@@ -45,7 +46,7 @@ class Synonym:
 
 
 def read(project: Project) -> list[Synonym]:
-    """All rows; none where there is no file."""
+    """All rows, or none without a file."""
     path = project.root / "locales" / FILE
     if not path.exists():
         return []
@@ -60,7 +61,7 @@ def of_language(project: Project, lang: str) -> list[Synonym]:
 
 
 def expand(project: Project, text: str, lang: str, _: Callable[[str], str]) -> str:
-    """A document with the table of words in the place of its mark."""
+    """A document in which the table of words replaces its mark."""
     words = of_language(project, lang)
     if MARK not in text or not words:
         return text
@@ -72,11 +73,11 @@ def expand(project: Project, text: str, lang: str, _: Callable[[str], str]) -> s
 def add_to_glossary(
     source: str, terms: Iterable[str], words: Iterable[Synonym], lang: str, _: Callable[[str], str]
 ) -> str:
-    """A cell of a translated glossary page with the other words after its definitions.
+    """A cell of a translated glossary page, with the other words after its definitions.
 
     Args:
-      terms: what the English cell calls its entries, in the same order.
-      words: those of the language.
+      terms: the terms of the entries in the English cell, in the same order.
+      words: the other words of the language.
     """
     if lang == SOURCE:
         return source

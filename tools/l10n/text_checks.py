@@ -1,4 +1,5 @@
-"""Checks of one translation against its English: numbers, placeholders, links, common slips."""
+"""Checks of a translation against its English text: numbers, placeholders, links, common
+mistakes."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from typing import Any, NamedTuple
 
 
 class Problem(NamedTuple):
-    """What is wrong with a message, and what to do about it."""
+    """A problem of a message, and the instruction to fix it."""
 
     what: str
     todo: str
     advisory: bool = False
 
 
-Check = Callable[[str, str, str], Iterator[Problem]]  # of language, English, translation
+Check = Callable[[str, str, str], Iterator[Problem]]  # (language, English, translation)
 
 CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 MATH = re.compile(r"\$\$.+?\$\$|\$(?!\s)[^$\n]+?\$", re.DOTALL)
@@ -25,15 +26,15 @@ DESTINATION = re.compile(r"\]\((?:[^()]|\([^()]*\))*\)")
 TAG = re.compile(r"</?[A-Za-z!][^<>]*>")
 ADDRESS = re.compile(r"https?://[!-~]+")
 PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|\{[A-Za-z_]\w*(?:[.\[!:][^{}]*)?\}")
-# Code in a program's message, which has no backquotes: "RING", steps=, stop(), tf.data.Dataset.
+# Code without backquotes in a program's message: "RING", steps=, stop(), tf.data.Dataset.
 BARE_CODE = re.compile(
     r'TensorFlow Datasets|"[!#-~]+"|\b\w+=(?!=)|\b\w+\(\)|\b[A-Za-z]\w*(?:\.[A-Za-z]\w*)+\b'
 )
-PLACEHOLDER_WORD = "x"  # what code, math and placeholders become: a word
+PLACEHOLDER_WORD = "x"  # the word that replaces code, math and placeholders
 
 
 def strip_markup(text: str) -> str:
-    """A message as prose: code, math and placeholders become one letter, marks vanish."""
+    """A message as prose, with code, math and placeholders as one letter and without markup."""
     text = DESTINATION.sub("]", MATH.sub(PLACEHOLDER_WORD, CODE.sub(PLACEHOLDER_WORD, text)))
     text = ADDRESS.sub(PLACEHOLDER_WORD, BARE_CODE.sub(PLACEHOLDER_WORD, TAG.sub("", text)))
     text = PLACEHOLDER.sub(PLACEHOLDER_WORD, text)
@@ -41,7 +42,7 @@ def strip_markup(text: str) -> str:
 
 
 def check_placeholders(lang: str, english: str, text: str) -> Iterator[Problem]:
-    """{name} and %(name)s stay as they are."""
+    """Checks that {name} and %(name)s are unchanged."""
     wanted, found = (
         Counter(PLACEHOLDER.findall(MATH.sub(" ", CODE.sub(" ", t)))) for t in (english, text)
     )
@@ -49,7 +50,7 @@ def check_placeholders(lang: str, english: str, text: str) -> Iterator[Problem]:
 
 
 def check_addresses(lang: str, english: str, text: str) -> Iterator[Problem]:
-    """Addresses written out in the text stay as they are."""
+    """Checks that addresses in the text are unchanged."""
     wanted, found = (
         Counter(a.rstrip(").,;:>*_\"'") for a in ADDRESS.findall(DESTINATION.sub("]", t)))
         for t in (english, text)
@@ -58,14 +59,14 @@ def check_addresses(lang: str, english: str, text: str) -> Iterator[Problem]:
 
 
 def check_toolkit(lang: str, english: str, text: str) -> Iterator[Problem]:
-    """translate-toolkit's filters that give no false alarm on Markdown."""
+    """Applies translate-toolkit's filters that have no false positives for Markdown."""
     for name, problem in _toolkit(lang)(english, text).items():
         yield Problem(f"{problem} (pofilter: {name})", "Compare with the English text.")
 
 
-# Left out, each for a false alarm on a correct sentence of a lesson: urls and brackets (full-width
-# punctuation), numbers (0,98), puncspacing, sentencecount, startpunc, endpunc, doublequoting («»),
-# simplecaps. Ours do the work of the first three.
+# These filters are omitted because of false positives in correct sentences of lessons: urls and
+# brackets (full-width punctuation), numbers (0,98), puncspacing, sentencecount, startpunc, endpunc,
+# doublequoting («»), simplecaps. Checks of this package replace the first three.
 TOOLKIT = [
     "doublewords", "endwhitespace", "escapes", "newlines", "startwhitespace", "tabs", "xmltags"
 ]  # fmt: skip

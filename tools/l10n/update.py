@@ -1,4 +1,4 @@
-"""Brings a catalog up to its English source without touching what still holds."""
+"""Updates a catalog to its English source, and keeps translations that are still valid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.l10n.rewords import Reword
 from tools.lessons.project import HELPERS, Project
 
 NOTHING: Mapping[str, Message] = {}
-SAME_PLACE, ANYWHERE = 0.3, 0.6  # how alike two texts must be to count as old and new
+SAME_PLACE, ANYWHERE = 0.3, 0.6  # the least similarity of an old and a new text
 
 
 def update_text(
@@ -25,7 +25,7 @@ def update_text(
     template: LessonCatalog,
     elsewhere: Mapping[str, Message] = NOTHING,
 ) -> str:
-    """The text that a catalog file should have; a translator's work in it is kept."""
+    """The updated text of a catalog file, in which translations are kept."""
     old = catalog.read(project.catalog(domain, lang), lang)
     new = merge(old, template, lang, rewords.read(project, domain), elsewhere)
     for message in new:
@@ -42,11 +42,10 @@ def merge(
 ) -> LessonCatalog:
     """The template's messages in its order, with the translations that `old` has.
 
-    A message whose English changed becomes fuzzy and remembers its previous English; the
-    most alike message that left the same cell, or else any, is taken for its old self.
-    A recorded reword keeps its translation as it is, and a message that was moved takes the one
-    that it has `elsewhere`. A message that left for good is kept as obsolete, and comes back if
-    its English does.
+    A message whose English text changed becomes fuzzy and stores its previous text. Its previous
+    message is the most similar one that was removed from the same cell, or else from any cell. A
+    recorded reword keeps its translation unchanged, and a moved message uses its translation from
+    `elsewhere`. A removed message is kept as obsolete, and is restored with its English text.
     """
     known = {msgid(m): m for m in [*old.obsolete.values(), *old] if m.id}
     wanted = [m for m in template if m.id]
@@ -74,7 +73,7 @@ def merge(
 
 
 def write(path: Path, text: str | bytes) -> bool:
-    """Writes a file unless it holds just this; whether it was written."""
+    """Writes a file unless its content is equal, and returns whether it was written."""
     data = text.encode() if isinstance(text, str) else text
     if path.exists() and path.read_bytes() == data:
         return False
@@ -84,7 +83,7 @@ def write(path: Path, text: str | bytes) -> bool:
 
 
 def update(project: Project, langs: Iterable[str], log: Callable[[str], None]) -> None:
-    """Updates every catalog of these languages, making those that are not there."""
+    """Updates every catalog of these languages, and creates missing ones."""
     templates = {domain: extract.template(project, domain) for domain in extract.domains(project)}
     for lang in langs:
         catalog.locale_of(lang)
@@ -99,7 +98,7 @@ def update(project: Project, langs: Iterable[str], log: Callable[[str], None]) -
 
 
 def summary(name: str, messages: LessonCatalog) -> str:
-    """One line on the state of a catalog."""
+    """One line about the state of a catalog."""
     real = [m for m in messages if m.id]
     done = sum(catalog.is_current(m) for m in real)
     fuzzy = sum(m.fuzzy for m in real)
@@ -124,7 +123,7 @@ def _has_text(message: Message | None) -> bool:
 def _reworded(
     wanted: Iterable[Message], known: Mapping[str, Message], recorded: list[Reword]
 ) -> dict[str, Message]:
-    """For the messages of recorded rewords, the entry whose translation they keep."""
+    """The entries whose translations recorded rewords keep, by message."""
     found = {}
     for message in wanted if recorded else ():
         same = known.get(msgid(message))
@@ -139,7 +138,8 @@ def _reworded(
 def _entry_of(
     text: rewords.Text, same: Message | None, known: Mapping[str, Message]
 ) -> Message | None:
-    """The entry that translates a text: its own, or that of a message made fuzzy since."""
+    """The entry that translates a text: its own entry, or the entry of a message that became
+    fuzzy."""
     if same is not None and same.fuzzy and tuple(same.previous_id) == text:
         entry = same.clone()
         entry.flags.discard("fuzzy")
@@ -169,7 +169,7 @@ def _changed(message: Message, old: Message | None) -> Message:
 
 
 def _previous_entry(message: Message, candidates: Iterable[Message]) -> Message | None:
-    """The candidate that this message was before its English changed."""
+    """The candidate from which this message originates."""
     best, best_score = None, 0.0
     for old in candidates:
         if isinstance(old.id, str) != isinstance(message.id, str):
@@ -183,16 +183,17 @@ def _previous_entry(message: Message, candidates: Iterable[Message]) -> Message 
 
 
 def share_place(one: Message, other: Message) -> bool:
-    """Whether two messages stand in one cell, as the same kind of text."""
+    """Whether two messages are in the same cell and of the same kind."""
     return not {*one.auto_comments}.isdisjoint(other.auto_comments)
 
 
 @cache
 def similarity(old: str, new: str, matters: float = 0.0) -> float:
-    """How alike two texts are, from 0 to 1.
+    """The similarity of two texts, from 0 to 1.
 
     Args:
-      matters: below this, an upper bound is returned, which takes much less time.
+      matters: the least relevant similarity. Below it, an upper bound is returned, which is much
+        faster.
     """
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     bound = min(matcher.real_quick_ratio(), matcher.quick_ratio() if matters else 1.0)

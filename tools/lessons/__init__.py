@@ -1,1 +1,1 @@
-"""Lessons as files: where they stand, what is in them, how they are executed."""
+"""Lessons as files: their locations, their contents, their execution."""

@@ -1,8 +1,9 @@
-"""The claims of a lesson's text about printed numbers, as expressions in the cell's metadata.
+"""A lesson's claims about printed numbers, as expressions in the metadata of cells.
 
-The metadata of a code cell may have `assertions`, a list of Python expressions. In them, `n` are
-the numbers that the cell printed, in their order, and `results` those of the results that it
-showed. The text may then say "a larger batch is faster"; and no run is stored in which it is not.
+The metadata of a code cell may have `assertions`, a list of Python expressions. In these, `n` is
+the list of numbers that the cell printed, in order, and `results` are the numbers of the displayed
+results. So a text may state that a larger batch is faster, because no run that contradicts it is
+stored.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from tools.lessons import notebook
 from tools.lessons.notebook import Json
 from tools.lessons.project import SOURCE
 
-NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")  # as Python prints them
-WITH_COMMA = re.compile(r"(?<![\w,])-?\d+(?:\u00a0\d{3})*(?:,\d+)?")  # as Russian and Spanish do
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")  # in Python's notation
+WITH_COMMA = re.compile(r"(?<![\w,])-?\d+(?:\u00a0\d{3})*(?:,\d+)?")  # in Russian, Spanish
 
 
 def broken(text: str, path: str) -> Iterator[tuple[str, str]]:
-    """The claims that the stored outputs of a notebook do not hold to, with the ids of their cells.
+    """The claims that the stored outputs of a notebook contradict, with the ids of their cells.
 
     Args:
-      text: of the notebook's file.
-      path: of the file, for errors.
+      text: the text of the notebook's file.
+      path: the path of the file, for errors.
     """
     parsed = notebook.parse(text, path)
     lang = notebook.language(parsed)
@@ -36,7 +37,7 @@ def broken(text: str, path: str) -> Iterator[tuple[str, str]]:
 
 
 def numbers(outputs: list[Json], lang: str = SOURCE) -> list[float]:
-    """The numbers that a cell printed, as its language writes them."""
+    """The numbers that a cell printed, in the notation of its language."""
     printed = "".join(
         "".join(output["text"])
         for output in outputs
@@ -49,10 +50,10 @@ def numbers(outputs: list[Json], lang: str = SOURCE) -> list[float]:
 
 
 def _holds(claim: str, outputs: list[Json], lang: str) -> bool:
-    """Whether a claim is true; one about a number that is not there is not."""
+    """Whether a claim is true. A claim about a missing number is false."""
     results = [data[RESULT_MIME] for o in outputs if RESULT_MIME in (data := o.get("data", {}))]
     names = {"n": numbers(outputs, lang), "results": results, "max": max, "min": min}
     try:
-        return bool(eval(claim, {"__builtins__": {}}, names))  # our own notebooks
+        return bool(eval(claim, {"__builtins__": {}}, names))  # only the course's own notebooks
     except (IndexError, KeyError):
         return False

@@ -1,4 +1,4 @@
-"""Executes a built notebook where it stands and stores its outputs."""
+"""Executes a built notebook in its folder and stores its outputs."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tools.lessons.notebook import Json
 from tools.lessons.project import EXERCISES, ToolError
 
 CELL_SECONDS = 600
-ATTEMPTS = 3  # a machine that wavers may contradict what is so
-KERNEL_OPTIONS = ["--log-level=ERROR"]  # no warning that it talks over TCP: that is loopback
+ATTEMPTS = 3  # a machine with variable speed may contradict true claims
+KERNEL_OPTIONS = ["--log-level=ERROR"]  # no warning about TCP, which is loopback only
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def is_executable(domain: str) -> bool:
-    """Whether a notebook runs as it is; an exercise waits for its reader."""
+    """Whether a notebook runs unchanged, unlike an exercise, which needs answers."""
     return not domain.startswith(f"{EXERCISES}/")
 
 
 def run_cells(cells: Any, folder: Path) -> Any:
-    """Runs every cell of a notebook, as nbformat has it, in `folder`; returns it with outputs.
+    """Runs every cell of an nbformat notebook in `folder`, and returns it with outputs.
 
     Raises:
-      CellExecutionError, CellTimeoutError, DeadKernelError: of nbclient; a cell failed.
+      CellExecutionError, CellTimeoutError, DeadKernelError: a cell failed (nbclient's errors).
     """
     from nbclient import NotebookClient
 
@@ -48,8 +48,7 @@ def execute(text: str, path: Path) -> str:
     Widgets are stored as their text: their state differs from run to run.
 
     Raises:
-      ToolError: if a cell fails, with the cell's error; or if no run has the numbers that
-        its claims are about.
+      ToolError: a cell fails, with the cell's error, or no run has numbers that satisfy its claims.
     """
     for _attempt in range(ATTEMPTS):
         done = _execute_once(text, path)
@@ -64,9 +63,10 @@ def execute(text: str, path: Path) -> str:
 
 
 def refresh(text: str, path: Path) -> str:
-    """The notebook `text` with the outputs of cells that need no other, which alone are executed.
+    """The notebook `text` with new outputs of cells that need no other cell.
 
-    All standalone ones; of those that show something else in each run, those without outputs.
+    All standalone cells are executed. Cells whose output differs in each run are executed only if
+    they have no outputs.
 
     Raises:
       ToolError: if a cell fails.
@@ -83,7 +83,7 @@ def refresh(text: str, path: Path) -> str:
 
 
 def standalone_outputs(sources: Sequence[str], lang: str, path: Path) -> list[list[Json]]:
-    """The outputs of standalone cells, in a language; `path` names their notebook.
+    """The outputs of standalone cells in a language. `path` is their notebook.
 
     Raises:
       ToolError: if a cell fails.

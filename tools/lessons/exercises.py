@@ -1,7 +1,7 @@
-"""Exercises: a solution in notebooks/solutions is the source, what a reader gets is cut from it.
+"""Exercises, which are generated from the solutions in notebooks/solutions.
 
-The cutting is nbgrader's own: solutions become stubs, hidden tests go, graded cells are locked
-and get the checksums by which nbgrader later knows an answer that was left empty.
+nbgrader generates them: it replaces solutions by stubs, removes hidden tests and locks graded
+cells. It also adds the checksums by which it later recognizes empty answers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tools.lessons.project import Project, ToolError, read_text
 
 
 def source_text(project: Project, domain: str) -> str:
-    """The text that a notebook's English file has to have."""
+    """The expected text of a notebook's English file."""
     solution = project.solution(domain)
     if solution is not None and solution.exists():
         return strip_solution(read_text(solution), project.short(solution))
@@ -23,13 +23,13 @@ def source_text(project: Project, domain: str) -> str:
 
 @functools.cache
 def strip_solution(solution: str, name: str) -> str:
-    """An exercise: the text of a solution's notebook without what the reader has to find.
+    """The text of an exercise, which is its solution's notebook without the answers.
 
     Args:
-      name: for the error message.
+      name: the name in the error message.
 
     Raises:
-      ToolError: if nbgrader is missing, or rejects the notebook.
+      ToolError: nbgrader is missing, or rejects the notebook.
     """
     notebook.parse(solution, name)
     try:

@@ -1,4 +1,4 @@
-"""A notebook as the JSON it is: every byte that is not a translated message stays."""
+"""A notebook as JSON, in which every byte outside of translated messages is kept."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from tools.lessons.project import SOURCE, ToolError, read_text
 
 Json = dict[str, Any]  # a notebook, or one of its cells
 
-LANGUAGE_TAG = "l10n-lang"  # the one code cell that names the notebook's language
+LANGUAGE_TAG = "l10n-lang"  # the code cell that sets the notebook's language
 NAMED_LANGUAGE = re.compile(
     r"""(\b(?:lang|language)\s*=\s*|\bset_language\(\s*)(["'])([a-z]+)\2""", re.IGNORECASE
 )
-# A code cell that imports all it needs and whose output depends on the language alone, as a figure
-# of the package: it can be executed again without training the whole lesson again.
+# A code cell with all its imports whose output depends only on the language, such as a figure of
+# the package. It can be executed again without running the whole lesson.
 STANDALONE_TAG = "self-contained"
-# One that imports all it needs too, but trains: what it shows differs from run to run. Therefore
-# it is executed alone only if it has no outputs yet, and never compared.
+# A code cell with all its imports that trains, so its output differs from run to run. It is
+# executed alone only if it has no outputs yet, and its outputs are never compared.
 FRESH_TAG = "volatile"
 STANDALONE_TAGS = frozenset({STANDALONE_TAG, FRESH_TAG})
-# One whose output nbval does not compare.
+# A code cell whose output nbval does not compare.
 IGNORED_TAG = "nbval-ignore-output"
 PRINTS_VERSIONS = re.compile(r"\binit\(\s*lang\s*=")  # helpers.init, which the tagged cell calls
 # Markdown cells that the builder writes: links to open the notebook, and its head and foot.
 BADGES_TAG, HEAD_TAG, FOOT_TAG = "badges", "head", "foot"
-# A code cell that the builder writes: it finds the course's package, or installs it.
+# A code cell that the builder writes, which finds or installs the course's package.
 INSTALL_TAG = "install"
 WRITTEN = frozenset({BADGES_TAG, HEAD_TAG, FOOT_TAG, INSTALL_TAG})
-OUTPUT_INDEPENDENT_TAGS = STANDALONE_TAGS | {INSTALL_TAG}  # none of another cell
+OUTPUT_INDEPENDENT_TAGS = STANDALONE_TAGS | {INSTALL_TAG}  # independent of other cells
 
 
 def parse(text: str, name: str) -> Json:
-    """Reads a notebook's JSON; `name` is for the error message.
+    """Reads a notebook's JSON. `name` is its name in the error message.
 
     Raises:
-      ToolError: if it is not a notebook, or has cells without ids.
+      ToolError: it is not a notebook, or has cells without ids.
     """
     try:
         notebook = json.loads(text)
@@ -69,7 +69,7 @@ def _no_notebook(name: str, why: str) -> ToolError:
 
 
 def _is_cell(cell: Any) -> bool:
-    """Whether it has what the builder needs, in the types of nbformat 4.5."""
+    """Whether it has the fields that the builder needs, in the types of nbformat 4.5."""
     match cell:
         case {"cell_type": "code", "outputs": list(), "execution_count": int() | None}:
             pass
@@ -97,7 +97,7 @@ def read(path: Path) -> Json:
 
 
 def dumps(notebook: Json) -> str:
-    """The text of a notebook file, formatted as nbformat formats it; key order is kept."""
+    """The text of a notebook file in nbformat's format, with the order of keys kept."""
     return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
 
 
@@ -107,7 +107,7 @@ def source(cell: Json) -> str:
 
 
 def set_source(cell: Json, text: str) -> None:
-    """Gives a cell another text, as lines if it was lines; the same text changes nothing."""
+    """Sets a cell's text, as lines if it was a list of lines. Equal text changes nothing."""
     if text == source(cell):
         return
     cell["source"] = text if isinstance(cell["source"], str) else text.splitlines(keepends=True)
@@ -132,7 +132,7 @@ def fold(cell: Json) -> None:
 
 
 def add_tag(cell: Json, tag: str) -> None:
-    """Tags a cell, once."""
+    """Adds a tag to a cell unless it has the tag."""
     if tag not in tags(cell):
         cell.setdefault("metadata", {})["tags"] = [*tags(cell), tag]
 
@@ -143,12 +143,12 @@ def cells(notebook: Json, kind: str) -> Iterator[Json]:
 
 
 def prose(notebook: Json) -> Iterator[Json]:
-    """The Markdown cells that are translated: all but those that the builder writes."""
+    """The Markdown cells that are translated, which are all cells except generated ones."""
     return (cell for cell in cells(notebook, "markdown") if not WRITTEN & {*tags(cell)})
 
 
 def language(notebook: Json) -> str:
-    """The code of the language that the tagged cell names; English if there is none."""
+    """The code of the language that the tagged cell sets, or English without such a cell."""
     for cell in cells(notebook, "code"):
         named = NAMED_LANGUAGE.search(source(cell)) if LANGUAGE_TAG in tags(cell) else None
         if named:
@@ -157,7 +157,7 @@ def language(notebook: Json) -> str:
 
 
 def code(notebook: Json) -> list[tuple[str, str]]:
-    """Id and text of every code cell that needs others: what their outputs depend on."""
+    """The id and text of every code cell that needs other cells, on which outputs depend."""
     trained = (
         cell for cell in cells(notebook, "code") if not OUTPUT_INDEPENDENT_TAGS & {*tags(cell)}
     )
@@ -165,25 +165,25 @@ def code(notebook: Json) -> list[tuple[str, str]]:
 
 
 def standalone(notebook: Json) -> list[Json]:
-    """The code cells that need no other, and always show the same."""
+    """The code cells that need no other cell and always have the same output."""
     return [cell for cell in cells(notebook, "code") if STANDALONE_TAG in tags(cell)]
 
 
 def fresh(notebook: Json) -> list[Json]:
-    """The code cells that need no other, and show something else in each run."""
+    """The code cells that need no other cell and have different outputs in each run."""
     return [cell for cell in cells(notebook, "code") if FRESH_TAG in tags(cell)]
 
 
 def clear_outputs(notebook: Json) -> None:
-    """Takes away what an execution gave."""
+    """Removes the results of an execution."""
     for cell in cells(notebook, "code"):
         cell["outputs"], cell["execution_count"] = [], None
 
 
 def copy_outputs(giver: Json, taker: Json) -> None:
-    """Gives the code cells of `taker` the outputs that the same cells have in `giver`.
+    """Copies the outputs of code cells in `giver` to the same cells of `taker`.
 
-    One that needs no other, and whose code has changed or is new, gets none.
+    A cell that needs no other cell gets none if its code is new or changed.
     """
     given = {cell["id"]: cell for cell in cells(giver, "code")}
     for new in cells(taker, "code"):
@@ -193,7 +193,7 @@ def copy_outputs(giver: Json, taker: Json) -> None:
 
 
 def number(notebook: Json) -> None:
-    """Numbers the executed cells as one run from the top does."""
+    """Numbers the executed cells as in one run from the top."""
     filled = (cell for cell in cells(notebook, "code") if source(cell).strip())
     for count, cell in enumerate(filled, 1):
         if executed(cell):
@@ -201,12 +201,12 @@ def number(notebook: Json) -> None:
 
 
 def executed(cell: Json) -> bool:
-    """Whether a code cell has been executed; an empty one never is."""
+    """Whether a code cell has been executed. An empty one never counts as executed."""
     return cell.get("execution_count") is not None
 
 
 def strip_volatile(notebook: Json) -> None:
-    """Takes away what differs from run to run: times, Python's version, widgets' state."""
+    """Removes data that differs from run to run: times, Python's version, widgets' state."""
     metadata = notebook.get("metadata", {})
     metadata.pop("widgets", None)
     metadata.get("language_info", {}).pop("version", None)

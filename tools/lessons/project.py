@@ -1,4 +1,4 @@
-"""Where the notebooks and the catalogs are, and what pyproject.toml says of them."""
+"""The locations of the notebooks and the catalogs, and their settings in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ else:
 
 SOURCE = "en"
 HELPERS = "helpers"  # the domain of the messages in helpers
-EXERCISES = "exercises"  # the folder of notebooks that wait for their reader
+EXERCISES = "exercises"  # the folder of notebooks that need answers
 DOCUMENTS = "docs"  # the folder of the pages, and of their catalogs
-ROOT_DOCUMENTS = ("README", "CONTRIBUTING", "SECURITY")  # where people look for them
-HOST = "https://github.com/"  # whose notebooks Colab can open
+ROOT_DOCUMENTS = ("README", "CONTRIBUTING", "SECURITY")  # in the root, by convention
+HOST = "https://github.com/"  # the host from which Colab opens notebooks
 GITHUB = re.compile(rf"({re.escape(HOST)}[A-Za-z0-9-]+/[A-Za-z0-9._-]+?)(?:\.git)?/?")
 
 
 class ToolError(Exception):
-    """Something the builder cannot work with; the message says what and what to do."""
+    """An error that stops the builder. The message states the problem and the fix."""
 
 
 def read_text(path: Path) -> str:
     """The text of a file.
 
     Raises:
-      ToolError: if it is not UTF-8.
+      ToolError: it is not UTF-8.
     """
     try:
         return path.read_text("utf-8")
@@ -45,16 +45,16 @@ def read_text(path: Path) -> str:
 class Project:
     """A repository of lessons.
 
-    A domain is a catalog's name: ``helpers``, or a notebook's path under notebooks/en
-    without its suffix, as ``01_train_on_two_workers`` or ``exercises/01_sharding``, or a
-    document's, as ``docs/README``.
+    A domain is the name of a catalog. It is ``helpers``, or a notebook's path under notebooks/en
+    without its suffix, such as ``01_train_on_two_workers`` or ``exercises/01_sharding``, or a
+    document, such as ``docs/README``.
 
     Attributes:
-      root: its folder.
-      released: languages that must be complete.
-      repository: where the course lives, as "https://github.com/OWNER/NAME"; empty for nowhere yet.
-        Badges lead there, and notebooks install the package from there.
-      version: of the package; a release has the tag "v" and this.
+      root: the folder of the repository.
+      released: the languages that must be complete.
+      repository: the address "https://github.com/OWNER/NAME", or "" if there is none yet. Badges
+        link to it, and notebooks install the package from it.
+      version: the version of the package. The tag of a release is "v" and the version.
     """
 
     root: Path
@@ -64,10 +64,10 @@ class Project:
 
     @classmethod
     def load(cls, root: Path) -> Project:
-        """Reads [tool.lessons] of `root`/pyproject.toml, and the version there.
+        """Reads [tool.lessons] and the version from `root`/pyproject.toml.
 
         Raises:
-          ToolError: if there is no such file, or the repository is not on GitHub.
+          ToolError: there is no such file, or the repository is not on GitHub.
         """
         path = root / "pyproject.toml"
         if not path.is_file():
@@ -80,21 +80,21 @@ class Project:
 
     @property
     def site(self) -> str:
-        """The address at which GitHub publishes the site of the repository; empty for nowhere."""
+        """The address at which GitHub publishes the site of the repository, or "" without one."""
         owner, _slash, name = self.repository.removeprefix(HOST).partition("/")
         host = f"{owner.lower()}.github.io"
-        if name.lower() == host:  # the owner's own site, which stands at the root
+        if name.lower() == host:  # the owner's own site, which is at the root
             return f"https://{host}"
         return f"https://{host}/{name}" if name else ""
 
     @property
     def tag(self) -> str:
-        """The tag of the release: what badges open and what notebooks install is of one release."""
+        """The tag of the release, which badges open and notebooks install."""
         return f"v{self.version}"
 
     @property
     def languages(self) -> list[str]:
-        """The languages that have catalogs, English not among them."""
+        """The languages that have catalogs, without English."""
         return sorted(path.parent.name for path in self.root.glob("locales/*/LC_MESSAGES"))
 
     @property
@@ -104,7 +104,7 @@ class Project:
 
     @property
     def exercises(self) -> list[str]:
-        """The domains of the exercises that have a solution, from which they are cut."""
+        """The domains of the exercises that are generated from a solution."""
         paths = (self.root / "notebooks" / "solutions").glob("*.ipynb")
         return sorted(f"{EXERCISES}/{path.stem}" for path in paths)
 
@@ -117,11 +117,11 @@ class Project:
         )
 
     def notebook(self, domain: str, lang: str = SOURCE) -> Path:
-        """Where a notebook stands in one language."""
+        """The path of a notebook in a language."""
         return self.root / "notebooks" / lang / f"{domain}.ipynb"
 
     def solution(self, domain: str) -> Path | None:
-        """Where an exercise's solution stands, if `domain` is an exercise."""
+        """The path of an exercise's solution, or None if `domain` is not an exercise."""
         folder, _slash, name = domain.rpartition("/")
         if folder != EXERCISES:
             return None
@@ -135,31 +135,31 @@ class Project:
         return [f"{DOCUMENTS}/{name}" for name in [*top, *pages]]
 
     def document(self, domain: str, lang: str = SOURCE) -> Path:
-        """Where a document stands in one language."""
+        """The path of a document in a language."""
         name = domain.removeprefix(f"{DOCUMENTS}/")
         if lang != SOURCE:
             return self.root / DOCUMENTS / lang / f"{name}.md"
         return self.root / ("" if name in ROOT_DOCUMENTS else DOCUMENTS) / f"{name}.md"
 
     def catalog(self, domain: str, lang: str) -> Path:
-        """Where the translation of a domain stands."""
+        """The path of the translation of a domain."""
         return self.root / "locales" / lang / "LC_MESSAGES" / f"{domain}.po"
 
     def catalogs_in(self, lang: str) -> list[Path]:
-        """The catalogs a language has."""
+        """The catalogs of a language."""
         return sorted((self.root / "locales" / lang / "LC_MESSAGES").rglob("*.po"))
 
     def compiled_helpers(self, lang: str) -> Path:
-        """Where the installed package reads its messages in one language."""
+        """The path from which the installed package reads its messages in a language."""
         return self.root / "helpers" / "locale" / lang / "LC_MESSAGES" / f"{HELPERS}.mo"
 
     def short(self, path: Path) -> str:
-        """A path as people type it, from the root of the repository."""
+        """A path relative to the root of the repository."""
         return path.relative_to(self.root).as_posix()
 
 
 def _address(repository: object) -> str:
-    """A repository's address as all links begin; empty for an empty one."""
+    """A repository's address as the start of links, or "" for an empty one."""
     match = GITHUB.fullmatch(repository) if isinstance(repository, str) else None
     if repository != "" and match is None:
         raise ToolError(

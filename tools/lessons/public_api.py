@@ -1,4 +1,6 @@
-"""What the notebooks take from `helpers`: a table for docs/API.md, held to `helpers.PUBLIC_API`.
+"""The names that notebooks import from `helpers`, as a table for docs/API.md.
+
+The table is checked against `helpers.PUBLIC_API`.
 
 python -m tools.lessons.public_api
 """
@@ -32,7 +34,7 @@ def imports(code: str) -> Iterator[Name]:
 
 
 def first_uses(project: Project) -> dict[Name, str]:
-    """For each name, the first lesson, or else exercise, that imports it or tells of it."""
+    """The first lesson, or else exercise, that imports or mentions each name."""
     found: dict[Name, str] = {}
     solutions = [path for domain in project.exercises if (path := project.solution(domain))]
     lessons = [
@@ -48,7 +50,7 @@ def first_uses(project: Project) -> dict[Name, str]:
 
 
 def _names(lesson: Json) -> Iterator[Name]:
-    """What a notebook imports, and then what its prose advises."""
+    """The names that a notebook imports, followed by the names that its prose recommends."""
     for cell in notebook.cells(lesson, "code"):
         yield from imports(notebook.source(cell))
     for cell in notebook.prose(lesson):
@@ -56,7 +58,8 @@ def _names(lesson: Json) -> Iterator[Name]:
 
 
 def table(face: Mapping[str, tuple[str, ...]], uses: Mapping[Name, str]) -> str:
-    """The face as Markdown: the names of each module, with the lesson that first needs them."""
+    """The public API as Markdown: the names of each module, with the lesson that first uses
+    them."""
     rows = ["| from | import | first in |", "|---|---|---|"]
     for module, names in face.items():
         first: dict[str, list[str]] = {}

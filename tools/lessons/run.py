@@ -1,8 +1,8 @@
-"""Executes one lesson from top to bottom, as a reader would with Run All.
+"""Executes one lesson from top to bottom, like Run All.
 
     python -m tools.lessons.run --lesson 01 --lang en
 
-The executed copy goes to a folder that is named at the end; the lesson itself stays as it is.
+The executed copy is stored in a folder that is printed at the end. The lesson itself is unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def find_lesson(number: str, language: str) -> Path:
     """The notebook whose name begins with `number`.
 
     Raises:
-      SystemExit: there is none; the message lists what there is.
+      SystemExit: there is no such notebook. The message lists the existing ones.
     """
     folder = LESSONS / language
     if not folder.is_dir():
@@ -44,12 +44,12 @@ def find_lesson(number: str, language: str) -> Path:
 
 
 def execute(path: Path) -> Any:
-    """Runs every cell in the lesson's own folder; returns the notebook with outputs."""
+    """Runs every cell in the lesson's own folder, and returns the notebook with outputs."""
     return run_cells(nbformat.read(path, as_version=4), path.parent)
 
 
 def best_result(notebook: Any) -> dict[str, Any]:
-    """The training result with the highest accuracy among the outputs; empty without one."""
+    """The training result with the highest accuracy among the outputs, or {} without one."""
     found = [
         output["data"][RESULT_MIME]
         for cell in notebook.cells
@@ -71,7 +71,7 @@ def summary(result: dict[str, Any], seconds: float) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Runs the command line, and returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.lessons.run", description=__doc__)
     parser.add_argument("--lesson", default="01", help="its number, as 01")
     parser.add_argument("--lang", default="en", help="en, ru, zh, ko or es")

@@ -18,14 +18,14 @@ from tools.site import check, language, serve
 from tools.site.tree import languages
 
 OUTPUT = Path(".artefacts") / "site"
-MARKER_FILE = ".built-site"  # made first: a folder without it is not emptied
+MARKER_FILE = ".built-site"  # created first, because a folder without it is not emptied
 SHARED_PATHS = {MARKER_FILE, "index.html", "sitemap.xml", "pagefind", "pictures"}
-MYST_LEFTOVERS = "jupyter_execute"  # the notebooks once more, next to the pages of a language
+MYST_LEFTOVERS = "jupyter_execute"  # copies of the notebooks, next to the pages of a language
 MAX_JOBS = 2
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command; returns the exit code."""
+    """Runs one command, and returns the exit code."""
     args = _arguments(argv)
     try:
         if args.command == "build":
@@ -39,11 +39,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def build(project: Project, site: Path) -> None:
-    """Builds the site into a folder, of which nothing that is there stays.
+    """Builds the site into a folder, whose previous contents are deleted.
 
     Raises:
-      ToolError: if the folder is no site's, a page could not be made, or something in one
-        is broken.
+      ToolError: the folder is not a site's, a page cannot be built, or a page contains errors.
     """
     from tools.site import postprocess
 
@@ -61,11 +60,11 @@ def build(project: Project, site: Path) -> None:
 
 
 def prepare_output(site: Path, parts: set[str]) -> None:
-    """Makes a folder that holds nothing but its mark, where an older site may be.
+    """Creates a folder with only the marker file, in place of an older site.
 
     Raises:
-      ToolError: if it cannot be made, or holds something that is none of `parts`, or is
-        there without the mark.
+      ToolError: it cannot be created, it contains other things than `parts`, or it exists without
+        the marker file.
     """
     try:
         if site.exists():
@@ -100,7 +99,7 @@ def serve_site(site: Path, port: int) -> None:
     """Serves a built site until it is interrupted.
 
     Raises:
-      ToolError: if there is none, or the port cannot be had.
+      ToolError: there is no site, or the port is not available.
     """
     if not (site / "index.html").exists():
         raise ToolError(f"There is no site in {site}. Build it: make site")

@@ -1,7 +1,8 @@
-"""The ids of headings: equal in all languages, so that a reader who changes the language stays.
+"""The ids of headings, which are equal in all languages, so that a change of language keeps the
+position.
 
-In a lesson they come from the ids of its cells, in a document from the English headings. The
-addresses that links to headings have in Jupyter, and on a page of a repository, work besides.
+In a lesson, they are derived from the ids of its cells, and in a document from the English
+headings. Anchors of headings in Jupyter and on a repository's pages work as well.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from tools.site.tree import Page
 
 
 def anchors(page: Page) -> list[list[str]]:
-    """For each heading of a page, in order: its id, and the other ones that lead there.
+    """The id and the alternative ids of each heading of a page, in order.
 
     Raises:
-      ToolError: if a translation has not the headings of the English page.
+      ToolError: a translation does not have the headings of the English page.
     """
     first, own = (_NAMES[page.file.suffix](path) for path in (page.english, page.file))
     if len(first) != len(own):
@@ -49,7 +50,7 @@ _NAMES = {".ipynb": _of_notebook, ".md": _of_document}
 
 
 def _without_repetitions(found: list[list[str]]) -> Iterator[list[str]]:
-    """An id leads to one place: the first that has it as its own."""
+    """Removes repeated ids, so that an id refers to the first heading that has it."""
     taken = {ids[0] for ids in found}
     for id_, *aliases in found:
         free = [alias for alias in dict.fromkeys(aliases) if alias not in taken]

@@ -1,4 +1,4 @@
-"""Looks for what is broken in the built pages: links, ids, pictures, what is fetched elsewhere."""
+"""Looks for errors in the built pages: links, ids, pictures, and resources of other sites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUBRESOURCES = {
     *((tag, "src") for tag in ("audio", "iframe", "img", "script", "source", "video")),
     ("video", "poster"),
 }
-SRCSET = re.compile(r"([^\s,]\S*[^\s,])[^,]*")  # addresses, each with a width or a density
+SRCSET = re.compile(r"([^\s,]\S*[^\s,])[^,]*")  # addresses with a width or a density
 STYLE_ADDRESS = re.compile(r"(?:url\(|@import\s+)\s*[\"']?(?!data:|#)([^\"')\s;]+)")
 EXTERNAL = re.compile(r"^(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
 OTHER_SCHEME = re.compile(r"^(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
@@ -23,11 +23,11 @@ OTHER_SCHEME = re.compile(r"^(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 @dataclass
 class HtmlPage(HTMLParser):
-    """What a page has and where it leads.
+    """The ids and links of a page.
 
     Attributes:
-      ids: of its elements.
-      links: each with whether the browser fetches it to show the page.
+      ids: the ids of its elements.
+      links: its links, each with whether the browser loads it to show the page.
     """
 
     path: Path
@@ -70,11 +70,11 @@ class Site:
 
     @cached_property
     def pages(self) -> dict[Path, HtmlPage]:
-        """Every page."""
+        """All pages by path."""
         return {path: HtmlPage(path) for path in sorted(self.folder.rglob("*.html"))}
 
     def problems(self) -> Iterator[str]:
-        """A sentence for everything that is broken."""
+        """A sentence for each error."""
         for path, page in self.pages.items():
             place = path.relative_to(self.folder)
             for id_ in sorted({one for one in page.ids if page.ids.count(one) > 1}):

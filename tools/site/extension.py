@@ -1,4 +1,4 @@
-"""What else Sphinx does for the site: ids of headings, links, formulas, the search page."""
+"""The site's extension of Sphinx: ids of headings, links, formulas, the search page."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ EXTERNAL_SCHEMES = ("http:", "https:", "mailto:", "#")
 
 
 class Anchors(SphinxTransform):
-    """Gives the headings of a page the ids that they have in every language."""
+    """Sets the ids of a page's headings that are common to all languages."""
 
-    default_priority = 15  # before Sphinx lists the headings for the contents at the side
+    default_priority = 15  # before Sphinx collects the headings for the table of contents
 
     def apply(self, **kwargs: Any) -> None:
-        """Sets them; a page of the reference keeps those that Sphinx gave it."""
+        """Sets the ids, except on a page of the reference, which keeps Sphinx's ids."""
         ids = self.config.site_ids.get(self.env.docname)
         if ids is None:
             return
@@ -42,7 +42,7 @@ class Anchors(SphinxTransform):
 
 
 def resolve_links(app: Sphinx, document: nodes.document, name: str) -> None:
-    """Leads the links between files of the repository to pages, or to the repository's address."""
+    """Resolves links between files of the repository to pages or to the repository's address."""
     tree, here = app.config.site_tree, app.config.site_folders.get(name)
     if here is None:
         return
@@ -70,7 +70,7 @@ def _address(app: Sphinx, name: str, place: Place) -> str:
 
 
 def visit_formula(self: Any, node: nodes.Node) -> None:
-    """A formula as MathML, which browsers draw themselves."""
+    """Writes a formula as MathML, which browsers render themselves."""
     block = isinstance(node, nodes.math_block)
     formula = latex2mathml.tex2mathml(node.astext(), as_block=block)
     self.body.append(f'<div class="math">{formula}</div>' if block else formula)
@@ -78,19 +78,20 @@ def visit_formula(self: Any, node: nodes.Node) -> None:
 
 
 def search_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """The page on which Pagefind shows what it found."""
+    """The page on which Pagefind shows its results."""
     yield "search", {"title": app.config.site_words["search"]}, "search.html"
 
 
 def without_own_search(app: Sphinx) -> None:
-    """Sphinx's own index finds no word inside of a Chinese sentence."""
+    """Removes Sphinx's own search, which finds no words inside of a Chinese sentence."""
     app.builder.search = False
 
 
 def add_context(
     app: Sphinx, name: str, template: str, context: dict[str, Any], document: nodes.document | None
 ) -> None:
-    """What the templates say: the words of the language, and the same page in the others."""
+    """Adds the context of templates: the texts of the language, and the same page in other
+    languages."""
     up = "../" * (name.count("/") + 1)
     context["site_root"] = up
     context["words"] = app.config.site_words
@@ -112,19 +113,19 @@ def add_context(
 
 
 def _signature(found: re.Match[str]) -> str:
-    """Sphinx writes the parameters of a function as the definitions of nothing."""
+    """Corrects Sphinx's markup of a function's parameters, which are definitions without terms."""
     lines = found[1].replace("<dd>", '<span class="mwl-parameter">').replace("</dd>", "</span>")
     return lines.strip()
 
 
 def mark_code(*args: Any) -> None:
-    """Marks as code what stands indented between the paragraphs of a docstring."""
+    """Marks indented text between the paragraphs of a docstring as code."""
     lines: list[str] = args[-1]
     lines[:] = reference.with_code(lines)
 
 
 def _word(own: Mapping[str, str], text: str) -> str:
-    """A word of the theme: as the course's catalog has it, else as Sphinx or the theme does."""
+    """A text of the theme from the course's catalog, or else from Sphinx or the theme."""
     found = own.get(text, text)
     return found if found != text else str(sphinx_word(text))
 
@@ -135,7 +136,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.add_config_value(value, None, "")
     app.add_transform(Anchors)
     app.add_html_math_renderer("mathml", (visit_formula, None), (visit_formula, None))
-    # Before napoleon, which takes what is left for its own sections.
+    # Before napoleon, which parses the rest as its own sections.
     app.connect("autodoc-process-docstring", mark_code, priority=400)
     app.connect("builder-inited", without_own_search)
     app.connect("doctree-resolved", resolve_links)

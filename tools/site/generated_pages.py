@@ -1,4 +1,4 @@
-"""The pages that the site writes itself: its start, and the lists of lessons and of documents."""
+"""The generated pages of the site: the start page, and the lists of lessons and documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.site.strings import Translate
 from tools.site.tree import Tree
 
 CODE, COMMANDS = "what-a-lessons-code-looks-like", "two-commands"  # chapters of README
-CODE_BLOCKS, COMMAND_BLOCKS = 4, 5  # of each, the first blocks: no tables
+CODE_BLOCKS, COMMAND_BLOCKS = 4, 5  # the number of first blocks of each, without tables
 
 
 class Written(NamedTuple):
@@ -32,7 +32,7 @@ class Written(NamedTuple):
 
 
 def pages(tree: Tree) -> Iterator[Written]:
-    """The written pages of a language. Links in them start at the root of the repository."""
+    """The generated pages of a language. Links in them start at the root of the repository."""
     _ = strings.translator(tree.project, tree.lang)
     yield _start(tree, _)
     yield _lessons(tree, _)
@@ -47,7 +47,7 @@ def pages(tree: Tree) -> Iterator[Written]:
 
 
 def title(tree: Tree, name: str) -> str:
-    """The first heading of a page that is made of a file, as plain text."""
+    """The first heading of a page with a source file, as plain text."""
     file = tree.pages[name].file
     if file.suffix == ".md":
         return headings(read_text(file))[0]
@@ -56,10 +56,10 @@ def title(tree: Tree, name: str) -> str:
 
 
 def _start(tree: Tree, _: Translate) -> Written:
-    """README's introduction, the paths, and those of its chapters that a reader needs."""
+    """The start page: README's introduction, the paths, and selected chapters."""
     readme = tree.pages["docs/README"]
     chapters = _chapters(pictures.from_root(readme.file, tree.project.root))
-    # Found by their English headings; there are as many in each language.
+    # Found by their English headings, because each language has the same number of chapters.
     keys = slugs([headings(chapter[0])[0] for chapter in _chapters(read_text(readme.english))])
     found = dict(zip(keys, chapters, strict=True))
     places = [names.LESSONS, names.EXERCISES, names.GLOSSARY, names.DOCUMENTS, names.REFERENCE]
@@ -94,7 +94,7 @@ def _paths(tree: Tree, _: Translate) -> Iterator[str]:
 
 
 def _chapters(source: str) -> list[list[str]]:
-    """The blocks of a document, chapter by chapter; each begins with its heading."""
+    """The blocks of a document by chapter, each of which starts with its heading."""
     found: list[list[str]] = []
     for kind, block in _blocks(source):
         if kind in ("h1", "h2"):
@@ -112,7 +112,7 @@ def _blocks(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _lessons(tree: Tree, _: Translate) -> Written:
-    """Every lesson and appendix with what its reader will do, as its first cell says."""
+    """The list of lessons and appendices, with the learning goals from their first cells."""
     parts, ids = [_(strings.ABOUT_LESSONS), _map(tree)], []
     course = lesson_header.course(tree.project)
     for name, lesson in course.items():
@@ -132,7 +132,7 @@ def _lessons(tree: Tree, _: Translate) -> Written:
 
 
 def _promise(tree: Tree, name: str, lesson: Lesson, _: Translate) -> list[str]:
-    """What the reader of a notebook will do, and how long it runs."""
+    """The learning goals of a notebook, and its running time."""
     first = next(notebook.prose(notebook.read(tree.pages[name].file)))
     points = [block for tag, block in _blocks(notebook.source(first)) if tag == "ul"]
     return [*points, _(lesson_header.TIME).format(minutes=math.ceil(lesson.seconds / 60))]
@@ -159,6 +159,6 @@ def _lesson_link(tree: Tree, name: str) -> str:
 
 
 def _toctree(pages: Iterable[str], *, hidden: bool = True) -> str:
-    """Gives pages their place in the navigation; unless hidden, it is a list of links as well."""
+    """Adds pages to the navigation. Unless hidden, it is also a list of links."""
     option = ":hidden:" if hidden else ":maxdepth: 1"
     return "\n".join(["```{toctree}", option, "", *(f"/{name}" for name in pages), "```"])

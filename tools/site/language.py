@@ -1,4 +1,4 @@
-"""One language's tree of pages, in a separate process: Sphinx keeps much in global variables."""
+"""Builds one language's pages in a separate process, because Sphinx uses global variables."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from tools.lessons.project import Project, ToolError
 from tools.site import sources, tree
 
-TAIL_LINES = 30  # of what Sphinx says, when it fails
+TAIL_LINES = 30  # of Sphinx's output in the error message
 
 
 def start(project: Project, lang: str, site: Path) -> subprocess.Popen[str]:
-    """Starts the building of a language's tree; `wait` waits for its end."""
+    """Starts to build a language's tree. `wait` waits for its end."""
     return subprocess.Popen(
         [sys.executable, "-m", "tools.site.language", str(project.root), lang, str(site)],
         stdout=subprocess.PIPE,
@@ -26,7 +26,7 @@ def wait(process: subprocess.Popen[str], lang: str) -> None:
     """Waits for a tree.
 
     Raises:
-      ToolError: if Sphinx failed, or warned; with its words.
+      ToolError: Sphinx failed or warned. The message contains its output.
     """
     said, _nothing = process.communicate()
     if process.returncode:
@@ -35,7 +35,8 @@ def wait(process: subprocess.Popen[str], lang: str) -> None:
 
 
 def build(project: Project, lang: str, site: Path) -> int:
-    """Builds a tree into a folder of `site`; returns Sphinx's exit code. A warning is an error."""
+    """Builds a tree in a folder of `site`, and returns Sphinx's exit code. A warning is an
+    error."""
     from sphinx.application import Sphinx
 
     from tools.site.settings import settings

@@ -1,8 +1,8 @@
-"""The pictures of notebooks and documents as files: a page shows them in its own theme's colors.
+"""Stores the pictures of notebooks and documents as files, in the colors of the page's theme.
 
-Stored, a picture is an image with a `data:` address, whose style follows the reader's system; on a
-page that is dark while the system is not, that is the wrong one. Here the style is taken away, and
-the page's style sheet turns the pictures' colors.
+In a notebook, a picture is an image with a `data:` address, whose style follows the reader's
+system. This is wrong if a page is dark and the system is not. So this module removes the style, and
+the page's style sheet changes the pictures' colors.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def as_files(html: str, site: Path, up: str) -> str:
     """The HTML of an output with its pictures written into the site.
 
     Args:
-      site: its folder.
-      up: the way from the page to that folder, as ``../``.
+      site: the folder of the site.
+      up: the relative path from the page to that folder, such as ``../``.
     """
     return IMAGE.sub(lambda found: _linked(found, site, up), html)
 
@@ -53,12 +53,12 @@ def _linked(found: re.Match[str], site: Path, up: str) -> str:
 
 
 def _class(svg: str) -> str:
-    """A drawing may be turned dark; one with a photograph in it stays on its paper."""
+    """The class of a drawing: it may have dark colors, unless it contains a photograph."""
     return "mwl-picture" if "<image" in svg else "mwl-picture mwl-drawing"
 
 
 def _size(svg: str) -> str:
-    """Attributes by which a page keeps room for a picture that is not there yet."""
+    """Attributes that reserve the space of a picture before it is loaded."""
     size = SIZE.search(svg)
     if size is None:
         return ""
@@ -68,7 +68,8 @@ def _size(svg: str) -> str:
 
 
 def from_root(document: Path, root: Path) -> str:
-    """The text of a document; the addresses of its pictures start at the root of the repository."""
+    """The text of a document, in which addresses of pictures start at the root of the
+    repository."""
     folder = document.parent
 
     def moved(found: re.Match[str]) -> str:

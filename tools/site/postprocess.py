@@ -1,4 +1,5 @@
-"""What all languages share: the first page, which leads to the reader's own, and the site map."""
+"""The files that all languages share: the first page, which redirects to the reader's language, and
+the site map."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
 
 def write(project: Project, site: Path) -> None:
-    """Finishes a site whose trees are there."""
+    """Completes a site whose trees are built."""
     (site / "index.html").write_text(_first_page(project), "utf-8")
     if project.site:
         (site / "sitemap.xml").write_text(sitemap(project, site), "utf-8")
@@ -48,7 +49,7 @@ def _first_page(project: Project) -> str:
 
 
 def sitemap(project: Project, site: Path) -> str:
-    """Every page of a site that has an address, for search engines."""
+    """The site map for search engines, for a site with an address."""
     addresses = (
         f"{project.site}/{path.relative_to(site).as_posix()}"
         for lang in languages(project)
@@ -61,7 +62,7 @@ def sitemap(project: Project, site: Path) -> str:
 
 
 def _drop_unused(site: Path) -> None:
-    """Takes away what the theme brings along and no page asks for."""
+    """Removes files of the theme that no page uses."""
     for pattern in UNUSED:
         for path in site.glob(f"*/_static/{pattern}"):
             path.unlink()

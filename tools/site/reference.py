@@ -1,4 +1,4 @@
-"""The reference of what lessons import: a page for each module of `helpers.PUBLIC_API`."""
+"""The API reference, with a page for each module of `helpers.PUBLIC_API`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.site.tree import REFERENCE, Tree
 
 PACKAGE = helpers.__name__
 FOLDER = REFERENCE.partition("/")[0]
-# Lines to which belongs what is indented below them: an item of a list, a directive, a mark.
+# Lines that own the indented text below them: a list item, a directive, a mark.
 OWNERS = re.compile(r"(?:[-*+•]|\.\.|(?:\d+|\w)[.)]) .*|.*::\s*")
 
 
@@ -37,9 +37,9 @@ def write(tree: Tree, folder: Path) -> None:
 
 
 def with_code(lines: list[str]) -> list[str]:
-    """A docstring in which code is marked: what is indented after a paragraph and an empty line.
+    """A docstring in which text indented after a paragraph and an empty line is marked as code.
 
-    After an item of a list, that is more of the item.
+    After a list item, such text is part of the item.
     """
     found: list[str] = []
     last = " "
@@ -58,15 +58,15 @@ def _listed(module: str, names: tuple[str, ...]) -> str:
 
 
 def _heading(text: str) -> str:
-    # A line as long as the text, also where a letter is two columns wide.
+    # A line at least as long as the text, even if letters are two columns wide.
     return f"{text}\n{'=' * 2 * len(text)}\n"
 
 
 def _directive(module: str, name: str) -> Iterator[str]:
-    """How autodoc documents a name, by what it is."""
+    """The autodoc directive for a name, by its kind."""
     value = getattr(importlib.import_module(module), name)
     if inspect.isclass(value):
-        # Under another name, autodoc would only say of what class it is an alias.
+        # Under another name, autodoc would only document it as an alias.
         value.__name__ = value.__qualname__ = name
         yield f".. autoclass:: {module}.{name}\n"
         for member, kind in sorted(_members(value).items()):
@@ -78,7 +78,7 @@ def _directive(module: str, name: str) -> Iterator[str]:
 
 
 def _members(value: type) -> dict[str, str]:
-    """The public methods and properties that are explained, of a class and of its bases of ours."""
+    """The documented public methods and properties of a class and of its bases in this package."""
     ours = [base for base in value.__mro__ if base.__module__.partition(".")[0] == PACKAGE]
     return {
         name: "autoproperty" if isinstance(member, property) else "automethod"

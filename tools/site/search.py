@@ -1,4 +1,4 @@
-"""The search: Pagefind's index of the pages, and the words that it cut the Chinese ones into."""
+"""The search: Pagefind's index of the pages, and the words of its Chinese segmentation."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tools.lessons.project import Project, ToolError
 SECTION = re.compile(r'<section id="([^"]*)">(\s*(?:<span id="[^"]*"></span>)*)<(h[1-6])')
 HEADER_LINK = re.compile(r'<a class="headerlink"[^>]*>[^<]*</a>')
 HAN = re.compile("[\u4e00-\u9fff]+")
-SIGNATURE = b"pagefind_dcd"  # what each unpacked part of an index begins with; CBOR follows
-WORDS = "words.js"  # what theme/static/search.js knows of words
+SIGNATURE = b"pagefind_dcd"  # the start of each unpacked part of an index, before CBOR
+WORDS = "words.js"  # the data of theme/static/search.js
 SCRIPTS = ("pagefind.js", "pagefind-worker.js")
-LONG, MANY_MORE = 4, 4  # characters; times as many pages
+LONG, MANY_MORE = 4, 4  # a number of characters, and a factor of pages
 CUTS = 'return["zh","ja","th"].includes(primaryLang)'
 
 
 def write(project: Project, site: Path) -> None:
-    """Makes the search of a site whose pages are there, into its folder `pagefind`.
+    """Builds the search of a site with finished pages, in its folder `pagefind`.
 
-    Pagefind cuts Chinese pages into words by one dictionary, and what a reader asks by the
-    browser's. If these disagree it finds nothing, 带宽 for one
-    (https://github.com/Pagefind/pagefind/issues/1237). So its scripts are kept from cutting, and
-    theme/static/search.js cuts into words that are in the index. It also replaces words of other
-    translations by those of the course.
+    Pagefind segments Chinese pages with one dictionary, and queries with the browser's dictionary.
+    If these differ, it finds nothing, for example for 带宽
+    (https://github.com/Pagefind/pagefind/issues/1237). So segmentation is disabled in its scripts,
+    and theme/static/search.js segments queries into words of the index. It also replaces words of
+    other translations by the course's words.
 
     Raises:
-      ToolError: if Pagefind failed, or is not what this was written for.
+      ToolError: Pagefind failed, or its version is not supported.
     """
     folder = site / "pagefind"
     _index(site, folder)
@@ -52,7 +52,7 @@ def write(project: Project, site: Path) -> None:
 
 
 def _synonyms(project: Project) -> str:
-    """For each language, patterns of other words with the course's word, as JavaScript."""
+    """Patterns of other words with the course's word, by language, as JavaScript."""
     found: dict[str, list[list[str]]] = {}
     for word in synonyms.read(project):
         pattern = word.pattern.replace(r"\w", r"[\p{L}\p{N}_]")
@@ -61,10 +61,10 @@ def _synonyms(project: Project) -> str:
 
 
 def _index(site: Path, folder: Path) -> None:
-    """Pagefind reads the pages, and keeps the languages apart by the `lang` of each.
+    """Builds Pagefind's index, which separates languages by the `lang` of each page.
 
-    It leads to the headings that have ids; Sphinx gives these to the section around a heading. So
-    it reads copies.
+    Pagefind links to headings with ids, but Sphinx sets the ids of the sections around headings. So
+    Pagefind reads modified copies.
     """
     with TemporaryDirectory() as copies:
         for path in site.rglob("*.html"):
@@ -80,9 +80,9 @@ def _index(site: Path, folder: Path) -> None:
 
 
 def _chinese(folder: Path) -> dict[str, int]:
-    """The Chinese words to cut by, and on how many pages of the index each is.
+    """The Chinese words for segmentation, each with its number of pages in the index.
 
-    Without long ones that are whole on a few pages and cut on many more, as 工作进程 is.
+    Long words such as 工作进程 are omitted if they are whole on few pages and divided on many more.
     """
     import cbor2
 
@@ -94,7 +94,7 @@ def _chinese(folder: Path) -> dict[str, int]:
 
     @cache
     def cut(text: str) -> int:
-        """On how many pages the rarest of its parts is, in the best way to cut a text in parts."""
+        """The number of pages with the rarest part of a text, for its best segmentation."""
         cuts = range(1, len(text))
         return max((min(found.get(text[:k], 0), whole(text[k:])) for k in cuts), default=0)
 

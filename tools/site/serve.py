@@ -12,25 +12,25 @@ from typing import Any
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
-    """Says nothing of each request."""
+    """A handler that does not log requests."""
 
     def log_message(self, format: str, *args: Any) -> None:
         """Called for each request."""
 
 
 def server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
-    """A server on a port of loopback, a free one by default; it has still to be set to work."""
+    """A server on a loopback port, by default a free one. It is not started yet."""
     return ThreadingHTTPServer(("127.0.0.1", port), partial(QuietHandler, directory=str(folder)))
 
 
 def address(serving: ThreadingHTTPServer) -> str:
-    """Where a server answers."""
+    """The address of a server."""
     return f"http://127.0.0.1:{serving.server_address[1]}"
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """Serves a folder in a thread; gives the address."""
+    """Serves a folder in a thread, and yields the address."""
     with server(folder) as one:
         thread = Thread(target=one.serve_forever, daemon=True)
         thread.start()

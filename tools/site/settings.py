@@ -12,17 +12,17 @@ from tools.site.sources import Ids
 from tools.site.tree import START, Tree, languages
 
 THEME = Path(__file__).with_name("theme")
-SPHINX = {"zh": "zh_CN"}  # what Sphinx calls a language, where it is not the code
+SPHINX = {"zh": "zh_CN"}  # Sphinx's names of languages, if they differ from the code
 EXTENSIONS = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "tools.site.extension"]
 
 
 def html_lang(lang: str) -> str:
-    """The language of a page, as its `lang` says it."""
+    """The value of a page's `lang` attribute."""
     return SPHINX.get(lang, lang).replace("_", "-")
 
 
 def settings(tree: Tree, ids: Ids) -> dict[str, Any]:
-    """What conf.py would say."""
+    """The settings that a conf.py would contain."""
     _ = strings.translator(tree.project, tree.lang)
     name = _(strings.NAME)
     return {
@@ -31,7 +31,7 @@ def settings(tree: Tree, ids: Ids) -> dict[str, Any]:
         "extensions": EXTENSIONS,
         "root_doc": START,
         "templates_path": [str(THEME / "templates")],
-        "default_role": "code",  # of docstrings
+        "default_role": "code",  # for docstrings
         "highlight_language": "none",
         "suppress_warnings": ["misc.highlighting_failure", "myst.header"],
         **_notebooks(_),
@@ -54,7 +54,7 @@ def _notebooks(_: strings.Translate) -> dict[str, Any]:
         "nb_execution_mode": "off",
         "nb_merge_streams": True,
         "nb_ipywidgets_js": {},
-        "myst_all_links_external": True,  # tools.site.extension leads them
+        "myst_all_links_external": True,  # tools.site.extension resolves them
         "myst_enable_extensions": ["amsmath", "dollarmath", "strikethrough"],
         "myst_heading_anchors": 0,
     }
@@ -109,7 +109,7 @@ def _html(tree: Tree, name: str) -> dict[str, Any]:
 
 
 def _folders(tree: Tree) -> dict[str, tuple[str, str]]:
-    """For each page whose links are led: the language of its file, and that file's folder."""
+    """The language and the folder of the file of each page whose links are resolved."""
     found = {
         page.name: (page.lang, tree.project.short(page.file.parent)) for page in tree.pages.values()
     }

@@ -1,4 +1,4 @@
-"""Writes what Sphinx reads: the notebooks, documents and written pages of one language."""
+"""Writes the input of Sphinx: the notebooks, documents and generated pages of one language."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tools.site import generated_pages, pictures, reference
 from tools.site.anchors import anchors
 from tools.site.tree import Page, Tree
 
-NON_DISPLAY_MIME_PREFIX = "application/"  # widgets, and results as data: the rest is for readers
+NON_DISPLAY_MIME_PREFIX = "application/"  # widgets, and results as data, which readers do not see
 
-FOLDED_TAG = "hide-input"  # of myst-nb
+FOLDED_TAG = "hide-input"  # a tag of myst-nb
 
 Ids = dict[str, list[list[str]]]
 """For each page, the ids of its headings."""
@@ -22,7 +22,7 @@ Ids = dict[str, list[list[str]]]
 def write(tree: Tree, folder: Path, site: Path) -> Ids:
     """Writes the sources of a language into `folder`, and its notebooks' pictures into `site`.
 
-    Returns: the ids of the headings of every page but the reference's, which are Sphinx's own.
+    Returns: the ids of the headings of every page except the reference, whose ids Sphinx sets.
     """
     shutil.rmtree(folder, ignore_errors=True)
     ids: Ids = {}
@@ -56,7 +56,7 @@ def _notebook(page: Page, site: Path) -> str:
 
 
 def _strip_machine_outputs(data: Json, site: Path, up: str) -> None:
-    """Takes away what of an output is for programs, and writes its pictures into files."""
+    """Removes data for programs from an output, and writes its pictures to files."""
     for kind in [kind for kind in data if kind.startswith(NON_DISPLAY_MIME_PREFIX)]:
         del data[kind]
     if "text/html" in data:
@@ -64,7 +64,7 @@ def _strip_machine_outputs(data: Json, site: Path, up: str) -> None:
 
 
 def _document(page: Page, tree: Tree, folder: Path) -> str:
-    """A document's text. Its pictures are copied to where they are in the repository."""
+    """A document's text. Its pictures are copied to the same paths as in the repository."""
     root = tree.project.root
     text = pictures.from_root(page.file, root)
     for name in pictures.names(text):

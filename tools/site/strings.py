@@ -1,4 +1,4 @@
-"""What the site says of itself; the rest of its words are those of the course, or of its theme."""
+"""The site's own texts. Its other texts belong to the course or to the theme."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ABOUT_EXERCISES = gettext_noop(
 ABOUT_LESSONS = gettext_noop(
     "Every lesson is a Jupyter notebook, shown here with the outputs and plots of a run."
 )
-# The theme's own words: for a language that it has no translation of, such as Korean.
+# The theme's own texts, for languages without a translation in the theme, such as Korean.
 THEME_STRINGS = (
     gettext_noop("Back to top"),
     gettext_noop("Breadcrumb"),
@@ -74,7 +74,7 @@ THEME_STRINGS = (
 
 
 def translator(project: Project, lang: str) -> Translate:
-    """Looks words up in the catalog of helpers; what it lacks stays English."""
+    """A function that translates texts with the catalog of helpers, or returns English text."""
     if lang == SOURCE:
         return str
     messages = catalog.read(project.catalog(HELPERS, lang), lang)

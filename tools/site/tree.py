@@ -1,4 +1,4 @@
-"""Which pages there are in each language, what file each is made of, and where links lead."""
+"""The pages of each language, their source files, and the targets of links."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ DOCUMENTS, REFERENCE, MEASUREMENTS = "docs/index", "reference/index", "benchmark
 
 @dataclass(frozen=True)
 class Page:
-    """A page that is made of a file.
+    """A page with a source file.
 
     Attributes:
       name: its address within the tree of its language, without the suffix.
-      file: what it is made of.
-      english: the same in English; the headings of both have the same ids.
-      lang: the language that `file` is written in.
+      file: its source file.
+      english: the English source file, whose headings have the same ids.
+      lang: the language of `file`.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a link leads: a page of the site, in the tree of `lang`."""
+    """The target of a link: a page of the site, in the tree of `lang`."""
 
     lang: str
     name: str
@@ -46,9 +46,9 @@ class Tree:
     """The pages of one language.
 
     Attributes:
-      owners: for each file of the repository that is a page, the language of the tree that it
-        stands for, and its page's name. An English document has none: what links to it decides,
-        see `lead`.
+      owners: the language of the tree and the page's name for each file of the repository that is a
+        page. An English document has no language, because it depends on the link: see
+        `resolve_link`.
     """
 
     project: Project
@@ -57,13 +57,13 @@ class Tree:
     owners: Mapping[str, tuple[str | None, str]]
 
     def resolve_link(self, folder: str, lang: str, link: str) -> Place | str | None:
-        """Where a link within the repository leads: a page, an address, or nowhere on the web.
+        """The target of a link within the repository: a page, an address, or None.
 
         Args:
-          folder: the one that the link is relative to, from the root of the repository.
-          lang: the language of the page that has the link. What it links to in its own language
-            is, in the tree of another, a page of that tree; and so is an English document, but for
-            one that is linked to although it is there in the language of the page.
+          folder: the base folder of the link, from the root of the repository.
+          lang: the language of the page that has the link. A target in this language becomes a page
+            of the current tree. So does an English document, unless the page links to it although
+            it exists in the page's language.
           link: a path, with or without a fragment.
         """
         parts = urlsplit(link)
@@ -73,7 +73,8 @@ class Tree:
         if file in self.owners:
             written, name = self.owners[file]
             if written is None:
-                # A page that is not English names an English document where it means that one.
+                # A page in another language links to an English document only if it means the
+                # English one.
                 written = self.lang if SOURCE in (lang, self.pages[name].lang) else SOURCE
             elif written == lang:
                 written = self.lang
@@ -90,7 +91,7 @@ def languages(project: Project) -> list[str]:
 
 
 def tree(project: Project, lang: str) -> Tree:
-    """The pages of a language; where a document is not translated, the English one."""
+    """The pages of a language, with the English document if it is not translated."""
     owners: dict[str, tuple[str | None, str]] = {}
     for other in languages(project):
         for page in _pages(project, other):
@@ -100,7 +101,7 @@ def tree(project: Project, lang: str) -> Tree:
 
 
 def _pages(project: Project, lang: str) -> list[Page]:
-    """The pages of a language that are made of files."""
+    """The pages of a language that have a source file."""
     found = [
         Page(domain, project.notebook(domain, lang), project.notebook(domain), lang)
         for domain in project.notebooks
@@ -109,7 +110,7 @@ def _pages(project: Project, lang: str) -> list[Page]:
     folder = project.root / "benchmarks"
     for path in [folder / "README.md", *sorted((folder / "results").glob("*.md"))]:
         if not read_text(path).startswith("#"):
-            continue  # a table that a page tells of
+            continue  # a table that a page refers to
         name = path.relative_to(project.root).with_suffix("").as_posix()
         found.append(Page(name, path, path, SOURCE))
     path = project.root / f"{TRANSLATING}.md"

@@ -1,1 +1,1 @@
-"""Homework: releases exercises, and grades what comes back, each submission in a sandbox."""
+"""Homework: releases exercises, and grades each submission in a sandbox."""

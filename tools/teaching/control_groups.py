@@ -1,4 +1,4 @@
-"""Control groups that limit the memory and the processes of a sandbox, all of them together."""
+"""Control groups that limit the total memory and number of processes of a sandbox."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ GROUPS = Path("/sys/fs/cgroup")
 GROUP, INNER = (
     "sandbox-{}-{}",
     "in",
-)  # the first with the PID namespace and the process that made it
-SECONDS = 10.0  # in which the kernel lets go of a process that was killed
+)  # the outer name has the PID namespace and the creating process
+SECONDS = 10.0  # until the kernel has removed a killed process
 
 
 def make(memory: int | None, processes: int | None) -> list[Path]:
-    """Control groups in others with these limits, of version 1 or 2, whichever the machine has.
+    """Creates control groups inside others with these limits, in the machine's version 1 or 2.
 
-    Who runs in the inner ones can make them, but nothing above them, the root of their own
-    namespace (see cgroup_namespaces(7)), so the limits stand above.
+    Processes in the inner groups can manage these groups, but nothing above them, which are the
+    root of their namespace (see cgroup_namespaces(7)). So the limits are set above.
     """
     remove()
     group = GROUP.format(_namespace(), os.getpid())
@@ -45,10 +45,10 @@ def enter(groups: list[Path]) -> None:
 
 
 def remove() -> None:
-    """This process's, and those of processes that were killed before they could.
+    """Removes the groups of this process, and groups that killed processes left behind.
 
-    Only those of this PID namespace: containers may share control groups, and a process of
-    another container has no number here by which to find out whether it runs.
+    Only groups of this PID namespace are removed. Containers may share control groups, and a
+    process of another container has no PID here that shows whether it runs.
     """
     pattern = GROUP.format(_namespace(), "*")
     for group in [*GROUPS.glob(pattern), *GROUPS.glob(f"*/{pattern}")]:
@@ -61,7 +61,7 @@ def _remove(group: Path) -> None:
     deadline = time.monotonic() + SECONDS
     while group.exists() and time.monotonic() < deadline:
         _empty(group / INNER)
-        with contextlib.suppress(OSError):  # EBUSY while the kernel holds a process it has killed
+        with contextlib.suppress(OSError):  # EBUSY until the kernel has removed a killed process
             (group / INNER).rmdir()
         with contextlib.suppress(OSError):
             group.rmdir()
@@ -73,8 +73,8 @@ def _namespace() -> int:
 
 
 def _empty(group: Path) -> None:
-    """Kills what is left in a group: without namespaces, not all ends with the first process."""
+    """Kills remaining processes in a group, which without namespaces outlive the first process."""
     with contextlib.suppress(OSError):
         pids = map(int, (group / "cgroup.procs").read_text().split())
-        for pid in filter(None, pids):  # 0 is one of another namespace, to kill the own group
+        for pid in filter(None, pids):  # 0: a process of another namespace
             os.kill(pid, signal.SIGKILL)

@@ -3,9 +3,9 @@
     python -m tools.teaching.course release --lang es
     python -m tools.teaching.course grade SUBMISSIONS --lang es
 
-Both work in a course folder of nbgrader, course/es, which `nbgrader` itself understands too. A
-submission is SUBMISSIONS/student/01_….ipynb; it may be in any language, whatever that of the
-course is, since the code of an exercise is the same in all. docs/TEACHING.md says more.
+Both use an nbgrader course folder, course/es, which also works with `nbgrader` itself. A submission
+is SUBMISSIONS/student/01_….ipynb. It may be in any language, because the code of an exercise is the
+same in all languages. docs/TEACHING.md has the details.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ NOT_ALL_GRADED, INTERRUPTED = 3, 130  # exit codes
 
 
 def grade_all(course: Course, folder: Path) -> tuple[list[Score], list[str]]:
-    """Grades every submission, one after the other, and exports the marks.
+    """Grades the submissions one by one, and exports the grades.
 
-    Returns: the marks, and a sentence for each thing in the folder that is no submission.
+    Returns: the grades, and a sentence for each item in the folder that is not a submission.
     """
     found, ignored = submissions.find(folder, course.assignments)
     marks = []
@@ -51,12 +51,12 @@ def grade_all(course: Course, folder: Path) -> tuple[list[Score], list[str]]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line; returns the exit code."""
+    """Runs the command line, and returns the exit code."""
     args = _parse(argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    os.umask(os.umask(0o077) & 0o077)  # what is written has to be readable by who grades
+    os.umask(os.umask(0o077) & 0o077)  # the grader must be able to read the files
     folder = (args.course or ROOT / "course" / args.lang).resolve()
     sandboxed = args.command == "release" or not args.no_sandbox
     course = Course(folder, args.timeout, args.cell_timeout, args.memory_gb, sandboxed)
@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> int:
                     print(path)
             return 0
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # which PYTHONWARNINGS can make errors
+            warnings.simplefilter("ignore")  # PYTHONWARNINGS could make them errors
             return _grade(course, args.submissions)
     except (CourseError, ToolError, OSError) as error:
         print(error, file=sys.stderr)
@@ -155,6 +155,6 @@ def _stop(number: int, _frame: Any) -> None:
 
 if __name__ == "__main__":
     for signal_number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(signal_number) is signal.SIG_DFL:  # nohup ignores one
+        if signal.getsignal(signal_number) is signal.SIG_DFL:  # nohup ignores one of them
             signal.signal(signal_number, _stop)
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""A course folder of nbgrader: releases exercises, takes in submissions, and has them graded."""
+"""An nbgrader course folder, in which exercises are released and submissions are graded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tools.teaching.sandbox import PARENT_DEATH_SIGNAL
 from tools.teaching.submissions import Submission, SubmissionError
 
 ROOT = Path(__file__).resolve().parents[2]
-SPARE_SECONDS = 60  # for nbgrader around the notebook
+SPARE_SECONDS = 60  # for nbgrader itself, in addition to the notebook
 CONFIG = """\
 # Written by `make assignments`. `nbgrader --help-all` explains the names.
 import sys
@@ -69,11 +69,11 @@ c.SandboxedKernelManager.sandboxed = {sandboxed}
 
 @dataclass(frozen=True)
 class Score:
-    """What a student earned for one exercise.
+    """The score of a student for one exercise.
 
     Attributes:
-      notes: what stopped the notebook, if anything did.
-      graded: whether that is what the notebook earned, and not for want of grading.
+      notes: the reasons why the notebook was stopped, if any.
+      graded: whether the notebook was graded, so that a score of 0 was earned.
     """
 
     student: str
@@ -93,10 +93,10 @@ class Course:
     """A course folder of nbgrader.
 
     Attributes:
-      seconds: the most that one notebook may take.
-      cell_seconds: the most that one of its cells may; then it is interrupted.
-      memory_gb: gigabytes that it may take, with its workers.
-      sandboxed: whether it is kept from files and from the network.
+      seconds: the maximum time of one notebook.
+      cell_seconds: the time after which a cell is interrupted.
+      memory_gb: the maximum memory of a notebook with its workers, in GB.
+      sandboxed: whether a notebook has no access to files and to the network.
     """
 
     folder: Path
@@ -111,10 +111,10 @@ class Course:
         return sorted(path.name for path in (self.folder / "release").glob("*"))
 
     def release(self, project: Project, language: str) -> list[Path]:
-        """Writes the sources and has nbgrader make the students' notebooks of them.
+        """Writes the sources, and generates the students' notebooks with nbgrader.
 
         Raises:
-          ToolError: there are no exercises in that language.
+          ToolError: there are no exercises in this language.
           CourseError: nbgrader failed.
         """
         if language not in ["en", *project.languages]:
@@ -131,7 +131,7 @@ class Course:
         return released
 
     def configure(self, *hidden: Path) -> None:
-        """Writes the configuration; nbgrader keeps its own records next to it.
+        """Writes the configuration. nbgrader stores its records next to it.
 
         Args:
           hidden: folders that no submission may read, in addition to the course and solutions.
@@ -150,17 +150,17 @@ class Course:
         (self.folder / "nbgrader_config.py").write_text(text, "utf-8")
 
     def collect(self, folder: Path, assignment: str) -> list[str]:
-        """Takes in what students handed in for an assignment; returns the students."""
+        """Copies the submissions for an assignment, and returns the students."""
         found, _ignored = submissions.find(folder, [assignment])
         for submission in found:
             self.take_in(submission)
         return [submission.student for submission in found]
 
     def take_in(self, submission: Submission) -> None:
-        """Copies a submission to where nbgrader looks for it.
+        """Copies a submission to the folder that nbgrader reads.
 
         Raises:
-          SubmissionError: it is no notebook, or cannot be read.
+          SubmissionError: it is not a notebook, or cannot be read.
         """
         content = submission.read()
         target = self.folder / "submitted" / submission.student / submission.assignment
@@ -172,7 +172,7 @@ class Course:
                 book.update_or_create_student(submission.student, last_name=submission.name)
 
     def grade(self, student: str, assignment: str) -> Score:
-        """Grades one submission in separate processes; what cannot be graded earns nothing."""
+        """Grades one submission in separate processes. If it cannot be graded, the score is 0."""
         self.nbgrader(
             *["autograde", assignment, f"--student={student}", "--force"],
             seconds=self.seconds + SPARE_SECONDS,
@@ -181,11 +181,11 @@ class Course:
         return self._mark(student, assignment, tuple(self._notes(graded)))
 
     def grade_submission(self, submission: Submission) -> Score:
-        """Takes in and grades one submission; one that cannot be graded earns nothing."""
+        """Copies and grades one submission. If it cannot be graded, the score is 0."""
         try:
             self.take_in(submission)
             mark = self.grade(submission.student, submission.assignment)
-        except Exception as error:  # whatever it is, the next submission is graded
+        except Exception as error:  # after any error, the next submission is graded
             kind = "" if isinstance(error, (CourseError, SubmissionError)) else type(error).__name__
             reason = f"{kind}: {error}" if kind else str(error)
             mark = self._give_nothing(submission, f"{submission.path}: not graded: {reason}")
@@ -196,7 +196,7 @@ class Course:
         return Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}")
 
     def export(self) -> Path:
-        """Writes the table of all marks."""
+        """Writes the table of all grades, and returns its path."""
         path = self.folder / "marks.csv"
         with self.gradebook() as book:
             grades_table.write(book, path)
@@ -204,10 +204,10 @@ class Course:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps others from grading into this folder meanwhile.
+        """Prevents other processes from grading in this folder.
 
         Raises:
-          CourseError: another process does.
+          CourseError: another process is grading in it.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / ".lock").open("w") as file:
@@ -224,7 +224,7 @@ class Course:
         """Runs a command of nbgrader in the course folder.
 
         Raises:
-          CourseError: it failed, or took too long; with its last words.
+          CourseError: it failed or timed out. The message contains its last lines.
         """
         process = subprocess.Popen(
             [sys.executable, "-m", "nbgrader", *command],
@@ -278,23 +278,24 @@ class Course:
 
 
 def _environment() -> dict[str, str]:
-    """Of nbgrader, which calls programs of its environment, and imports modules of ours."""
+    """The environment of nbgrader, which runs programs of its environment and imports this
+    package."""
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     modules = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     others = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
     return {
         **others,
         "PATH": os.pathsep.join(programs),
-        "TRAITLETS_APPLICATION_RAISE_CONFIG_FILE_ERROR": "1",  # else errors are ignored
+        "TRAITLETS_APPLICATION_RAISE_CONFIG_FILE_ERROR": "1",  # otherwise errors are ignored
         "PYTHONPATH": os.pathsep.join(filter(None, modules)),
     }
 
 
 def _end_with_parent() -> None:
-    """In the child: it ends with this process, however that ends."""
+    """In the child process, makes it end with this process, however that ends."""
     if sys.platform == "linux":
         libc.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 
 
 class CourseError(Exception):
-    """A command of nbgrader that failed; the message has its last words."""
+    """A command of nbgrader that failed. The message contains its last lines."""

@@ -1,4 +1,4 @@
-"""The table of all grades, as a spreadsheet reads it."""
+"""The table of all grades as CSV for spreadsheets."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ COLUMNS = (
     *("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email"),
     *("raw_score", "late_submission_penalty", "score", "max_score"),
 )
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # with which a spreadsheet takes a cell for one
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # first characters of a formula in a spreadsheet
 
 
 def write(book: Gradebook, path: Path) -> None:
-    """Writes the columns that `nbgrader export` has; who handed nothing in has a score of 0."""
+    """Writes the columns of `nbgrader export`. Without a submission, the score is 0."""
     draft = path.with_name(f".{path.name}")
     with draft.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)

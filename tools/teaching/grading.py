@@ -1,6 +1,6 @@
-"""What nbgrader is given here: a kernel in a sandbox, and marks for a notebook that was stopped.
+"""The extensions of nbgrader: a kernel in a sandbox, and grades for a stopped notebook.
 
-`tools.teaching.course` writes the nbgrader_config.py that names these classes.
+`tools.teaching.course_folder` writes the nbgrader_config.py that names these classes.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ from tools.teaching import judging
 from tools.teaching.sandbox import remove_folder
 
 HELPERS = Path(helpers.__file__).parent
-IN_PREFIX = ("bin", "etc", "lib", "lib64", "pyvenv.cfg", "share", "ssl")  # of a Python, or a conda
+IN_PREFIX = ("bin", "etc", "lib", "lib64", "pyvenv.cfg", "share", "ssl")  # of a Python prefix
 
 
 def _readable() -> list[str]:
-    """What a kernel needs in addition to the system: Python and the notebooks' imports."""
+    """The files that a kernel needs in addition to the system: Python and the notebooks'
+    imports."""
     prefixes = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix} - {"/", "/usr"}
     inside = [str(Path(prefix) / name) for prefix in sorted(prefixes) for name in IN_PREFIX]
     return [*inside, str(HELPERS)]
@@ -47,18 +48,18 @@ SANDBOX = [
     *(sys.executable, "-I", "-S", str(Path(__file__).with_name("sandbox.py"))),
     *(f"--readable={path}" for path in _readable()),
 ]
-MEMORY = 6 * 10**9  # bytes that a notebook and its workers may take together
-PROCESSES = 2000  # with their threads, of which a worker has some hundred
-MAX_CHARACTERS = 100_000  # that a cell may print
-MAX_OUTPUT_CHARACTERS = 3_000_000  # and that it may show besides; an observation needs less
-MAX_NOTEBOOK_CHARACTERS = 10_000_000  # that all cells may print and show
-MAX_MESSAGE_BYTES = 50_000_000  # of each part of a message: the connection ends at a longer one
-MAX_GROWTH_BYTES = 10**9  # of the process that judges, while a notebook is executed
+MEMORY = 6 * 10**9  # the maximum bytes of a notebook with its workers
+PROCESSES = 2000  # includes threads, of which a worker has about a hundred
+MAX_CHARACTERS = 100_000  # of a cell's printed output
+MAX_OUTPUT_CHARACTERS = 3_000_000  # of a cell's other output, more than an observation
+MAX_NOTEBOOK_CHARACTERS = 10_000_000  # of all cells' output
+MAX_MESSAGE_BYTES = 50_000_000  # of a message's part, or the connection ends
+MAX_GROWTH_BYTES = 10**9  # of the grading process, while a notebook is executed
 OUTPUT_MESSAGE_TYPES = ("display_data", "update_display_data", "execute_result", "error")
-NOT_RUN_ERROR = "Stopped"  # the name of the error that unreached cells are given
+NOT_RUN_ERROR = "Stopped"  # the name of the error in unreached cells
 VARIABLES = ("HOME", "TMPDIR", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR")
 LANGUAGES = ("LANG", "LC_ALL", "LC_CTYPE")
-MAX_TMPDIR = 50  # characters; a Unix socket has a path of 107 at most
+MAX_TMPDIR = 50  # characters, because a Unix socket's path has at most 107
 NO_NAMESPACES = (
     "This machine permits no namespaces, so a submission cannot be kept from your files and from "
     "the network. Grade on Linux 5.12 or newer, where containers may make namespaces, or in a "
@@ -67,12 +68,12 @@ NO_NAMESPACES = (
 
 
 class SandboxError(Exception):
-    """A kernel that cannot be started as it has to be."""
+    """A kernel that cannot be started in the required way."""
 
 
 @functools.cache
 def sandbox_is_permitted() -> bool:
-    """Whether this machine lets a sandbox be made; containers may not."""
+    """Whether this machine permits sandboxes, which containers may not."""
     done = subprocess.run([*SANDBOX, "--", "true"], capture_output=True, check=False)
     return done.returncode == 0
 
@@ -81,7 +82,8 @@ def sandbox_is_permitted() -> bool:
 def limits_are_permitted() -> bool:
     """Whether memory and processes of a sandbox can be limited.
 
-    Root needs control groups for that, others a user namespace, in which limits are each process's.
+    For this, root needs control groups. Other users need a user namespace, in which memory limits
+    apply per process.
     """
     if os.geteuid() != 0 and not sandbox_is_permitted():
         return False
@@ -97,7 +99,7 @@ def limits_are_permitted() -> bool:
 
 
 def why_no_kernel(**options: Any) -> str:
-    """Why a notebook with nothing but an import cannot be graded on this machine; "" if it can.
+    """The reason why a notebook with only an import cannot be graded on this machine, or "".
 
     Args:
       options: the traits of `SandboxedKernelManager`.
@@ -114,7 +116,7 @@ def why_no_kernel(**options: Any) -> str:
 
 
 def _words_of_python(sandboxed: bool) -> str:
-    """The last line that Python writes in the sandbox, if it fails without a kernel too."""
+    """The last line that Python writes in the sandbox, if it also fails without a kernel."""
     command = [*SANDBOX, *([] if sandboxed else ["--no-namespaces"]), "--", sys.executable, "-c"]
     done = subprocess.run([*command, "import ipykernel"], capture_output=True, check=False)
     lines = done.stderr.decode(errors="replace").splitlines()
@@ -124,9 +126,9 @@ def _words_of_python(sandboxed: bool) -> str:
 class SandboxedKernelManager(AsyncKernelManager):
     """Starts a kernel in a sandbox, in a separate folder that is deleted with it.
 
-    Kernel and client talk through sockets in that folder, which no network reaches. The folder
-    is in another one that only this user can enter: a program that a submission leaves in it,
-    with the mode to become this user, is out of reach of everyone else.
+    The kernel and the client communicate through sockets in that folder, not over a network. Only
+    this user can enter the outer folder. So no other user can run a setuid program that a
+    submission leaves in it.
     """
 
     seconds = Float(240.0, help="The most that one notebook may take.").tag(config=True)
@@ -150,7 +152,8 @@ class SandboxedKernelManager(AsyncKernelManager):
 
     @property
     def kernel_spec(self) -> KernelSpec:
-        """This Python, whatever the notebook names and the user has installed."""
+        """The kernel of this Python, regardless of the notebook's metadata and installed
+        kernels."""
         command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         return KernelSpec(argv=command, language="python", display_name="Python 3")
 
@@ -160,7 +163,8 @@ class SandboxedKernelManager(AsyncKernelManager):
         arguments["cwd"] = self._folder
         command, options = await super()._async_pre_start_kernel(**arguments)
         options["env"] = _environment(self._folder)
-        # What it writes past its cells would else fill the memory of who reads nbgrader's words.
+        # Output outside of cells would otherwise fill the memory of the process that reads
+        # nbgrader's output.
         options["stdout"] = options["stderr"] = subprocess.DEVNULL
         return [*self._limits(), *command], options
 
@@ -183,7 +187,7 @@ class SandboxedKernelManager(AsyncKernelManager):
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """Of a kernel: nothing of the teacher's, which may hold passwords."""
+    """The environment of a kernel, without the teacher's variables, which may contain passwords."""
     programs = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
     return {
         **{name: os.environ[name] for name in LANGUAGES if name in os.environ},
@@ -194,14 +198,14 @@ def _environment(folder: str) -> dict[str, str]:
 
 
 class SandboxedExecute(Execute):
-    """Executes a notebook as far as its kernel lives; cells that it does not reach fail."""
+    """Executes a notebook until its kernel ends. Unreached cells fail."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options |= {"kernel_manager_class": SandboxedKernelManager, "kernel_name": "python3"}
         super().__init__(*arguments, **options)
 
     def preprocess(self, nb: Any, resources: Any, km: Any = None) -> tuple[Any, Any]:
-        """As nbgrader's, except for a kernel that ends."""
+        """Executes the notebook like nbgrader, but handles a kernel that ends."""
         self._reached, self._told, self._kept = -1, 0, 0
         done = threading.Event()
         threading.Thread(target=self._watch_memory, args=[done], daemon=True).start()
@@ -221,8 +225,8 @@ class SandboxedExecute(Execute):
     def _watch_memory(self, done: threading.Event) -> None:
         """Kills a kernel whose messages fill the memory of this process.
 
-        ZeroMQ receives a message whole, and there is no limit to the number of its parts. A limit
-        of setrlimit(2) would be one for the workers too that the judge of an answer starts.
+        ZeroMQ receives a message as a whole, with any number of parts. A limit of setrlimit(2)
+        would also apply to the workers that the grader of an answer starts.
         """
         most = _resident_bytes() + MAX_GROWTH_BYTES
         while not done.wait(0.05):
@@ -234,7 +238,8 @@ class SandboxedExecute(Execute):
                 return
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
-        """As nbgrader's; but a cell that checks is marked, and how far it came is remembered."""
+        """Executes a cell like nbgrader, but grades a cell with checks, and records the
+        progress."""
         self._reached = index
         self._told = 0
         if calls := judging.check_calls(cell):
@@ -243,12 +248,12 @@ class SandboxedExecute(Execute):
             finally:
                 self.nb.cells[index] = cell
                 for places in self._display_id_map.values():
-                    places.pop(index, None)  # a display of a question must not change the mark
+                    places.pop(index, None)  # a display of a question must not change the grade
             return cell, resources
         return super().preprocess_cell(cell, resources, index)
 
     def _ask(self, question: Any, index: int) -> Any:
-        kept, self._kept, self._told = self._kept, 0, 0  # what it shows is not kept
+        kept, self._kept, self._told = self._kept, 0, 0  # its output is not kept
         self.nb.cells[index] = question
         try:
             return self.execute_cell(question, index)
@@ -256,7 +261,7 @@ class SandboxedExecute(Execute):
             self._kept = kept
 
     def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
-        """As nbclient's, but of a flood it keeps the beginning, and of widgets nothing."""
+        """Processes a message like nbclient, but truncates large outputs and ignores widgets."""
         kind, content = msg["msg_type"], msg["content"]
         msg["buffers"] = []
         if kind.startswith("comm_"):
@@ -272,7 +277,7 @@ class SandboxedExecute(Execute):
         return super().process_message(msg, cell, cell_index)
 
     def _has_room(self, characters: int, most: int) -> bool:
-        """Whether that much more may be kept, of the cell and of the notebook."""
+        """Whether the limits of the cell and of the notebook permit this many more characters."""
         self._told += characters
         self._kept += characters
         return bool(characters) and self._told <= most and self._kept <= MAX_NOTEBOOK_CHARACTERS

@@ -1,8 +1,8 @@
-"""Marks a graded cell: its answers are run_answer in the submission's kernel, and judged here.
+"""Grades a cell, whose answers run in the submission's kernel and are judged in this process.
 
-Nothing of a submission is executed in this process. Of a graded cell it takes the calls of `check`,
-with literal arguments; the least that they earn is its value. Whatever a submission
-has made of `check`, of `helpers` or of NumPy in its own kernel, here they are as they were.
+No part of a submission is executed in this process. It only uses the calls of `check` with literal
+arguments in a graded cell. The value of the cell is the least points of these calls. A submission
+may replace `check`, `helpers` or NumPy in its own kernel, but not in this process.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ Calls = list[tuple[str, dict[str, Any]]]
 
 
 def check_calls(cell: Any) -> Calls:
-    """The calls of `check` in a graded cell, in their order: names of tasks, and cases.
+    """The calls of `check` in a graded cell, in order, as names of tasks with their cases.
 
-    None of them where the cell is no graded one, or calls `check` with anything but literals.
+    The list is empty if the cell is not graded, or calls `check` with arguments that are not
+    literals.
     """
     if not is_grade(cell) or is_solution(cell):
         return []
@@ -45,7 +46,7 @@ def grade_cell(calls: Calls, execute: Callable[[Any], Any]) -> list[Any]:
     """The outputs of a graded cell.
 
     Args:
-      calls: what `check_calls` found in it.
+      calls: the result of `check_calls` for the cell.
       execute: executes a cell in the submission's kernel, and returns it.
     """
     printed = io.StringIO()
@@ -58,7 +59,7 @@ def grade_cell(calls: Calls, execute: Callable[[Any], Any]) -> list[Any]:
                 break
     value = {
         "text/plain": repr(float(min(earned)))
-    }  # never none: nbgrader takes that for all points
+    }  # never None, for which nbgrader awards all points
     return [
         *errors,
         nbformat.v4.new_output("stream", text=printed.getvalue()),
@@ -67,7 +68,7 @@ def grade_cell(calls: Calls, execute: Callable[[Any], Any]) -> list[Any]:
 
 
 def _points(name: str, case: Mapping[str, Any]) -> float:
-    """What `check` gives; 0 for an observation that even the words about it stumble over."""
+    """The points of `check`, or 0 if it fails for an invalid observation."""
     try:
         return check(name, **case)
     except (DeadKernelError, CellTimeoutError):
@@ -79,9 +80,9 @@ def _points(name: str, case: Mapping[str, Any]) -> float:
 
 @contextmanager
 def _running_answers(execute: Callable[[Any], Any], errors: list[Any]) -> Iterator[None]:
-    """Has `check` ask the submission's kernel, and speak its language meanwhile.
+    """Makes `check` run answers in the submission's kernel, and use the submission's language.
 
-    Errors with which that kernel answers are added to `errors`.
+    Errors from that kernel are added to `errors`.
     """
 
     def run_answer(name: str, case: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Puts back the cells that grade, whatever a student copied, split or deleted."""
+"""Restores graded cells that a student copied, split or deleted."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from nbgrader.utils import is_grade
 class RestoreCells(OverwriteCells):
     """nbgrader's OverwriteCells, for notebooks in which it finds no names.
 
-    In JupyterLab a cell that is copied or split keeps its metadata. DeduplicateIds leaves the last
-    of the cells with one name, and empties the metadata of the others; nbgrader 0.9.6 then looks up
-    their names and fails. It fails too if the cell before a deleted one was deleted.
+    In JupyterLab, a copied or split cell keeps its metadata. DeduplicateIds keeps the last cell
+    with a name, and clears the metadata of the others. nbgrader 0.9.6 then looks up their names and
+    fails. It also fails if the cell before a deleted cell was deleted.
     """
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        """As nbgrader's, but a cell without a name is one that the student added."""
+        """Restores cells like nbgrader, but treats a cell without a name as the student's own
+        cell."""
         _forget_nameless(nb)
         return super().preprocess(nb, resources)
 
     def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
-        """As nbgrader's; but a cell that took the name of one that grades loses it."""
+        """Restores a cell like nbgrader, but removes the name of a graded cell from any other
+        cell."""
         source = self.gradebook.find_notebook(self.notebook_id, self.assignment_id)
         if not is_grade(cell) and _name(cell) in {graded.name for graded in source.grade_cells}:
             del cell.metadata["nbgrader"]
         return super().preprocess_cell(cell, resources, cell_index)
 
     def add_missing_grade_cells(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        """Adds each missing cell after the nearest cell before it that there is, or at the end."""
-        _forget_nameless(nb)  # those whose names were not in the gradebook
+        """Adds each missing cell after its nearest existing predecessor, or at the end."""
+        _forget_nameless(nb)  # cells whose names were not in the gradebook
         source = self.gradebook.find_notebook(self.notebook_id, self.assignment_id)
         names = [cell.name for cell in source.source_cells]
         solutions = {cell.name for cell in source.solution_cells}
@@ -55,5 +57,5 @@ def _forget_nameless(nb: Any) -> None:
 
 
 def _name(cell: Any) -> str | None:
-    """The name of a cell of nbgrader's; None of any other."""
+    """The name of an nbgrader cell, or None for other cells."""
     return cell.metadata.get("nbgrader", {}).get("grade_id") or None

@@ -1,9 +1,9 @@
-"""The root file system of a sandbox, built from what is allowed.
+"""The root file system of a sandbox, which contains only allowed files.
 
-A new, empty root holds the system's programs and libraries, the folders that the caller names,
-and one or more writable folders. Everything else of the machine does not exist there: not its
-/tmp, /run, /dev and /home, nor the Unix sockets, FIFOs, terminals and disks in them, which a
-read-only mount leaves open (see mount_namespaces(7), pivot_root(2)).
+A new, empty root contains the system's programs and libraries, the folders that the caller names,
+and one or more writable folders. Nothing else of the machine exists in it, such as /tmp, /run, /dev
+and /home. These contain Unix sockets, FIFOs, terminals and disks, to which even a read-only mount
+would permit access (see mount_namespaces(7), pivot_root(2)).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from collections.abc import Iterable
 NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x40000
 DETACH = 2
 MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, READ_ONLY = 442, -100, 0x8000, 1
-NOTHING_SPECIAL = NOSUID | NODEV  # of the attributes too, which have the same numbers
+NOTHING_SPECIAL = NOSUID | NODEV  # also attributes, which have the same numbers
 
-BASE, OLD = "/tmp", "/old"  # any folder that exists; the machine's root while the new one is built
+BASE, OLD = "/tmp", "/old"  # any existing folder, and the machine's root during the setup
 PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = (
     *("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/ld.so.conf"),
     *("/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf"),
     *("/etc/os-release", "/etc/timezone"),
 )
-MACHINE = ("/sys/devices/system", "/sys/fs/cgroup")  # cores and limits, which TensorFlow looks up
+MACHINE = ("/sys/devices/system", "/sys/fs/cgroup")  # cores and limits, which TensorFlow reads
 DEVICES = ("full", "null", "random", "urandom", "zero")
 KERNEL_SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
 LINKS = {
@@ -39,7 +39,7 @@ LINKS = {
     "/dev/ptmx": "pts/ptmx",
     "/var/tmp": "/tmp",
 }
-SCRATCH = b"mode=1777,size=512m"  # of /tmp and of /dev/shm, which are memory
+SCRATCH = b"mode=1777,size=512m"  # options of /tmp and /dev/shm, which use memory
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -47,13 +47,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 def enter(
     readable: Iterable[str], writable: Iterable[str], hidden: Iterable[str], user: int
 ) -> None:
-    """Builds the root and moves this process, which has its own mount namespace, into it.
+    """Builds the root, and moves this process, which has its own mount namespace, into it.
 
     Args:
-      readable: files and folders in addition to the system's; what does not exist is left out.
+      readable: files and folders in addition to the system's. Missing ones are ignored.
       writable: folders, under the same paths as outside.
-      hidden: folders that are empty where they are in one of the readable ones.
-      user: the user id that /etc/passwd has a name for.
+      hidden: folders inside readable ones that appear empty.
+      user: the user id with a name in /etc/passwd.
 
     Raises:
       OSError: the kernel forbids it.
@@ -101,10 +101,10 @@ def _pivot() -> None:
 
 
 def _bind(source: str, target: str, attributes: int = READ_ONLY | NOTHING_SPECIAL) -> None:
-    """Shows a file or folder of the machine, with what is mounted in it; nothing if it is none."""
+    """Binds a file or folder of the machine, with the mounts inside it, if it exists."""
     source = OLD + source
     if os.path.isdir(source):
-        with contextlib.suppress(OSError):  # it is in a folder that is bound already
+        with contextlib.suppress(OSError):  # it is in a folder that is already bound
             os.makedirs(target, exist_ok=True)
     elif os.path.exists(source):
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -117,7 +117,7 @@ def _bind(source: str, target: str, attributes: int = READ_ONLY | NOTHING_SPECIA
 
 
 def _mount_kernel_files() -> None:
-    """/proc of the sandbox's own processes, and a /dev without disks and without terminals."""
+    """Mounts a /proc of the sandbox's own processes, and a /dev without disks and terminals."""
     _mount("proc", "/proc", "proc", NOTHING_SPECIAL | NOEXEC)
     for path in KERNEL_SETTINGS:
         if os.path.exists(path):
@@ -125,7 +125,7 @@ def _mount_kernel_files() -> None:
             _set_attributes(path, READ_ONLY)
     for name in DEVICES:
         _bind(f"/dev/{name}", f"/dev/{name}", attributes=READ_ONLY | NOSUID)
-    with contextlib.suppress(OSError):  # only programs that open terminals miss it
+    with contextlib.suppress(OSError):  # only programs that open terminals need it
         options = b"newinstance,ptmxmode=0666,mode=600"
         _mount("devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, options)
     os.mkdir("/run")
@@ -156,7 +156,7 @@ def _mount(
 
 
 def _set_attributes(path: str, attributes: int, flags: int = 0) -> None:
-    """mount_setattr(2), which came with Linux 5.12."""
+    """Calls mount_setattr(2), which exists since Linux 5.12."""
     added = struct.pack("=QQQQ", attributes, 0, 0, 0)
     size = ctypes.c_size_t(len(added))
     check(libc.syscall(MOUNT_SETATTR, AT_FDCWD, os.fsencode(path), flags, added, size), path)

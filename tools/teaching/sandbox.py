@@ -1,19 +1,19 @@
-"""Runs a program that sees only what it is given, has no network, and a deadline.
+"""Runs a program with access to selected files only, without a network, and with a deadline.
 
     python -I -S sandbox.py --seconds 240 --readable DIR --writable DIR -- program argument …
 
-The program gets its own namespaces (see namespaces(7)): of the network, with nothing but
-loopback; of processes, so that all it starts end with it; and of mounts, with a root file system
-that holds what is allowed (root_filesystem.py). Started by root, it runs as an unprivileged user;
-started by someone else, it keeps its user. It has no capabilities, and its own session keyring,
-so it cannot undo this. Not limited is the time of the processor before the deadline.
-With --no-namespaces there are no namespaces, for machines that permit none.
+The program has its own namespaces (see namespaces(7)). The network namespace has only loopback. The
+PID namespace makes all its processes end with it. The mount namespace has a root file system with
+allowed files only (root_filesystem.py). If root starts it, it runs as an unprivileged user,
+otherwise as the same user. It has no capabilities and its own session keyring, so it cannot undo
+this. CPU time before the deadline is not limited. The option --no-namespaces disables namespaces,
+for machines that do not permit them.
 
-Memory and the number of processes, threads included, are limited for all together by control
-groups, which root can make. For other users they are limits of setrlimit(2): of memory for each
-process, of the number within the user namespace.
+Control groups, which root can create, limit the total memory and the total number of processes,
+including threads. For other users, setrlimit(2) limits the memory of each process, and the number
+of processes in the user namespace.
 
-It imports no package except the two modules next to it: it starts in 0.06 s.
+It imports only the two modules next to it, so it starts in 0.06 s.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES, NEW_NETWORK = (
 NAMESPACES = NEW_IPC | NEW_PROCESSES | NEW_NETWORK
 # <linux/prctl.h>
 PARENT_DEATH_SIGNAL, DUMPABLE, SECCOMP, DROP_CAPABILITY, NO_NEW_PRIVILEGES = 1, 4, 22, 24, 38
-SETFCAP = 31  # <linux/capability.h>: root may not make a user namespace without it
+SETFCAP = 31  # <linux/capability.h>: root cannot create a user namespace without it
 CAPSET_HEAD = struct.pack("Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
 NOBODY = 65534  # the user and group that root becomes
 # <linux/audit.h>, <asm/unistd.h>: add_key, request_key, keyctl
@@ -53,10 +53,10 @@ FORBIDDEN, TOO_LONG = 125, 124  # exit codes
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line; returns the exit code of the program."""
+    """Runs the command line, and returns the exit code of the program."""
     args = _parse(argv)
     parent, is_root = os.getppid(), os.geteuid() == 0
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a kernel's interrupt is for the program
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt of the kernel is for the program
     os.umask(0o022)
     try:
         groups = control_groups.make(args.memory, args.processes) if is_root else []
@@ -79,11 +79,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def remove_folder(folder: str) -> None:
-    """Deletes a folder, however deep and whatever the modes in it; follows no link.
+    """Deletes a folder of any depth and with any modes, without following links.
 
-    shutil.rmtree has a limit of depth, and followed links before Python 3.11.8; and where the
-    first process of a namespace has ended, its parent can start no other, such as rm. What is
-    in the folders of the folder comes up into it, until all of them are empty.
+    shutil.rmtree has a depth limit, and followed links before Python 3.11.8. If the first process
+    of a namespace has ended, its parent cannot start another one, such as rm. So this function
+    moves the contents of subfolders up into the folder until all of them are empty.
     """
     prefix, moved = uuid.uuid4().hex, 0
     with contextlib.suppress(OSError):
@@ -99,7 +99,7 @@ def remove_folder(folder: str) -> None:
 
 
 def _entries(entry: os.DirEntry[str]) -> list[os.DirEntry[str]]:
-    """What is in a folder, whatever its mode was; nothing in a file or a link."""
+    """The entries of a folder with any mode, or nothing for a file or a link."""
     if not entry.is_dir(follow_symlinks=False):
         return []
     os.chmod(entry.path, 0o700)
@@ -123,7 +123,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
 def _limit(groups: list[Path], args: argparse.Namespace) -> None:
     control_groups.enter(groups)
     limits = {resource.RLIMIT_DATA: args.memory}
-    if not args.no_namespaces:  # else all processes of this user would count
+    if not args.no_namespaces:  # otherwise all processes of this user would count
         limits[resource.RLIMIT_NPROC] = args.processes
     for kind, limit in limits.items():
         if limit is not None and not groups:
@@ -131,7 +131,7 @@ def _limit(groups: list[Path], args: argparse.Namespace) -> None:
 
 
 def _new_namespaces() -> bool:
-    """Leaves the namespaces of the parent; whether that worked without a user namespace."""
+    """Leaves the parent's namespaces, and returns whether no user namespace was needed."""
     user, group = os.getuid(), os.getgid()
     if libc.unshare(NAMESPACES) == 0:
         return True
@@ -149,30 +149,30 @@ def _give_to_nobody(folders: list[str]) -> None:
 
 
 def _wait(first: int, parent: int, seconds: float) -> int:
-    """Until the program ends, its time is over, or the process that started this has ended."""
+    """Waits until the program ends, its time is over, or the parent process has ended."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and os.getppid() == parent:
         pid, status = os.waitpid(first, os.WNOHANG)
         if pid:
             return os.waitstatus_to_exitcode(status) & 255
         time.sleep(0.05)
-    os.kill(first, signal.SIGKILL)  # the first of its namespace: all others end with it
+    os.kill(first, signal.SIGKILL)  # all processes of its namespace end with it
     os.waitpid(first, 0)
     return TOO_LONG
 
 
 def _run_as_init(args: argparse.Namespace, becomes_nobody: bool) -> None:
-    """The first process of the new namespace: sets it up, starts the program, and buries."""
+    """Acts as init of the new namespace: sets it up, starts the program, and reaps processes."""
     code = FORBIDDEN
     try:
-        check(libc.unshare(NEW_MOUNTS))  # here: its parent has to remove groups afterwards
+        check(libc.unshare(NEW_MOUNTS))  # here, because the parent must remove groups later
         user = NOBODY if becomes_nobody else os.getuid()
         root_filesystem.enter(args.readable, args.writable, args.mask, user)
         _raise_loopback()
         _drop_privileges(becomes_nobody)
         program = os.fork()
         if program == 0:
-            os.environ.pop("JPY_PARENT_PID", None)  # a kernel would look for what it cannot see
+            os.environ.pop("JPY_PARENT_PID", None)  # a kernel would poll a PID that it cannot see
             _start(args.program)
         pid = 0
         while pid != program:
@@ -196,7 +196,8 @@ def _raise_loopback() -> None:
 
 
 def _drop_privileges(becomes_nobody: bool) -> None:
-    """All capabilities, and root's user; what is left cannot open what this process has open."""
+    """Drops all capabilities and root's user, so that the program cannot open this process's
+    files."""
     kept = 0 if becomes_nobody or os.getuid() else 1 << SETFCAP  # for workers' namespaces
     number = 0
     while kept == 1 << number or libc.prctl(DROP_CAPABILITY, number, 0, 0, 0) == 0:
@@ -207,17 +208,17 @@ def _drop_privileges(becomes_nobody: bool) -> None:
         os.setresuid(NOBODY, NOBODY, NOBODY)
     check(libc.capset(CAPSET_HEAD, struct.pack("IIIIII", kept, kept, kept, 0, 0, 0)))
     check(libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    check(libc.prctl(DUMPABLE, 0, 0, 0, 0))  # else /proc/1/exe is this Python as it is outside
-    check(libc.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0))  # another user has none
+    check(libc.prctl(DUMPABLE, 0, 0, 0, 0))  # otherwise /proc/1/exe is the Python outside
+    check(libc.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0))  # a new user clears it
     _leave_keys()
 
 
 def _leave_keys() -> None:
-    """A separate session keyring, and no system call that could reach other keys."""
+    """Joins a new session keyring, and forbids system calls that could access other keys."""
     if os.uname().machine not in KEY_CALLS:
         return
     architecture, *calls = KEY_CALLS[os.uname().machine]
-    libc.syscall(calls[-1], JOIN_SESSION_KEYRING, None)  # it fails where the kernel has no keys
+    libc.syscall(calls[-1], JOIN_SESSION_KEYRING, None)  # it fails if the kernel has no keys
     load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06  # <linux/bpf_common.h>
     allowed, refused = 0x7FFF0000, 0x00050001  # <linux/seccomp.h>: ERRNO with EPERM
     others = len(calls)
@@ -225,7 +226,7 @@ def _leave_keys() -> None:
         (load, 0, 0, 4),  # the architecture
         (equal, 0, others + 3, architecture),
         (load, 0, 0, 0),  # the number of the call
-        (at_least, others + 1, 0, 0x40000000),  # of x32
+        (at_least, others + 1, 0, 0x40000000),  # a call of x32
         *((equal, others - place, 0, call) for place, call in enumerate(calls)),
         (answer, 0, 0, allowed),
         (answer, 0, 0, refused),
@@ -233,7 +234,7 @@ def _leave_keys() -> None:
     code = b"".join(struct.pack("=HBBI", *one) for one in filters)
     buffer = ctypes.create_string_buffer(code)
     program = struct.pack("@HP", len(filters), ctypes.addressof(buffer))
-    libc.prctl(SECCOMP, 2, program, 0, 0)  # a kernel without it has at least its own keyring
+    libc.prctl(SECCOMP, 2, program, 0, 0)  # without seccomp, it still has its own keyring
 
 
 if __name__ == "__main__":

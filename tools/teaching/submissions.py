@@ -1,4 +1,4 @@
-"""Submissions in a folder: which there are, whose they are, and what cannot be graded, and why."""
+"""The submissions in a folder, with their students, and the files that cannot be graded."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-SAFE = re.compile(r"\w[\w.+-]{0,99}")  # what nbgrader takes for one name, and no program for more
+SAFE = re.compile(r"\w[\w.+-]{0,99}")  # a single, safe name for nbgrader and other programs
 OWN = re.compile(r"student-[0-9a-f]{16}")
 MAX_BYTES = 50_000_000
 NOTEBOOK = ".ipynb"
-# As browsers and JupyterLab name a second one.
+# The names of second copies in browsers and JupyterLab.
 COPY = re.compile(r"(.+?)(?: ?\(\d+\)|[-_ ]?[Cc]opy\d*|\.ipynb)+\.ipynb")
 
 
 class SubmissionError(Exception):
-    """A notebook that cannot be graded; the message says what to do."""
+    """A notebook that cannot be graded. The message states the fix."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """A notebook that a student handed in.
+    """A notebook that a student submitted.
 
     Attributes:
-      student: the name for nbgrader, see `student_id`.
-      name: the name of the student's folder, as text that can be printed.
+      student: the name in nbgrader, see `student_id`.
+      name: the name of the student's folder, as printable text.
     """
 
     student: str
@@ -38,13 +38,13 @@ class Submission:
     path: Path
 
     def read(self) -> bytes:
-        """The notebook.
+        """The content of the notebook.
 
         Raises:
-          SubmissionError: it is none, or cannot be read.
+          SubmissionError: it is not a notebook, or cannot be read.
         """
         try:
-            # A link could lead to a solution, and a FIFO would never end.
+            # A link could point to a solution, and a FIFO would never end.
             number = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
             raise SubmissionError(f"{error.strerror}: check who may read the file") from None
@@ -71,7 +71,7 @@ class Submission:
 
 
 def find(folder: Path, assignments: Sequence[str]) -> tuple[list[Submission], list[str]]:
-    """The submissions, by assignment and student, and a sentence for all else that was handed in.
+    """The submissions, by assignment and student, and a sentence for each other file.
 
     Raises:
       OSError: the folder cannot be read.
@@ -96,10 +96,11 @@ def find(folder: Path, assignments: Sequence[str]) -> tuple[list[Submission], li
 
 
 def student_id(name: str) -> str:
-    """What nbgrader calls the student with a folder of this name.
+    """The name in nbgrader for the student with a folder of this name.
 
-    nbgrader takes names for patterns of files, strips blanks and quotes, and cannot store names
-    that are no UTF-8: such a student gets a name made from a checksum, the same each time.
+    nbgrader treats names as file patterns, strips blanks and quotes, and cannot store names that
+    are not UTF-8. A student with such a name gets a name derived from a checksum, which is always
+    the same.
     """
     if SAFE.fullmatch(name) and not OWN.fullmatch(name):
         return name
@@ -107,13 +108,13 @@ def student_id(name: str) -> str:
 
 
 def printable(name: str) -> str:
-    """A name of a file as text that cannot break a line, nor move a cursor."""
+    """A file name as text without line breaks and control characters."""
     text = "".join(one if one.isprintable() or one >= "\ud800" else repr(one)[1:-1] for one in name)
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _in_folder(folder: Path, assignments: Sequence[str]) -> tuple[list[Submission], list[str]]:
-    """The submissions of a student, and sentences about what else there is."""
+    """The submissions of a student, and sentences about other files."""
     student, name = student_id(folder.name), printable(folder.name)
     found: list[Submission] = []
     sentences: list[str] = []
@@ -145,8 +146,8 @@ def _in_folder(folder: Path, assignments: Sequence[str]) -> tuple[list[Submissio
 
 
 def _notebooks(folder: Path) -> Iterator[Path]:
-    """Whatever has the name of a notebook, in folders of the folder too, but in no hidden ones."""
-    for place, folders, files in os.walk(folder):  # which follows no link
+    """Files with the name of a notebook, also in subfolders, except hidden ones."""
+    for place, folders, files in os.walk(folder):  # os.walk follows no links
         for name in sorted(folders + files):
             if name.lower().endswith(NOTEBOOK):
                 yield Path(place, name)
