@@ -77,7 +77,11 @@ def check(project: Project, tag: str, repository: str = "") -> None:
 
 
 def newest_change(root: Path) -> tuple[str, str]:
-    """The version at the head of CHANGELOG.md, and the text in brackets after it."""
+    """The version at the head of CHANGELOG.md, and the text in brackets after it.
+
+    Raises:
+      ReleaseError: CHANGELOG.md has no line with a version.
+    """
     match = HEAD.search((root / "CHANGELOG.md").read_text("utf-8"))
     if match is None:
         raise ReleaseError('CHANGELOG.md has no line as "## 0.1.0 (2026-01-31)". Add one.')

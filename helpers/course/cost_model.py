@@ -101,7 +101,11 @@ class CostModel:
 
 
 def rounds(workers: int) -> int:
-    """The number of consecutive messages in a ring all-reduce: 2(N−1)."""
+    """The number of consecutive messages in a ring all-reduce: 2(N−1).
+
+    Raises:
+      ConfigError: `workers` is not a positive integer.
+    """
     check_count("workers", workers)
     return 2 * (workers - 1)
 
@@ -118,6 +122,7 @@ def wire_seconds(
       workers: N.
       gradient_bytes: S.
       bandwidth: bits per second, of a link in each direction, or of the medium.
+      shared_medium: whether all workers share one medium.
     """
     sent = rounds(workers) * gradient_bytes / (1 if shared_medium else workers)
     return 8 * sent / bandwidth

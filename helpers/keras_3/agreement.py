@@ -140,7 +140,12 @@ class Group:
 
     @contextlib.contextmanager
     def calling(self, call: Call) -> Iterator[Call]:
-        """Registers `call` while it runs, and publishes an error that leaves the outermost call."""
+        """Registers `call` while it runs, and publishes an error that leaves the outermost call.
+
+        Raises:
+          DivergedError: another worker's program has diverged, so this worker's collectives were
+            aborted.
+        """
         self.calls.append(call)
         self._progress = time.monotonic()
         _start_watching(self)

@@ -45,6 +45,9 @@ def worker_data(
     Args:
       x: a function that returns a dataset and accepts a `tf.distribute.InputContext` or no
         argument, a `tf.data.Dataset`, or arrays.
+      y, sample_weight: the targets and the weights of the arrays in `x`, or None.
+      batch_size: examples per batch of arrays (default: 32).
+      class_weight: the weight of each class in the loss, or None.
       training: whether arrays are shuffled and repeated endlessly, as `fit` needs them.
 
     Raises:

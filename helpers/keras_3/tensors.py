@@ -95,8 +95,10 @@ def with_own(whole: Any, own: Any, before: Any, scale: Any) -> Any:
     """The global batch, with this worker's original rows, so that gradients reach them.
 
     Args:
+      whole: the global batch, [global batch, …].
+      own: this worker's rows, [part, …].
       before: the number of rows of the workers before this one.
-      scale: the factor of such a gradient.
+      scale: the factor of a gradient with respect to `own`.
     """
     import tensorflow as tf
 

@@ -200,7 +200,11 @@ class TrainingResult:
         return min((points[0].seconds for points in self.history.values() if points), default=None)
 
     def plot(self) -> SvgFigure:
-        """Loss and throughput over the steps, with restarts and evaluations marked."""
+        """Loss and throughput over the steps, with restarts and evaluations marked.
+
+        Raises:
+          PackageError: matplotlib is not installed.
+        """
         try:
             from helpers.results.chart import training_chart
         except ModuleNotFoundError:

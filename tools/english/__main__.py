@@ -1,9 +1,9 @@
 """Checks the English of the repository, and counts its habits.
 
-python -m tools.english check       findings above the baseline; the exit code is 1 if there are any
-python -m tools.english list FILE   every finding in a file, or in all files of a folder python -m
-tools.english baseline    lowers the baseline to what is left; it never rises by itself python -m
-tools.english habits      ten habits per 1,000 words, beside TensorFlow's docstrings
+python -m tools.english check       prints findings above the baseline (exit code 1 if any)
+python -m tools.english list FILE   prints every finding in a file or folder
+python -m tools.english baseline    lowers the baseline to the present findings
+python -m tools.english habits      prints ten habits per 1,000 words, compared with TensorFlow
 """
 
 from __future__ import annotations

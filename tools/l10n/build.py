@@ -73,7 +73,11 @@ def build(project: Project, domain: str, lang: str, messages: LessonCatalog | No
 
 
 def solution(project: Project, domain: str, lang: str) -> str:
-    """The text of an exercise's solution, translated with the catalog of the exercise."""
+    """The text of an exercise's solution, translated with the catalog of the exercise.
+
+    Raises:
+      ToolError: `domain` is not an exercise.
+    """
     path = project.solution(domain)
     if path is None:
         raise ToolError(f"{domain} is no exercise. Choose one of {project.exercises}.")

@@ -98,7 +98,11 @@ def appendices(project: Project, to: str = "") -> dict[str, Lesson]:
 
 
 def notebooks(project: Project) -> dict[str, Lesson]:
-    """The notebooks with a head and a foot, by domain: lessons and appendices."""
+    """The notebooks with a head and a foot, by domain: lessons and appendices.
+
+    Raises:
+      ToolError: a table of course.toml is invalid.
+    """
     path = _course_file(project)
     tables = _tables(path)
     tables.pop(PATHS, None)

@@ -205,7 +205,11 @@ class SandboxedExecute(Execute):
         super().__init__(*arguments, **options)
 
     def preprocess(self, nb: Any, resources: Any, km: Any = None) -> tuple[Any, Any]:
-        """Executes the notebook like nbgrader, but handles a kernel that ends."""
+        """Executes the notebook like nbgrader, but handles a kernel that ends.
+
+        Raises:
+          SandboxError: the kernel did not start.
+        """
         self._reached, self._told, self._kept = -1, 0, 0
         done = threading.Event()
         threading.Thread(target=self._watch_memory, args=[done], daemon=True).start()

@@ -30,8 +30,11 @@ def box(
     """Draws a box with lines of text below each other, each in its own color.
 
     Args:
+      axes: the axes of `canvas`.
       corner: the lower left corner, in inches.
       size: width and height, in inches.
+      lines: the text and the color of each line.
+      edge: the color of the edge.
     """
     (left, low), (width, height) = corner, size
     patch = FancyBboxPatch(corner, width, height, boxstyle=SHAPE, fill=False, edgecolor=edge)
@@ -42,5 +45,10 @@ def box(
 
 
 def arrow(axes: Any, start: Point, end: Point, color: str, style: str) -> None:
-    """Draws an arrow in one of matplotlib's styles, such as "<->"."""
+    """Draws an arrow in one of matplotlib's styles, such as "<->".
+
+    Args:
+      axes: the axes of `canvas`.
+      start, end: points, in inches.
+    """
     axes.annotate("", end, start, arrowprops={"arrowstyle": style, "color": color})

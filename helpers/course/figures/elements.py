@@ -166,6 +166,7 @@ def arrow(*points: Point, style: Style = PLACE, both: bool = False) -> str:
     """An arrow along straight lines, in the color and dash pattern of the transferred data.
 
     Args:
+      style: the style of the transferred data.
       both: whether it has a head at both ends.
     """
     ends = [_head(points[-2], points[-1])] + [_head(points[1], points[0])] * both

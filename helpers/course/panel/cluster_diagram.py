@@ -55,6 +55,8 @@ def cluster_diagram(
     """The group: the chief, the addresses, the connections, and each task's state.
 
     Args:
+      tasks: the tasks with their states, training tasks first.
+      collective: the name of their communication.
       variables: the bytes of variables on each task, if known.
     """
     if len(tasks) > MAX_BOXES:

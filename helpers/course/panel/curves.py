@@ -162,6 +162,8 @@ def static_svg(
     """A finished run as one SVG file on a white background, for viewers without widgets.
 
     Args:
+      result: the result of the run.
+      tasks: its tasks in their final states.
       headline: a line about the settings and a line about the result.
       charts: names of `CHARTS`, drawn two in a row.
       records: the finished runs of the session, for charts that compare runs.

@@ -21,6 +21,7 @@ def fault_timeline(result: TrainingResult, tasks: Sequence[str]) -> Drawing:
     """A lane for each task, with a bar while it ran steps and a number for each line of the log.
 
     Args:
+      result: the result with the fault log.
       tasks: the names of the tasks, training tasks first.
     """
     lanes = {name: TOP + ROW * k for k, name in enumerate(tasks[:MAX_TASKS])}

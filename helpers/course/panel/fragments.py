@@ -70,6 +70,8 @@ def message(run: Run | None, error: BaseException | None, waits: bool) -> str:
     """The last restart, and the reason of an early end of the run.
 
     Args:
+      run: the current or last run, if any.
+      error: the error that ended the run, if any.
       waits: whether a cell waits for the run, which disables the buttons.
     """
     parts = []
@@ -236,6 +238,7 @@ def static_html(
     """A finished run for viewers without widgets: a picture, a table of runs and the fault log.
 
     Args:
+      run: the finished run.
       records: the finished runs of the session.
       charts: names in `helpers.course.panel.curves.CHARTS`.
       sweep_position: the number of the run in a sweep, and the number of runs.

@@ -140,6 +140,7 @@ def question(key: str, tasks: Sequence[str]) -> str:
     """The question to students, which is empty for no scenario.
 
     Args:
+      key: the name of the scenario.
       tasks: the names of the training tasks.
     """
     if key == NO_FAULT:
@@ -153,6 +154,7 @@ def start(key: str, tasks: Sequence[str], inject: Callable[..., Any]) -> Callabl
     """Prepares a scenario for a run that is about to start.
 
     Args:
+      key: the name of the scenario.
       tasks: the names of the training tasks.
       inject: a function like `LocalCluster.inject_fault`.
 

@@ -15,9 +15,10 @@ LEGEND = 28  # the height of the legend below the cells
 
 
 def task_grid(tasks: Sequence[TaskStatus], way: str) -> tuple[str, float]:
-    """SVG elements with rows of sixteen cells and a line of counts, and their height.
+    """SVG elements with rows of sixteen cells and a line of counts, and their height in pixels.
 
     Args:
+      tasks: the tasks with their states.
       way: the name of their communication.
     """
     rows = -(-len(tasks) // COLUMNS)

@@ -60,6 +60,7 @@ def readings(
 
     Args:
       batch: the number of examples per step of one worker.
+      policy: one of POLICIES.
       batched: whether the dataset is batched before it is sharded. `fit` and
         `experimental_distribute_dataset` receive such a dataset, with global batches of `batch` ×
         `workers`, and split each batch. Otherwise it is sharded example by example, and each worker
