@@ -98,7 +98,7 @@ MEASURE = """() => {
 }"""
 
 Shown = Iterator[tuple[str, str]]
-"""The name and the HTML of each thing to show, in the language in use."""
+"""The names and the HTML of the pictures, in the current language."""
 
 
 class Problem(NamedTuple):
@@ -135,7 +135,7 @@ def stored() -> Shown:
 
 
 SOURCES: Mapping[str, Callable[[], Shown]] = {"figures": figures, "stored": stored}
-"""What there are sheets of, by the beginning of their names."""
+"""The contents of the sheets, by the start of their file names."""
 
 
 def variants() -> Iterator[tuple[Any, ...]]:

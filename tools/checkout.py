@@ -20,12 +20,12 @@ def copy_tracked_files(root: Path, folder: Path) -> Path:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise ToolError(
-            "There is no program git, which knows the files of the course. Install it."
+            "The program git is not installed. It lists the files of the course: install it."
         ) from None
     if done.returncode:
         raise ToolError(
-            f"git does not know the files of {root}: {done.stderr.strip()}. Get the course by "
-            "git clone, and do this there."
+            f"git cannot list the files of {root}: {done.stderr.strip()}. Clone the course with "
+            "git, and run this command in the clone."
         )
     for name in filter(None, done.stdout.split("\0")):
         if (root / name).is_file():  # removed files are still listed

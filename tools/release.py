@@ -66,11 +66,11 @@ def check(project: Project, tag: str, repository: str = "") -> None:
     if version != project.version or not re.fullmatch(r"\d{4}-\d\d-\d\d", date):
         raise ReleaseError(
             f'CHANGELOG.md begins with "{version} ({date})". Write "## {project.version} '
-            '(YEAR-MONTH-DAY)" above what has changed.'
+            '(YEAR-MONTH-DAY)" above the changes.'
         )
     if repository and project.repository != f"{HOST}{repository}":
         raise ReleaseError(
-            f"This is released from {HOST}{repository}, and the notebooks lead to "
+            f"This is released from {HOST}{repository}, and the notebooks link to "
             f'{project.repository or "no address"!r}. Write repository = "{HOST}{repository}" into '
             "[tool.lessons] of pyproject.toml, and run make build."
         )
@@ -84,7 +84,7 @@ def newest_change(root: Path) -> tuple[str, str]:
     """
     match = HEAD.search((root / "CHANGELOG.md").read_text("utf-8"))
     if match is None:
-        raise ReleaseError('CHANGELOG.md has no line as "## 0.1.0 (2026-01-31)". Add one.')
+        raise ReleaseError('CHANGELOG.md has no line such as "## 0.1.0 (2026-01-31)". Add one.')
     return match[1], match[2]
 
 
@@ -97,8 +97,8 @@ def must_be_committed(root: Path) -> None:
     if changed := _run(root, "git", "status", "--porcelain").splitlines():
         names = ", ".join(line[3:] for line in changed[:3]) + ", ..." * (len(changed) > 3)
         raise ReleaseError(
-            f"A release is made of the last commit, from which this differs: {names}. "
-            "Commit it, or put it away: git stash -u"
+            f"A release is built from the last commit, but these files differ: {names}. "
+            "Commit them, or run: git stash -u"
         )
 
 
@@ -226,10 +226,10 @@ def _run(folder: Path, *command: str, **environ: str) -> str:
         )
     except FileNotFoundError:
         raise ReleaseError(
-            f"There is no program {command[0]!r}, which a release needs. Install it, and try again."
+            f"The program {command[0]!r} is not installed. A release needs it: install it."
         ) from None
     if done.returncode:
-        raise ReleaseError(f"This failed, see above: {' '.join(command)}")
+        raise ReleaseError(f"This command failed (see above): {' '.join(command)}")
     return done.stdout
 
 

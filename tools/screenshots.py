@@ -126,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line, and returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.screenshots", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", choices=[*SCREENSHOTS, []], help="which; all by default"
+        "names", nargs="*", choices=[*SCREENSHOTS, []], help="the screenshots (default: all)"
     )
     parser.add_argument("--lang", nargs="+", default=LANGUAGES, choices=LANGUAGES)
     args = parser.parse_args(argv)

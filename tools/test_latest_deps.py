@@ -152,7 +152,7 @@ def _failure(command: Sequence[str]) -> str:
     try:
         done = _run(command)
     except subprocess.TimeoutExpired:
-        return f"did not end in {SECONDS:.0f} s"
+        return f"did not end within {SECONDS:.0f} s"
     if not done.returncode:
         return ""
     lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]

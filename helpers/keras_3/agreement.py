@@ -36,7 +36,7 @@ MAX_ERROR_CHARACTERS = 500  # of a peer's error, because TensorFlow's messages c
 FAILED, ENDED, STEPS = "failed", "ended", "steps"
 
 Position = dict[str, Any]
-"""What a worker publishes: `stage`, `text`, and the facts that it wants agreed."""
+"""The data that a worker publishes: `stage`, `text`, and the facts to agree on."""
 
 
 class DivergedError(ConfigError):

@@ -29,7 +29,7 @@ from helpers.keras_3.step import is_multi_worker
 CHECK_STEPS = 500
 
 ALIKE = ("epochs", "initial_epoch", "validation_freq", "validation_steps", "validation_split")
-"""Options of `fit` that all workers must give alike."""
+"""Options of `fit` that must be equal on all workers."""
 
 
 def install() -> None:

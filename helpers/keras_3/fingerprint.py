@@ -16,7 +16,7 @@ TOLERANCE = 1e-4  # relative to a variable's norm, because processors round diff
 NAMED = 5  # the maximum number of variables whose values are compared
 
 Fingerprint = dict[str, int]
-"""A checksum by the path of the variable."""
+"""The checksum of each variable, by its path."""
 
 
 def fingerprint(model: Any, whole: bool) -> Fingerprint:

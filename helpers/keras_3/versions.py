@@ -25,8 +25,8 @@ DISTRIBUTIONS = ("keras", "keras-nightly")
 HASH_DIGITS = 12
 
 REPLACED = tuple(TESTED_SOURCES)
-"""Where each function that is replaced is defined in Keras. A method that a class inherits, and
-that is replaced for this class, is listed under the class that defines it."""
+"""The Keras functions that are replaced, by the place of their definition. If an inherited method
+is replaced for a class, it is listed under the class that defines it."""
 
 Release = tuple[int, int]
 

@@ -264,7 +264,7 @@ def test_a_repository_that_colab_cannot_open_is_refused(
     path = tmp_path / "pyproject.toml"
     path.write_text(path.read_text("utf-8").replace('repository = ""', f"repository = {value}"))
     assert run(project, "build") == 1
-    assert f"repository = {value} in pyproject.toml is no address" in capsys.readouterr().err
+    assert f"repository = {value} in pyproject.toml is not an address" in capsys.readouterr().err
 
 
 def test_a_version_that_looks_like_a_number_is_cited_as_it_is() -> None:

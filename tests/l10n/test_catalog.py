@@ -39,7 +39,7 @@ def test_a_name_that_is_no_language_is_refused(
 ) -> None:
     project = make_project(tmp_path, text_cell("a", FIRST))
     assert run(project, "update", "--lang", "qqq") == 1
-    assert "'qqq' is no language code" in capsys.readouterr().err
+    assert "'qqq' is not a language code" in capsys.readouterr().err
     assert project.languages == []
 
 

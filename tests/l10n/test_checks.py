@@ -184,10 +184,10 @@ def translate_badly_by_glossary(project: Project) -> None:
     [
         (spoil_form, "msgfmt --check"),
         (forget_update, "01_first.po: the catalog is not up to date with the English text"),
-        (forget_build, "01_first.ipynb: the notebook is not what a build gives"),
+        (forget_build, "01_first.ipynb: the notebook differs from the result of a build"),
         (remove_notebook, "01_first.ipynb: the notebook has not been built"),
         (remove_catalog, "01_first.po: the catalog does not exist"),
-        (edit_built_code, "the notebook is not what a build gives"),
+        (edit_built_code, "the notebook differs from the result of a build"),
         (clear_outputs, "cell code: the cell has not been executed"),
         (leave_a_notebook, "00_old.ipynb: no English notebook has this name"),
         (leave_a_catalog, "00_old.po: no English notebook or page has its name"),
@@ -243,7 +243,7 @@ def test_an_exercise_need_not_be_executed(tmp_path: Path) -> None:
 def test_the_compiled_messages_of_helpers_must_be_fresh(tmp_path: Path) -> None:
     project = make_project(tmp_path, *lesson(), messages=True)
     run(project, "update", "--lang", "fr")
-    assert "helpers.mo: it is not what helpers.po compiles to" in findings(project, "fr")
+    assert "helpers.mo: it differs from the compiled helpers.po" in findings(project, "fr")
     run(project, "build")
     assert findings(project, "fr") == ""
 
@@ -276,4 +276,4 @@ def test_the_links_of_this_repository_lead_somewhere() -> None:
     project = Project.load(ROOT)
     found = whats(list(checks.check(project, ["en"])))
     assert "leads nowhere" not in found
-    assert "is not what a build gives" not in found
+    assert "differs from the result of a build" not in found

@@ -120,7 +120,7 @@ def test_a_complete_translation_has_no_finding(project: Project) -> None:
 def test_a_document_that_was_edited_is_found(project: Project) -> None:
     path = project.document(PAGE, "ru")
     path.write_text(path.read_text("utf-8") + "Ещё.", "utf-8")
-    assert "docs/ru/FAULTS.md: the document is not what a build gives" in whats(
+    assert "docs/ru/FAULTS.md: the document differs from the result of a build" in whats(
         list(checks.check(project, ["ru"]))
     )
 

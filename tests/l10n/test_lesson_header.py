@@ -163,7 +163,7 @@ def test_the_map_is_drawn_in_each_language_and_kept_fresh(two_lessons: Project) 
         assert f"{second}</text>" in path.read_text("utf-8")
         assert not list(map_problems(two_lessons, lang))
     path.write_text(path.read_text("utf-8").replace("Второй", "Третий"), "utf-8")
-    assert "the map is not what a build draws" in str(*map_problems(two_lessons, "ru"))
+    assert "the map differs from the result of a build" in str(*map_problems(two_lessons, "ru"))
 
 
 def test_new_words_lead_to_their_definitions() -> None:

@@ -41,7 +41,7 @@ BAD: list[tuple[Check, str, str, str, str]] = [
     (check_punctuation, "zh", "It uses `RING`.", "它使用 `RING`.", "half-width"),
     (check_punctuation, "zh", "Use TensorFlow here.", "这里使用TensorFlow。", "without a space"),
     (check_punctuation, "zh", "Use `fit` here.", "这里使用`fit`。", "without a space"),
-    (check_punctuation, "zh", "Stop. Go.", "停止。 继续。", "beside full-width"),
+    (check_punctuation, "zh", "Stop. Go.", "停止。 继续。", "next to full-width"),
     (check_punctuation, "zh", "Stop it.", "停止 它。", "between Chinese"),
     (check_punctuation, "zh", 'the "step"', '"步骤"一', "straight quote"),
     (check_punctuation, "ko", "Stop, go.", "멈추고，갑니다.", "full-width"),
@@ -195,7 +195,7 @@ def test_a_language_without_a_glossary_column_has_no_terms() -> None:
 def test_a_bad_pattern_in_the_glossary_is_named(tmp_path: Path) -> None:
     path = tmp_path / "glossary.csv"
     path.write_text("en,ru,ru_match\nworker,воркер,во(рк\n", "utf-8")
-    with pytest.raises(ToolError, match="'worker' has a bad pattern for ru"):
+    with pytest.raises(ToolError, match="'worker' has an invalid pattern for ru"):
         glossary.load(path, "ru")
 
 

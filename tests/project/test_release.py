@@ -52,10 +52,10 @@ def test_a_tag_that_agrees_with_all_becomes_a_release(project: Project) -> None:
     ("tag", "repository", "head", "message"),
     [
         ("v0.2.1", "a/b", "0.2.0 (2026-12-01)", "The tag is 'v0.2.1'"),
-        ("v0.2.0", "a/c", "0.2.0 (2026-12-01)", "the notebooks lead to 'https://github.com/a/b'"),
+        ("v0.2.0", "a/c", "0.2.0 (2026-12-01)", "the notebooks link to 'https://github.com/a/b'"),
         ("v0.2.0", "a/b", "0.2.0 (not yet released)", "YEAR-MONTH-DAY"),
         ("v0.2.0", "a/b", "0.1.0 (2026-11-01)", 'begins with "0.1.0'),
-        ("v0.2.0", "a/b", "0.2.0", "has no line as"),
+        ("v0.2.0", "a/b", "0.2.0", "has no line such as"),
     ],
 )
 def test_a_tag_that_does_not_agree_is_refused(
@@ -131,16 +131,16 @@ def test_what_is_not_committed_is_not_released(
     (tmp_path / "thesis.txt").touch()
     monkeypatch.setattr(release, "ROOT", tmp_path)
     assert release.main(["build"]) == 1
-    assert "the last commit, from which this differs: thesis.txt" in capsys.readouterr().err
+    assert "the last commit, but these files differ: thesis.txt" in capsys.readouterr().err
 
 
 def test_a_program_that_is_not_there_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ReleaseError, match="There is no program 'git'"):
+    with pytest.raises(ReleaseError, match="The program 'git' is not installed"):
         release.must_be_committed(tmp_path)
-    with pytest.raises(ToolError, match="There is no program git"):
+    with pytest.raises(ToolError, match="The program git is not installed"):
         checkout.copy_tracked_files(ROOT, tmp_path)
 
 
@@ -151,7 +151,7 @@ def test_a_folder_that_git_does_not_know_is_not_tried_with_the_newest(
     monkeypatch.setattr(test_latest_deps, "FOLDER", tmp_path / "newest")
     assert test_latest_deps.main(["--lessons", "none", "--suites", "none"]) == 1
     told = capsys.readouterr().err
-    assert told.startswith(f"git does not know the files of {tmp_path}: ")
+    assert told.startswith(f"git cannot list the files of {tmp_path}: ")
     assert "cannot be installed together" not in told
 
 
@@ -164,7 +164,7 @@ def test_what_takes_too_long_ends_with_all_that_it_has_started(
     python.write_text("#!/bin/sh\nsleep 60 &\necho $! > started\nwait\n")
     python.chmod(0o755)
     [outcome] = test_latest_deps.try_lessons(python, ["01"])
-    assert outcome.reason == "did not end in 1 s"
+    assert outcome.reason == "did not end within 1 s"
     assert wait_until(lambda: not is_running(int((tmp_path / "started").read_text())), 10)
 
 

@@ -46,18 +46,18 @@ def test_a_sound_site_has_no_problem(tmp_path: Path) -> None:
     ("html", "problem"),
     [
         ('<a href="c.html">', "there is no such file"),
-        ('<a href="b.html#y">', "there is no such place"),
-        ('<a href="#y">', "there is no such place"),
+        ('<a href="b.html#y">', "there is no such anchor"),
+        ('<a href="#y">', "there is no such anchor"),
         ('<img src="c.png">', "there is no such file"),
         ('<a href="/b.html">', "is not relative"),
-        ('<script src="https://example.org/x.js">', "is fetched from elsewhere"),
-        ('<link rel="stylesheet" href="//example.org/x.css">', "is fetched from elsewhere"),
-        ('<p id="z"><p id="z">', "more than once"),
+        ('<script src="https://example.org/x.js">', "is loaded from another site"),
+        ('<link rel="stylesheet" href="//example.org/x.css">', "is loaded from another site"),
+        ('<p id="z"><p id="z">', "is not unique"),
         ('<a href="../b.html">', "leads out of the site"),
         ('<img srcset="b.html 1x, c.png 2x">', "there is no such file"),
         ('<video poster="c.png">', "there is no such file"),
         ("<style>p { background: url(c.png) }</style>", "there is no such file"),
-        ('<p style="background: url(https://example.org/c.png)">', "is fetched from elsewhere"),
+        ('<p style="background: url(https://example.org/c.png)">', "is loaded from another site"),
     ],
 )
 def test_a_problem_is_found(html: str, problem: str, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_problem_is_found(html: str, problem: str, tmp_path: Path) -> None:
 def test_a_style_sheet_that_fetches_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.css").write_text('@import "https://example.org/a.css"; a { b: url(data:c) }')
     (found,) = broken(tmp_path, a="")
-    assert "is fetched from elsewhere" in found
+    assert "is loaded from another site" in found
 
 
 def test_links_lead_to_pages_in_the_language_of_the_tree() -> None:
@@ -181,13 +181,13 @@ def test_what_is_no_site_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "en").mkdir()
     (tmp_path / "thesis.txt").write_text("years")
     assert main(["build", "--root", str(ROOT), "--output", str(tmp_path)]) == 1
-    assert f"{tmp_path} holds en, which is no part of a site" in capsys.readouterr().err
+    assert f"{tmp_path} contains en, which is not part of a built site" in capsys.readouterr().err
     (tmp_path / MARKER_FILE).touch()
     assert main(["build", "--root", str(ROOT), "--output", str(tmp_path)]) == 1
-    assert "holds thesis.txt, which is no part of a site" in capsys.readouterr().err
+    assert "contains thesis.txt, which is not part of a built site" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == [MARKER_FILE, "en", "thesis.txt"]
     assert main(["build", "--root", str(ROOT), "--output", str(tmp_path / "thesis.txt")]) == 1
-    assert "There is no room for the site in" in capsys.readouterr().err
+    assert "The site cannot be stored in" in capsys.readouterr().err
 
 
 def test_an_older_site_makes_room(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_port_that_cannot_be_had_is_told(
     with serve.serving(tmp_path) as address:
         for port in (address.rpartition(":")[2], "70000"):
             assert main(["serve", "--output", str(tmp_path), "--port", port]) == 1
-            assert f"Port {port} cannot be had: " in capsys.readouterr().err
+            assert f"Port {port} is not available: " in capsys.readouterr().err
 
 
 def test_the_site_of_an_owner_is_at_the_root() -> None:

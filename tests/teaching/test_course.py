@@ -164,7 +164,7 @@ def test_a_file_that_is_no_notebook_earns_nothing_and_is_named(
     [submission], ignored = submissions.find(tmp_path, [NAME])
     mark = course.grade_submission(submission)
     assert (mark.score, mark.max_score, mark.graded, ignored) == (0, 10, False, [])
-    assert f"f-damaged/{NAME}.ipynb: not graded: it is no notebook" in mark.notes[0]
+    assert f"f-damaged/{NAME}.ipynb: not graded: it is not a notebook" in mark.notes[0]
     assert "ask for a file that opens in Jupyter" in mark.notes[0]
 
 
@@ -186,7 +186,7 @@ def test_a_folder_without_submissions_is_explained(
     course: Course, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert courses.main(["grade", str(tmp_path), "--course", str(course.folder)]) == 1
-    assert f"notebooks named as {NAME}.ipynb" in capsys.readouterr().err
+    assert f"notebooks named {NAME}.ipynb" in capsys.readouterr().err
 
 
 def test_a_course_that_was_not_released_is_asked_for(

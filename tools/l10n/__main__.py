@@ -66,7 +66,7 @@ def run_update(project: Project, args: argparse.Namespace) -> int:
 def run_reword(project: Project, args: argparse.Namespace) -> int:
     """Keeps the translations of messages whose wording changed, but not their meaning."""
     if args.list == bool(args.file):
-        raise ToolError("Give either --list or a file: python -m tools.l10n reword --help")
+        raise ToolError("Pass either --list or a file: python -m tools.l10n reword --help")
     if args.file:
         text = sys.stdin.read() if args.file == "-" else read_text(Path(args.file))
         rejected = pending.accept(project, text, args.file, print)

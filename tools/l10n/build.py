@@ -80,7 +80,7 @@ def solution(project: Project, domain: str, lang: str) -> str:
     """
     path = project.solution(domain)
     if path is None:
-        raise ToolError(f"{domain} is no exercise. Choose one of {project.exercises}.")
+        raise ToolError(f"{domain} is not an exercise. Choose one of {project.exercises}.")
     result = notebook.read(path)
     if lang != SOURCE:
         messages = catalog.read(project.catalog(domain, lang), lang)

@@ -50,7 +50,7 @@ def locale_of(lang: str) -> Locale:
         return Locale.parse(LOCALES.get(lang, lang))
     except (UnknownLocaleError, ValueError):
         raise ToolError(
-            f"{lang!r} is no language code that Babel knows. Use an ISO 639 code such as fr or ja."
+            f"{lang!r} is not a language code of Babel. Use an ISO 639 code such as fr or ja."
         ) from None
 
 
@@ -106,7 +106,7 @@ def read(path: Path, lang: str) -> LessonCatalog:
         raw = read_po(lines, locale=locale_of(lang), abort_invalid=True)
     except (PoFileError, ValueError, IndexError, AttributeError) as error:
         raise ToolError(
-            f"{path} is damaged: {error}. `msgfmt --check` says where; fix that line."
+            f"{path} is damaged: {error}. `msgfmt --check` prints the line to fix."
         ) from None
     catalog = from_messages(raw, lang)
     catalog.obsolete = raw.obsolete

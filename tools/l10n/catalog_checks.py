@@ -116,7 +116,7 @@ def compiled_problems(project: Project, lang: str) -> Iterator[Finding]:
     path = project.compiled_helpers(lang)
     if data is not None and not (path.exists() and path.read_bytes() == data):
         todo = f"Run: python -m tools.l10n build --lang {lang}"
-        yield Finding(project.short(path), "it is not what helpers.po compiles to", todo)
+        yield Finding(project.short(path), "it differs from the compiled helpers.po", todo)
 
 
 def path_of(project: Project, domain: str, lang: str) -> str:
@@ -133,7 +133,7 @@ def _missing(message: Message) -> Problem:
     if message.fuzzy:
         return Problem(
             "the English text has changed since it was translated (fuzzy)",
-            "Mend the translation and take the word fuzzy away.",
+            "Fix the translation and remove the word fuzzy.",
         )
     return Problem("it is not translated", "Translate it.")
 

@@ -17,7 +17,7 @@ def document_problems(project: Project, domain: str, lang: str) -> Iterator[Find
     untranslated: list[tuple[str, str, str]] = []
     text = documents.build(project, domain, lang, untranslated)
     if not path.exists() or path.read_text("utf-8") != text:
-        what = "is not what a build gives" if path.exists() else "has not been built"
+        what = "differs from the result of a build" if path.exists() else "has not been built"
         todo = f"Run: python -m tools.l10n build --lang {lang} --only {domain}"
         yield Finding(project.short(path), f"the document {what}", todo)
     if lang != SOURCE:
@@ -33,7 +33,7 @@ def map_problems(project: Project, lang: str) -> Iterator[Finding]:
     path, text = course_map.path_of(project, lang), course_map.render(project, lang)
     if text and not (path.exists() and read_text(path) == text):
         todo = f"Run: python -m tools.l10n build --lang {lang}"
-        yield Finding(project.short(path), "the map is not what a build draws", todo)
+        yield Finding(project.short(path), "the map differs from the result of a build", todo)
 
 
 def _structure_problems(project: Project, domain: str, lang: str) -> Iterator[Finding]:

@@ -80,5 +80,5 @@ def _term(row: dict[str, str], lang: str, path: Path) -> Term:
         )
     except re.error as error:
         raise ToolError(
-            f"{path}: the row {row['en']!r} has a bad pattern for {lang}: {error}. Mend it."
+            f"{path}: the row {row['en']!r} has an invalid pattern for {lang}: {error}. Fix it."
         ) from None

@@ -39,7 +39,7 @@ def freshness_problems(
     path = project.notebook(domain, lang)
     command = f"Run: python -m tools.l10n build --lang {lang} --only {domain}"
     if not path.exists() or path.read_text("utf-8") != built.text:
-        what = "is not what a build gives" if path.exists() else "has not been built"
+        what = "differs from the result of a build" if path.exists() else "has not been built"
         yield Finding(project.short(path), f"the notebook {what}", command)
     elif execute.is_executable(domain) and (lang == SOURCE or lang in project.released):
         for cell in notebook.cells(notebook.read(path), "code"):
@@ -70,7 +70,7 @@ def page_problems(project: Project) -> Iterator[Finding]:
     """Checks that other files with the course's address have the right one."""
     for path, text in build.pages(project).items():
         if read_text(path) != text:
-            what = "its address or version is not that of pyproject.toml"
+            what = "its address or version differs from pyproject.toml"
             todo = f"Run: python -m tools.l10n build --lang {SOURCE}"
             yield Finding(project.short(path), what, todo)
 
@@ -79,7 +79,9 @@ def _solution_problems(project: Project, domain: str) -> Iterator[Finding]:
     path = project.solution(domain)
     if path and path.exists() and read_text(path) != build.solution(project, domain, SOURCE):
         todo = f"Run: python -m tools.l10n build --lang {SOURCE} --only {domain}"
-        yield Finding(project.short(path), "its install cell is not what a build gives", todo)
+        yield Finding(
+            project.short(path), "its install cell differs from the result of a build", todo
+        )
 
 
 def compare(english: str, text: str) -> Iterator[tuple[Problem, str]]:

@@ -27,10 +27,10 @@ RULES: dict[str, list[Rule]] = {
         ),
         (
             rf"[ \u00a0][{WIDE}]|[{WIDE}][ \u00a0](?=\S)",
-            "a space beside full-width punctuation",
-            "Take the space away; a full-width mark brings its own.",
+            "a space next to full-width punctuation",
+            "Remove the space, because full-width marks include it.",
         ),
-        (rf"[{HAN}][ \u00a0]+[{HAN}]", "a space between Chinese characters", "Take it away."),
+        (rf"[{HAN}][ \u00a0]+[{HAN}]", "a space between Chinese characters", "Remove it."),
         (rf"[{HAN}][\"']|[\"'][{HAN}]", "a straight quote", "Use “…”."),
     ],
     "ko": [
@@ -39,12 +39,12 @@ RULES: dict[str, list[Rule]] = {
             "full-width punctuation",
             "Korean uses the half-width marks , . ; : ! ? ( ).",
         ),
-        (r"[가-힣][ ]+[,.;:!?)]", "a space before punctuation", "Take the space away."),
+        (r"[가-힣][ ]+[,.;:!?)]", "a space before punctuation", "Remove the space."),
     ],
     "ru": [
         (r"[\"“”„]", "quotes that are not Russian", "Use «…»; „…“ only inside of them."),
         (r"(?<=\S)\s--?\s(?=\S)", "a hyphen for a dash", "Use an em dash: —."),
-        (rf"[{CYRILLIC}]\s+[,.;:!?)]", "a space before punctuation", "Take the space away."),
+        (rf"[{CYRILLIC}]\s+[,.;:!?)]", "a space before punctuation", "Remove the space."),
         (
             rf"[A-Za-z][{CYRILLIC}]|[{CYRILLIC}][A-Za-z]|(?<=[{CYRILLIC}]\s)[aceoy](?=\s[{CYRILLIC}])",
             "a Latin letter in a Russian word",
@@ -52,7 +52,7 @@ RULES: dict[str, list[Rule]] = {
         ),
     ],
     "es": [
-        (r"[^\W\d_]\s+[,.;:!?)]", "a space before punctuation", "Take the space away."),
+        (r"[^\W\d_]\s+[,.;:!?)]", "a space before punctuation", "Remove the space."),
     ],
 }
 PAIRS = ("()", "（）", "«»", "“”", "「」", "『』")

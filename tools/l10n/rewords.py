@@ -100,7 +100,7 @@ def dumps(domain: str, rewords: Iterable[Reword], notes: Mapping[Reword, str] | 
             lines.append(f"allow = [{', '.join(map(_quote, reword.allow))}]")
         elif notes and (found := differences(reword.old, reword.new)):
             lines.append(
-                "# Rejected unless each of these is right; then remove the first two characters."
+                "# Rejected unless each of these is right. If so, remove the first two characters."
             )
             lines.append(f"# allow = [{', '.join(map(_quote, found))}]")
         blocks.append("\n".join(lines) + "\n")

@@ -37,7 +37,7 @@ def strip_solution(solution: str, name: str) -> str:
         from nbgrader import preprocessors as nbgrader
     except ImportError:
         raise ToolError(
-            "Exercises are cut from their solutions with nbgrader, which is not installed. "
+            "Exercises are generated from solutions by nbgrader, which is not installed. "
             'Run: pip install -e ".[test]"'
         ) from None
     steps = (
@@ -54,7 +54,7 @@ def strip_solution(solution: str, name: str) -> str:
             exercise, _resources = step().preprocess(exercise, {"unique_key": name})
     except Exception as error:  # RuntimeError, ValidationError, SchemaTooOldError, …
         raise ToolError(
-            f"{name} cannot be made into an exercise: {error}. Mend the cell's tags or its "
+            f"{name} cannot be converted to an exercise: {error}. Fix the cell's tags or its "
             "BEGIN and END lines."
         ) from error
     return notebook.dumps(json.loads(nbformat.writes(exercise)))

@@ -56,8 +56,8 @@ def parse(text: str, name: str) -> Json:
             raise _no_notebook(name, f"cell {number} lacks a field, or has a wrong one")
         if not cell.get("id"):
             raise ToolError(
-                f"{name}: cell {number} has no id. Translations are filed by cell id: "
-                "give the cell a readable one (nbformat 4.5)."
+                f"{name}: cell {number} has no id, by which translations are "
+                "stored. Add a readable id (nbformat 4.5)."
             )
     return notebook
 

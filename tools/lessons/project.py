@@ -163,7 +163,7 @@ def _address(repository: object) -> str:
     match = GITHUB.fullmatch(repository) if isinstance(repository, str) else None
     if repository != "" and match is None:
         raise ToolError(
-            f"repository = {repository!r} in pyproject.toml is no address that Colab can open. "
-            'Write "https://github.com/OWNER/NAME", or "" while the course lives nowhere.'
+            f"repository = {repository!r} in pyproject.toml is not an address that Colab can "
+            'open. Write "https://github.com/OWNER/NAME", or "" if there is no repository yet.'
         )
     return match[1] if match else ""

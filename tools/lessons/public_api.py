@@ -22,7 +22,7 @@ MAGIC = re.compile(r"^( *)[%!].*$", re.MULTILINE)
 API_MENTION = re.compile(r"`(helpers(?:\.[a-z_0-9]+)+)\.([A-Z]\w+)`")
 
 Name = tuple[str, str]
-"""A module, and what is imported from it."""
+"""A module, and a name imported from it."""
 
 
 def imports(code: str) -> Iterator[Name]:

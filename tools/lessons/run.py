@@ -73,7 +73,7 @@ def summary(result: dict[str, Any], seconds: float) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Runs the command line, and returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.lessons.run", description=__doc__)
-    parser.add_argument("--lesson", default="01", help="its number, as 01")
+    parser.add_argument("--lesson", default="01", help="its number, such as 01")
     parser.add_argument("--lang", default="en", help="en, ru, zh, ko or es")
     args = parser.parse_args(argv)
     path = find_lesson(args.lesson, args.lang)

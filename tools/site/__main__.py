@@ -72,7 +72,7 @@ def prepare_output(site: Path, parts: set[str]) -> None:
             strange = [name for name in held if name not in parts or MARKER_FILE not in held]
             if strange:
                 raise ToolError(
-                    f"{site} holds {strange[0]}, which is no part of a site built here; nothing "
+                    f"{site} contains {strange[0]}, which is not part of a built site. Nothing "
                     "was removed. Name another folder with --output, or empty this one."
                 )
             shutil.rmtree(site)
@@ -80,7 +80,7 @@ def prepare_output(site: Path, parts: set[str]) -> None:
         (site / MARKER_FILE).touch()
     except OSError as error:
         raise ToolError(
-            f"There is no room for the site in {site}: {error}. Name another folder with --output."
+            f"The site cannot be stored in {site}: {error}. Name another folder with --output."
         ) from None
 
 
@@ -107,7 +107,7 @@ def serve_site(site: Path, port: int) -> None:
         server = serve.server(site, port)
     except (OSError, OverflowError) as error:
         raise ToolError(
-            f"Port {port} cannot be had: {error}. Choose another: make serve PORT=8001"
+            f"Port {port} is not available: {error}. Choose another one: make serve PORT=8001"
         ) from None
     with server as one, suppress(KeyboardInterrupt):
         print(f"{serve.address(one)}/  (Ctrl-C ends it)", flush=True)
@@ -118,8 +118,10 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.site", description=__doc__)
     parser.add_argument("command", choices=["build", "serve"])
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
-    parser.add_argument("--output", type=Path, default=OUTPUT, help=f"the site; else {OUTPUT}")
-    parser.add_argument("--port", type=int, default=0, help="for serve; else a free one")
+    parser.add_argument(
+        "--output", type=Path, default=OUTPUT, help=f"the folder of the site (default: {OUTPUT})"
+    )
+    parser.add_argument("--port", type=int, default=0, help="for serve (default: a free port)")
     return parser.parse_args(argv)
 
 

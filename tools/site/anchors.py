@@ -26,7 +26,7 @@ def anchors(page: Page) -> list[list[str]]:
     if len(first) != len(own):
         raise ToolError(
             f"{page.file} has {len(own)} headings, and {page.english} has {len(first)}. "
-            "The site needs as many: translate every heading, and add none."
+            "The numbers must be equal: translate every heading, and add none."
         )
     found = [[id_, alias] for (id_, _), (_, alias) in zip(first, own, strict=True)]
     return list(_without_repetitions(found))

@@ -78,7 +78,7 @@ class Site:
         for path, page in self.pages.items():
             place = path.relative_to(self.folder)
             for id_ in sorted({one for one in page.ids if page.ids.count(one) > 1}):
-                yield f"{place}: the id {id_!r} is there more than once"
+                yield f"{place}: the id {id_!r} is not unique"
             for link, fetched in page.links:
                 if what := self._broken(path, link, fetched):
                     yield f"{place}: {link}: {what}"
@@ -89,11 +89,11 @@ class Site:
 
     def _broken(self, path: Path, link: str, fetched: bool) -> str:
         if EXTERNAL.match(link):
-            return "is fetched from elsewhere" if fetched else ""
+            return "is loaded from another site" if fetched else ""
         if OTHER_SCHEME.match(link):
             return ""
         if link.startswith("/"):
-            return "is not relative: it is wrong where the site is not at the root of its server"
+            return "is not relative, so it is wrong unless the site is at the root of its server"
         return self._missing_target(path, urlsplit(link))
 
     def _missing_target(self, path: Path, parts: SplitResult) -> str:
@@ -106,5 +106,5 @@ class Site:
             return "there is no such file"
         fragment = unquote(parts.fragment)
         if fragment and target in self.pages and fragment not in self.pages[target].ids:
-            return "there is no such place on that page"
+            return "there is no such anchor on that page"
         return ""

@@ -35,7 +35,7 @@ class Anchors(SphinxTransform):
         if len(sections) != len(ids):
             raise ValueError(
                 f"{self.env.docname} has {len(sections)} headings for Sphinx, and {len(ids)} for "
-                "the site. A heading must not stand inside of a list or a quotation."
+                "the site. A heading must not be inside a list or a quotation."
             )
         for section, own in zip(sections, ids, strict=True):
             section["ids"] = list(own)

@@ -45,8 +45,8 @@ def write(project: Project, site: Path) -> None:
         script = (folder / name).read_text("utf-8")
         if script.count(CUTS) != 1:
             raise ToolError(
-                f"Pagefind's {name} has {CUTS!r} {script.count(CUTS)} times, not once: see in "
-                "tools/site/search.py what it is for, and whether this version still needs it."
+                f"Pagefind's {name} has {CUTS!r} {script.count(CUTS)} times, not once. Check in "
+                "tools/site/search.py whether this version still needs the replacement."
             )
         (folder / name).write_text(script.replace(CUTS, "return false"), "utf-8")
 

@@ -16,7 +16,7 @@ NON_DISPLAY_MIME_PREFIX = "application/"  # widgets, and results as data, which 
 FOLDED_TAG = "hide-input"  # a tag of myst-nb
 
 Ids = dict[str, list[list[str]]]
-"""For each page, the ids of its headings."""
+"""The ids of the headings of each page."""
 
 
 def write(tree: Tree, folder: Path, site: Path) -> Ids:

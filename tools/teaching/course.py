@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("Stopped; what was graded is in the gradebook.", file=sys.stderr)
+        print("Stopped. The gradebook contains the grades so far.", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -82,13 +82,13 @@ def _grade(course: Course, folder: Path) -> int:
         raise CourseError(f"{course.folder} has no assignments. Run: make assignments")
     if course.sandboxed and not sandbox_is_permitted():
         raise CourseError(
-            f"{NO_NAMESPACES} Where nothing can be lost, as in a container made for this, add "
-            "--no-sandbox."
+            f"{NO_NAMESPACES} In a place without valuable data, such as a dedicated "
+            "container, add --no-sandbox."
         )
     if not limits_are_permitted():
         print(
-            "This machine permits no control groups: a submission may take all memory or "
-            "start processes without end. Grade where nothing else runs that matters."
+            "This machine does not permit control groups: a submission may use all memory or "
+            "start any number of processes. Grade on a machine without other important work."
         )
     with course.locked():
         course.configure(folder.resolve())
@@ -101,7 +101,7 @@ def _grade(course: Course, folder: Path) -> int:
     if not marks:
         print(
             f"No submissions: {folder} needs folders named after students, with "
-            f"notebooks named as {course.assignments[0]}.ipynb in them.",
+            f"notebooks named {course.assignments[0]}.ipynb in them.",
             file=sys.stderr,
         )
         return 1
@@ -130,22 +130,24 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    release = commands.add_parser("release", help="make the students' notebooks")
+    release = commands.add_parser("release", help="create the students' notebooks")
     grade = commands.add_parser("grade", help="grade a folder of submissions")
-    grade.add_argument("submissions", type=Path, help="holds student/01_….ipynb")
+    grade.add_argument("submissions", type=Path, help="contains student/01_….ipynb")
     grade.add_argument(
         *["--no-sandbox"],
         action="store_true",
-        help="let submissions read and write all that you can, where nothing can be lost",
+        help="give submissions access to all your files, if you have no valuable data",
     )
     for command in (release, grade):
         command.add_argument("--lang", default="en", help="en, ru, zh, ko or es")
         command.add_argument("--course", type=Path, help="default: course/LANGUAGE")
         command.add_argument(
-            "--timeout", type=_positive, default=240.0, help="for one notebook (240)"
+            "--timeout", type=_positive, default=240.0, help="seconds per notebook (240)"
         )
-        command.add_argument("--cell-timeout", type=_whole, default=90, help="of a cell (90)")
-        command.add_argument("--memory-gb", type=_positive, default=6.0, help="of a notebook (6)")
+        command.add_argument(
+            "--cell-timeout", type=_whole, default=90, help="seconds per cell (90)"
+        )
+        command.add_argument("--memory-gb", type=_positive, default=6.0, help="per notebook (6)")
     return parser.parse_args(argv)
 
 

@@ -215,8 +215,8 @@ class Course:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise CourseError(
-                    f"Another program is grading in {self.folder}, or making its assignments. "
-                    "Start this one when that has ended."
+                    f"Another process is grading in {self.folder}, or creating its assignments. "
+                    "Run this command after it has ended."
                 ) from None
             yield
 

@@ -61,8 +61,8 @@ VARIABLES = ("HOME", "TMPDIR", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDI
 LANGUAGES = ("LANG", "LC_ALL", "LC_CTYPE")
 MAX_TMPDIR = 50  # characters, because a Unix socket's path has at most 107
 NO_NAMESPACES = (
-    "This machine permits no namespaces, so a submission cannot be kept from your files and from "
-    "the network. Grade on Linux 5.12 or newer, where containers may make namespaces, or in a "
+    "This machine does not permit namespaces, so a submission could access your files and the "
+    "network. Grade on Linux 5.12 or newer, in a container that may create namespaces, or in a "
     "virtual machine."
 )
 
@@ -131,11 +131,13 @@ class SandboxedKernelManager(AsyncKernelManager):
     submission leaves in it.
     """
 
-    seconds = Float(240.0, help="The most that one notebook may take.").tag(config=True)
-    memory = Int(MEMORY, help="Bytes that all its processes may take.").tag(config=True)
-    processes = Int(PROCESSES, help="Processes and threads that it may have.").tag(config=True)
+    seconds = Float(240.0, help="The maximum seconds of one notebook.").tag(config=True)
+    memory = Int(MEMORY, help="The maximum bytes of all its processes.").tag(config=True)
+    processes = Int(PROCESSES, help="The maximum number of its processes and threads.").tag(
+        config=True
+    )
     hidden = List(Unicode(), help="Folders that the notebook must not read.").tag(config=True)
-    sandboxed = Bool(True, help="Whether to keep it from the network and from files.").tag(
+    sandboxed = Bool(True, help="Whether it has no access to the network and to files.").tag(
         config=True
     )
 
@@ -296,5 +298,5 @@ def _resident_bytes() -> int:
 
 
 def _stopped() -> Any:
-    text = "The kernel ended before this cell did: it was killed, or its time was over."
+    text = "The kernel ended before this cell, because it was killed or timed out."
     return nbformat.v4.new_output("error", ename=NOT_RUN_ERROR, evalue=text, traceback=[text])

@@ -47,11 +47,11 @@ class Submission:
             # A link could point to a solution, and a FIFO would never end.
             number = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
-            raise SubmissionError(f"{error.strerror}: check who may read the file") from None
+            raise SubmissionError(f"{error.strerror}: check the permissions of the file") from None
         with os.fdopen(number, "rb") as file:
             status = os.fstat(number)
             if not stat.S_ISREG(status.st_mode):
-                raise SubmissionError("it is no file")
+                raise SubmissionError("it is not a file")
             if status.st_size > MAX_BYTES:
                 raise SubmissionError(
                     f"it has {status.st_size / 1e6:.0f} MB, more than {MAX_BYTES / 1e6:.0f}: open "
@@ -62,11 +62,11 @@ class Submission:
             cells = json.loads(content)["cells"]
         except Exception as error:
             raise SubmissionError(
-                f"it is no notebook ({type(error).__name__}: {str(error)[:100]}): ask for a file "
-                "that opens in Jupyter"
+                f"it is not a notebook ({type(error).__name__}: {str(error)[:100]}): ask for a "
+                "file that opens in Jupyter"
             ) from None
         if not isinstance(cells, list):
-            raise SubmissionError("it is no notebook: ask for a file that opens in Jupyter")
+            raise SubmissionError("it is not a notebook: ask for a file that opens in Jupyter")
         return content
 
 
@@ -85,7 +85,7 @@ def find(folder: Path, assignments: Sequence[str]) -> tuple[list[Submission], li
             ignored.append(f"{name}: not graded: it is a link. Put a folder in its place.")
         elif not entry.is_dir():
             ignored.append(
-                f"{name}: not graded: it is in no student's folder. Unpack an archive, and put "
+                f"{name}: not graded: it is not in a student's folder. Unpack an archive, and put "
                 "notebooks into a folder named after the student."
             )
         else:
@@ -125,15 +125,15 @@ def _in_folder(folder: Path, assignments: Sequence[str]) -> tuple[list[Submissio
         if path.is_symlink():
             sentences.append(f"{place} is not graded: it is a link. Put a copy in its place.")
         elif not path.is_file():
-            sentences.append(f"{place} is not graded: it is no file.")
+            sentences.append(f"{place} is not graded: it is not a file.")
         elif assignment in assignments and path.parent == folder:
             found.append(Submission(student, name, assignment, path))
         elif assignment in assignments:
             sentences.append(f"{place} is not graded: move it into the folder {name} itself.")
         elif copied and copied[1] in assignments:
             sentences.append(
-                f"{place} is not graded: of each exercise, the notebook {copied[1]}{NOTEBOOK} is. "
-                "Give it that name if it is the one to grade."
+                f"{place} is not graded: only the notebook {copied[1]}{NOTEBOOK} is graded. "
+                "Rename it to that name if it is the one to grade."
             )
         else:
             sentences.append(f"{place} is not graded: no exercise of this course has that name.")

@@ -12,7 +12,7 @@ MARGIN = 0.2  # inches
 SHAPE = "round,pad=0,rounding_size=0.1"
 
 Point = tuple[float, float]
-"""A place in inches, from the lower left corner."""
+"""A point in inches, from the lower left corner."""
 
 
 def canvas(width: float, height: float) -> tuple[Figure, Any]:

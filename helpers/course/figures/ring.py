@@ -7,7 +7,7 @@ from typing import NamedTuple
 Terms = tuple[int, ...]
 """The workers whose values are in a sum, each as often as it was added."""
 State = tuple[tuple[Terms, ...], ...]
-"""For each worker, the sum that each of its parts holds."""
+"""The sum in each part of each worker."""
 
 
 class Transfer(NamedTuple):

@@ -29,7 +29,7 @@ _WIDTHS = {letter: ems for ems, letters in _EMS for letter in letters}
 _NEVER_FIRST, _NEVER_LAST = "，。、；：？！）》」』%", "（《「『"  # of a line in Chinese
 
 Piece = tuple[str, str]
-"""What stays in one line, with the space before it."""
+"""A text without line breaks, and the space before it."""
 
 
 def text_width(content: str, size: float = TEXT, weight: int = PLAIN) -> float:
