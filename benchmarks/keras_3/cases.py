@@ -167,7 +167,7 @@ def of_compile() -> dict[str, Case]:
         "`jit_compile`": Case(
             group,
             compile=regression(jit_compile=True),
-            refused="jit_compile=True cannot be had on several workers",
+            refused="jit_compile=True does not work on several workers",
         ),
     }
 

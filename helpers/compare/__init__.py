@@ -63,7 +63,9 @@ def compare(
     for count in workers:
         check_count("workers", count)
     if len(set(workers)) < 2:
-        message = _("workers={workers} compares nothing. Give two group sizes, as workers=(1, 2).")
+        message = _(
+            "workers={workers} compares nothing. Pass two group sizes, such as workers=(1, 2)."
+        )
         raise ConfigError(message.format(workers=tuple(workers)))
     check_keras_3()
     options = {"max_restarts": 0, **options}

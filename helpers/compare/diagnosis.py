@@ -83,10 +83,10 @@ def _steps(one: Run, many: Run, _tolerance: float) -> Diagnosis | None:
     epochs = [[len(fit["epochs"]) for fit in own] for own in fits]
     steps = [[fit["epochs"] for fit in own] for own in fits]
     if any(own != epochs[0] for own in epochs):
-        message = _("The workers did not make the same calls and epochs of fit: {epochs}.")
+        message = _("The workers ran different calls or epochs of fit: {epochs}.")
         return Diagnosis(Cause.CONTROL_FLOW, message.format(epochs=epochs))
     if any(own != steps[0] for own in steps):
-        message = _("The workers made different numbers of steps: {steps}.")
+        message = _("The workers ran different numbers of steps: {steps}.")
         counts = [len(many.all_steps(worker)) for worker in range(many.workers)]
         return Diagnosis(Cause.DATASET_LENGTH, message.format(steps=join_items(map(str, counts))))
     return None

@@ -21,7 +21,7 @@ def compare_examples(one: Run, many: Run, _tolerance: float) -> Diagnosis | None
     known = {x for x, _y in pairs}
     changed = {row for step in together for row in step if row[0] in known and row not in pairs}
     if changed:
-        message = _("{count} examples have another label than with one worker.")
+        message = _("{count} examples have a different label than with one worker.")
         return Diagnosis(Cause.OVERWRITTEN_ARRAYS, message.format(count=len(changed)))
     return _first_epoch(alone, wanted, found) or _other_steps(alone, together)
 
@@ -49,7 +49,10 @@ def _first_epoch(
         )
         return Diagnosis(Cause.ORDER, message.format(**counts))
     if extra:
-        message = _("In the first epoch, {extra} examples more than the {all} were trained on.")
+        message = _(
+            "In the first epoch, the workers trained on {extra} examples more than the {all} of "
+            "the data."
+        )
         return Diagnosis(Cause.DATASET_LENGTH, message.format(**counts))
     return None
 
@@ -65,8 +68,8 @@ def _other_steps(alone: Sequence[Any], together: Sequence[Any]) -> Diagnosis | N
             return Diagnosis(Cause.DATASET_LENGTH, message.format(**values), index)
         if Counter(wanted) != Counter(found):
             message = _(
-                "Each example occurs once an epoch, but step {step} has others than with one "
-                "worker. Give the shuffle a seed."
+                "Each example occurs once per epoch, but step {step} has different ones than with "
+                "one worker. Pass a seed to the shuffle."
             )
             return Diagnosis(Cause.ORDER, message.format(step=index), index)
     return None

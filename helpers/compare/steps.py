@@ -86,13 +86,13 @@ def _by_gradients(
         return _partial(alone, steps, layers)
     if known and abs(known - 1) < 1e-3:
         message = _(
-            "The sum of the workers' gradients is that of one worker, but the update is not: they "
-            "were changed before they were summed."
+            "The sum of the workers' gradients equals the gradient of one worker, but the update "
+            "differs: the gradients were changed before they were summed."
         )
         return Diagnosis(Cause.LOCAL_GRADIENTS, message)
     for factor in (workers, 1 / workers):
         if abs(known / factor - 1) < 1e-3:
-            message = _("The gradient is {factor:.4g} times that of one worker.")
+            message = _("The gradient is {factor:.4g} times the gradient of one worker.")
             return Diagnosis(Cause.LOSS_SCALE, message.format(factor=known))
     return _partial(alone, steps, layers)
 
@@ -146,7 +146,7 @@ def _by_logs(
     if "loss" in wrong and logs.get("loss") and wrong["loss"]:
         factor = logs["loss"] / wrong["loss"]
         if any(abs(factor / times - 1) < 1e-3 for times in (len(steps), 1 / len(steps))):
-            message = _("The loss that is reported is {factor:.4g} times that of one worker.")
+            message = _("The reported loss is {factor:.4g} times the loss of one worker.")
             return Diagnosis(Cause.LOSS_SCALE, message.format(factor=factor))
     if "loss" not in wrong and wrong:
         message = _("Loss and weights agree, but not the metrics {names}.")

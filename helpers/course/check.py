@@ -157,7 +157,7 @@ def _answer(name: str, answers: Mapping[str, Any] | None) -> Any:
         answers = _notebook()
     if answers.get(name) is None:
         expected = _("something named {name}").format(name=name)
-        hint = _("Run the cell with your answer first; it must not end with an error.")
+        hint = _("Run the cell with your answer first. It must not end with an error.")
         raise CheckFailed(expected, _("nothing of that name"), hint)
     return answers[name]
 

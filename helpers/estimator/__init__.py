@@ -59,9 +59,8 @@ class _EstimatorUnavailable:
 
     def __getattr__(self, name: str) -> Any:
         message = _(
-            "tf.estimator.{name} is not available in a worker that runs with keras=3: "
-            "Estimator needs Keras 2. Leave keras=3 out, or leave Estimator out of the "
-            "function."
+            "tf.estimator.{name} is not available in a worker that runs with keras=3, because "
+            "Estimator needs Keras 2. Omit keras=3, or do not use Estimator in the function."
         )
         raise PackageError(message.format(name=name))
 

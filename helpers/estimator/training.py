@@ -161,7 +161,7 @@ def _size(cluster: Any, job: str) -> int:
 
 def _single_process_only(method: str) -> ConfigError:
     message = _(
-        "{method} works in one process, and TF_CONFIG names a cluster that the RunConfig has a "
-        "strategy for. Call tf.estimator.train_and_evaluate."
+        "{method} works in one process only, but TF_CONFIG names a cluster, for which the "
+        "RunConfig has a strategy. Call tf.estimator.train_and_evaluate."
     )
     return ConfigError(message.format(method=method))

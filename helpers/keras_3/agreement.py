@@ -208,7 +208,7 @@ class Group:
             "condition that holds on some workers only."
         )
         if any(position.get("stage") == FAILED for position in positions):
-            message = _("A worker has failed, so that the others cannot train on: {positions}.")
+            message = _("A worker has failed, so the others cannot continue: {positions}.")
         texts = [
             f"{name}: {position['text']}"
             for name, position in zip(self.names, positions, strict=True)
@@ -228,7 +228,7 @@ class Group:
             if not reported and time.monotonic() - start > WAIT_REPORT_SECONDS:
                 reported = True
                 logger.warning(
-                    _("%s (%s) has been waiting for %s for %d s; heard of it last: %s"),
+                    _("%s (%s) has been waiting for %s for %d s. Its last report: %s"),
                     self.names[self.index],
                     text,
                     self.names[peer],

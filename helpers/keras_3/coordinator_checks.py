@@ -49,8 +49,8 @@ def _check_callbacks(callbacks: Iterable[Any]) -> None:
     if of_batches:
         message = _(
             "These callbacks must be called after each batch, but under ParameterServerStrategy "
-            "batches end on the workers: {names}. Use on_epoch_end, with fewer steps_per_epoch "
-            "if it must be called more often; for ModelCheckpoint and BackupAndRestore, "
+            "batches end on the workers: {names}. Use on_epoch_end, with fewer steps_per_epoch if "
+            "it must be called more often. For ModelCheckpoint and BackupAndRestore, use "
             'save_freq="epoch".'
         )
         raise ConfigError(message.format(names=join_items(of_batches)))

@@ -52,9 +52,9 @@ def agree_on_steps(iterator: Any, group: Group, shuffled: bool) -> None:
         _report_lengths(group, lengths)
     if _is_whole_on_each_worker(dataset):
         message = _(
-            "auto_shard_policy is OFF and the dataset has no shard(): each worker trains on all of "
-            "it, so that an epoch sees each example {workers} times, unless the workers' datasets "
-            "differ. Call dataset.shard(num_workers, index), or leave the policy as it is."
+            "auto_shard_policy is OFF and the dataset has no shard(), so each worker trains on "
+            "all of it. An epoch sees each example {workers} times, unless the workers' datasets "
+            "differ. Call dataset.shard(num_workers, index), or do not change the policy."
         )
         warnings.warn(message.format(workers=group.size), stacklevel=2)
 
@@ -79,37 +79,40 @@ def _check_alike(group: Group, positions: Sequence[Position]) -> None:
         values = [position["options"].get(option) for position in positions]
         if any(value != values[0] for value in values):
             message = _(
-                "{option} differs between workers, at {where}: {values}. Pass all the same."
+                "{option} differs between workers, at {where}: {values}. Pass the same value on "
+                "all workers."
             )
             raise ConfigError(_filled(message, group, positions, values, option=option))
     sizes = [position["batch_size"] for position in positions]
     if len(set(sizes)) > 1:
         message = _(
             "batch_size differs between workers, at {where}: {values}. It is the size of the "
-            "global batch, of which each worker takes its share: pass all the same."
+            "global batch, of which each worker uses its share. Pass the same value on all "
+            "workers."
         )
         raise ConfigError(_filled(message, group, positions, sizes))
     endless = [position["infinite"] for position in positions]
     if len(set(endless)) > 1:
         message = _(
-            "The data of some workers never ends and that of others does, at {where} (endless: "
-            "{values}). Call repeat() on the datasets of all workers, or of none."
+            "The data of some workers never ends, but the data of others ends, at {where} "
+            "(endless: {values}). Call repeat() on the datasets of all workers, or of none."
         )
         raise ConfigError(_filled(message, group, positions, endless))
     seeds = [position["seed"] for position in positions]
     if len(set(seeds)) > 1:
         message = _(
-            "The workers shuffle the data with different seeds, at {where}: {values}. Each takes "
-            "its share of each batch, so all need one order: set the same seed on all, or none."
+            "The workers shuffle the data with different seeds, at {where}: {values}. Each uses "
+            "its share of each batch, so all need the same order. Set the same seed on all "
+            "workers, or none."
         )
         raise ConfigError(_filled(message, group, positions, seeds))
     arrays = [position["arrays"] for position in positions]
     if any(array != arrays[0] for array in arrays):
         message = _(
-            "The workers were given different arrays, at {where} ({values} examples). Each worker "
-            "takes its share of each batch and leaves out the rest, so pass all arrays to all "
-            "workers; of data that is sharded already, or random, make a dataset with "
-            "auto_shard_policy OFF."
+            "The workers received different arrays, at {where} ({values} examples). Each worker "
+            "uses its share of each batch and drops the rest, so pass all arrays on all workers. "
+            "If the data is already sharded, or random, pass a dataset with auto_shard_policy "
+            "OFF."
         )
         examples = [array and array[0] for array in arrays]
         warnings.warn(_filled(message, group, positions, examples), stacklevel=2)
@@ -135,7 +138,8 @@ def _smallest(group: Group, positions: Sequence[Position]) -> int | None:
         return first
     if None in steps:
         message = _(
-            "steps_per_epoch differs between workers, at {where}: {values}. Pass all the same."
+            "steps_per_epoch differs between workers, at {where}: {values}. Pass the same value "
+            "on all workers."
         )
         raise ConfigError(_filled(message, group, positions, steps))
     message = _(
@@ -151,7 +155,8 @@ def _smallest(group: Group, positions: Sequence[Position]) -> int | None:
 def _report_lengths(group: Group, lengths: Sequence[int]) -> None:
     message = _(
         "The workers have different numbers of batches: {values}. The epoch has {steps} steps, "
-        "and no example is left out; a worker whose data has ended takes part without examples."
+        "and no example is left out. A worker whose data has ended runs the other steps without "
+        "examples."
     )
     pairs = (f"{name}: {length}" for name, length in zip(group.names, lengths, strict=True))
     warnings.warn(message.format(values=", ".join(pairs), steps=max(lengths)), stacklevel=2)

@@ -75,9 +75,9 @@ def with_seeds(dataset: Any, group: Group) -> Any:
         return _rebuilt(dataset, group.seed())
     if sum(_bytes(part) for part in walk(dataset)) > MAX_BYTES:
         message = _(
-            "A dataset of more than {limit} MB is shuffled without a seed: each worker has another "
-            "order, so that an epoch misses examples and sees others twice. Give shuffle a seed, "
-            "the same on all workers."
+            "A dataset of more than {limit} MB is shuffled without a seed. Each worker has a "
+            "different order, so an epoch misses some examples and sees others twice. Pass the "
+            "same seed to shuffle on all workers."
         )
         warnings.warn(message.format(limit=MAX_BYTES >> 20), stacklevel=2)
         return dataset

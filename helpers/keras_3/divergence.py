@@ -134,7 +134,10 @@ def _callback() -> Any:
 def _same(group: Group, positions: list[dict[str, Any]], key: str, what: str, where: str) -> None:
     """Raises DivergedError unless all workers published the same value under `key`."""
     if len({repr(position[key]) for position in positions}) > 1:
-        message = _("The workers differ in {what}, at {where}: {values}. Give all the same.")
+        message = _(
+            "The workers differ in {what}, at {where}: {values}. Pass the same value on all "
+            "workers."
+        )
         values = ", ".join(
             f"{name}: {position[key]}"
             for name, position in zip(group.names, positions, strict=True)

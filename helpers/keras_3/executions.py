@@ -125,7 +125,7 @@ def _run_steps(step: Callable[[Any], Any], times: int) -> Callable[[Any], Any]:
 def _no_xla() -> ConfigError:
     return ConfigError(
         _(
-            "jit_compile=True cannot be had on several workers: XLA compiles no collective for "
-            "CPUs. Leave it out, or say jit_compile=False."
+            "jit_compile=True does not work on several workers, because XLA cannot compile "
+            "collectives for CPUs. Omit it, or pass jit_compile=False."
         )
     )

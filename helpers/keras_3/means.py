@@ -268,8 +268,8 @@ def _warn_of_own_statistics(layer: Any, step: Step) -> None:
     _warned.add(step.model)
     message = _(
         "{layer} of {model!r} normalizes with the mean and variance of each worker's part of a "
-        "batch, so {count} workers compute something else than one. For the same numbers, create "
-        "it with BatchNormalization(synchronized=True)."
+        "batch, so the results of {count} workers differ from one worker. For equal results, "
+        "create it with BatchNormalization(synchronized=True)."
     )
     text = message.format(layer=layer.name, model=step.model.name, count=step.workers)
     warnings.warn(text, stacklevel=2)

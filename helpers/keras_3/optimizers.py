@@ -87,9 +87,9 @@ def _warn_of_late_sum(variables: Sequence[Any]) -> None:
     """Warns of the program line that applies gradients not computed by a tape."""
     file, line = user_frame()
     message = _(
-        "{place}: the gradients of {names} were not computed by GradientTape.gradient, so they are "
-        "summed over the workers only when they are applied. If the program changes them before, "
-        "for example by clipping, {count} workers give other results than one."
+        "{place}: the gradients of {names} were not computed by GradientTape.gradient, so they "
+        "are summed over the workers only when they are applied. If the program changes them "
+        "before, for example by clipping, the results of {count} workers differ from one worker."
     )
     step = running()
     assert step is not None

@@ -34,8 +34,8 @@ def check_alone(model: Any, name: str) -> None:
     message = _(
         "fit of {model!r} would train on each worker alone, on all of the data: the model was "
         "created at {line}, outside of strategy.scope(). Create and compile it inside, with the "
-        "strategy that this process created. (If each worker is to train a model of its own, "
-        'create it in the scope of tf.distribute.OneDeviceStrategy("/cpu:0").)'
+        "strategy that this process created. (If each worker is to train its own model, create it "
+        'in the scope of tf.distribute.OneDeviceStrategy("/cpu:0").)'
     )
     raise ConfigError(message.format(model=model.name, line=_line(model, "_created_at")))
 

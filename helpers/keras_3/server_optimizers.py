@@ -87,14 +87,14 @@ def check_optimizer(optimizer: Any, variables: Sequence[Any]) -> None:
     if optimizer.gradient_accumulation_steps:
         message = _(
             "gradient_accumulation_steps={steps} does not work under ParameterServerStrategy: "
-            "workers take their steps at different times and would use each other's gradients. "
-            "Use a larger batch instead."
+            "workers run their steps at different times and would use each other's gradients. Use "
+            "a larger batch instead."
         )
         raise ConfigError(message.format(steps=optimizer.gradient_accumulation_steps))
     if optimizer.use_ema and optimizer.ema_overwrite_frequency:
         message = _(
             "ema_overwrite_frequency={steps} does not work under ParameterServerStrategy: one "
-            "worker would overwrite weights while another one updates them. Omit it; Keras then "
+            "worker would overwrite weights while another one updates them. Omit it, and Keras "
             "writes the averages when fit ends."
         )
         raise ConfigError(message.format(steps=optimizer.ema_overwrite_frequency))

@@ -79,8 +79,9 @@ class SidecarEvaluator:
     ) -> None:
         if not model.compiled or not model.built:
             message = _(
-                "The model of a SidecarEvaluator is compiled: {compiled}; built: {built}. It must "
-                "be both: call compile, and give the model an Input or call build."
+                "The model of a SidecarEvaluator must be compiled and built (compiled: "
+                "{compiled}, built: {built}). Call compile, and add an Input to the model or call "
+                "build."
             )
             raise ConfigError(message.format(compiled=model.compiled, built=model.built))
         for name, value in {"steps": steps, "max_evaluations": max_evaluations}.items():
@@ -100,9 +101,9 @@ class SidecarEvaluator:
         done = list(self)
         if not done:
             message = _(
-                "No checkpoint in {folder} could be read within {seconds:g} s. Files named like "
-                '"ckpt-1.weights.h5" or "ckpt-1.keras" are looked for: have '
-                "keras.callbacks.ModelCheckpoint write them there."
+                "No checkpoint in {folder} could be read within {seconds:g} s. The names of "
+                'checkpoints are like "ckpt-1.weights.h5" or "ckpt-1.keras". Write them to this '
+                "folder with keras.callbacks.ModelCheckpoint."
             )
             raise DataError(message.format(folder=self._folder, seconds=self._timeout))
         return done

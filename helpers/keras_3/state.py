@@ -61,10 +61,11 @@ def _weighted(variable: Any, warns: bool) -> Callable[[Any], None]:
         if not warned and tf.distribute.in_cross_replica_context() is False:
             warned = True
             message = _(
-                "{variable} is assigned inside a step, so it is averaged over the workers. That is "
-                "what one worker computes if it is a mean over the batch or a count of steps, and "
-                'not if it is a sum or a maximum. Pass aggregation="mean" to add_weight to confirm '
-                'it, or "sum" to add up what the workers assign.'
+                "{variable} is assigned inside a step, so its value is averaged over the workers. "
+                "The average equals the result of one worker if the value is a mean over the "
+                "batch or a count of steps, but not if it is a sum or a maximum. Pass "
+                'aggregation="mean" to add_weight to confirm it, or "sum" to add up the values of '
+                "the workers."
             )
             warnings.warn(message.format(variable=variable.path), stacklevel=2)
         step = current()

@@ -60,7 +60,7 @@ def check_release() -> str | None:
         raise _changed(found, changed if folders else REPLACED)
     message = _(
         "Keras {found} was not tested with helpers.keras_3 (tested: {oldest} to {newest}). The "
-        "functions that it replaces are unchanged, so it is applied. Check your program with "
+        "functions that it replaces are unchanged, so they are replaced. Check your program with "
         "helpers.compare, or install a tested release: {command}"
     )
     return message.format(found=found, command=_command(), **_tested())
@@ -156,8 +156,8 @@ def _command() -> str:
 
 def _not_tested(found: str) -> PackageError:
     message = _(
-        "helpers.keras_3 was tested with Keras {oldest} to {newest}; found: {found}. Install "
-        "one of them: {command}"
+        "helpers.keras_3 was tested with Keras {oldest} to {newest} (found: {found}). Install a "
+        "tested release: {command}"
     )
     return PackageError(message.format(found=found, command=_command(), **_tested()))
 

@@ -249,5 +249,5 @@ class TrainingResult:
 def notice_of(event: Event) -> str | None:
     """The message to the user about an event, or None for most events."""
     if event["event"] == EventType.STARTED and not event["isolated"]:
-        return _("The workers' ports are open to the network; see SECURITY.md.")
+        return _("The workers' ports are open to the network (see SECURITY.md).")
     return str(event["message"]) if event["event"] == EventType.WARNING else None

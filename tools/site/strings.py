@@ -27,7 +27,7 @@ SEARCH = gettext_noop("Search")
 # i18n: on the search page, where the browser runs no JavaScript
 NO_SCRIPT = gettext_noop("Search needs JavaScript.")
 ABOUT_PATHS = gettext_noop(
-    "Two paths lead through the course, and you can take each of them without the other one."
+    "Two paths lead through the course, and you can follow each of them without the other one."
 )
 # i18n: a heading above the lessons of a path
 PATH = gettext_noop("Path {path}")
@@ -46,8 +46,8 @@ ABOUT_REFERENCE = gettext_noop(
     "The functions and classes that lessons and exercises import, with their docstrings."
 )
 ABOUT_EXERCISES = gettext_noop(
-    "Each lesson has an exercise. Here you can read the tasks; to solve them, open the "
-    "notebook in Jupyter, where each answer is tested on real workers."
+    "Each lesson has an exercise. Here you can read the tasks. To solve them, open the notebook "
+    "in Jupyter, where each answer is tested on real workers."
 )
 ABOUT_LESSONS = gettext_noop(
     "Every lesson is a Jupyter notebook, shown here with the outputs and plots of a run."

@@ -86,7 +86,7 @@ def check_range(name: str, value: int, least: int, most: int) -> None:
     """Raises ConfigError unless the `value` of parameter `name` is from `least` to `most`."""
     check_count(name, value, least)
     if value > most:
-        message = _("{name}={value} is more than the figure has room for: give at most {most}.")
+        message = _("{name}={value} is more than the figure has room for: pass at most {most}.")
         raise ConfigError(message.format(name=name, value=value, most=most))
 
 

@@ -61,8 +61,8 @@ def _configs(workers: int, ps: int) -> list[TFConfig]:
     count = workers + ps + bool(ps)
     if count > MAX_PER_ROW:
         message = _(
-            "workers={workers} and ps={ps} make {count} processes, with the chief. The figure has "
-            "room for {most}: give fewer of them."
+            "workers={workers} and ps={ps} are {count} processes, with the chief. The figure has "
+            "room for {most}: pass smaller numbers."
         )
         raise ConfigError(message.format(workers=workers, ps=ps, count=count, most=MAX_PER_ROW))
     return build_tf_configs([f"host{k}:2222" for k in range(count)], chief=bool(ps), ps=ps)

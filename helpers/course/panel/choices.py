@@ -173,7 +173,7 @@ class Choices(HasTraits):
             need = needed_memory(len(self.planned_tasks(value)), forked=can_fork())
             if free is not None and free < need:
                 return _(
-                    "{value} workers need about {need} GB of memory; {free} GB are free."
+                    "{value} workers need about {need} GB of memory, but {free} GB are free."
                 ).format(
                     value=value, need=number(need / 1e9, ".1f"), free=number(free / 1e9, ".1f")
                 )

@@ -53,7 +53,7 @@ def draw(workers: int, done: int) -> View:
 def _check(workers: int) -> None:
     check_count("workers", workers, MIN_WORKERS)
     if workers > MAX_WORKERS:
-        message = _("workers={workers} is more than the figure has room for: give at most {most}.")
+        message = _("workers={workers} is more than the figure has room for: pass at most {most}.")
         raise ConfigError(message.format(workers=workers, most=MAX_WORKERS))
 
 
