@@ -92,7 +92,7 @@ def must_be_committed(root: Path) -> None:
     """Checks that the repository is equal to its last commit, from which a release is built.
 
     Raises:
-      ReleaseError: there are other files, or changed ones.
+      ReleaseError: there are untracked or changed files.
     """
     if changed := _run(root, "git", "status", "--porcelain").splitlines():
         names = ", ".join(line[3:] for line in changed[:3]) + ", ..." * (len(changed) > 3)

@@ -85,8 +85,10 @@ class Comparison:
 
     @cached_property
     def first_steps(self) -> dict[int, int]:
-        """The first step that differs, from 1, by the number of workers, of each group that
-        differs."""
+        """The number of the first step that differs, from 1, by the number of workers.
+
+        Groups without a different step are missing.
+        """
         reference, *others = self.runs
         found = {}
         for run in others:

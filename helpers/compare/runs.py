@@ -38,8 +38,7 @@ class Run:
 
     @property
     def losses(self) -> list[float]:
-        """The loss that Keras logged after each step, which is a mean since the start of the
-        epoch."""
+        """The loss that Keras logged after each step, which is a mean over the epoch so far."""
         found = [number(step["logs"].get("loss")) for step in self.all_steps()]
         return [math.nan if loss is None else loss for loss in found]
 

@@ -78,8 +78,7 @@ class CostModel:
         return self.compute + self.all_reduce_seconds(workers, gradient_bytes, bandwidth)
 
     def efficiency(self, workers: int, gradient_bytes: float, bandwidth: float) -> float:
-        """The share of a step in which a worker computes, from 0 to 1, with a constant batch per
-        worker.
+        """The share of computation in a step, from 0 to 1, with a constant batch per worker.
 
         It is the efficiency of weak scaling: the speed of N workers, divided by N times the speed
         of one.

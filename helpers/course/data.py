@@ -123,8 +123,10 @@ def _recorded(info: Any, key: str) -> tf.TensorSpec:
 
 
 def _decoded_together(info: Any, split: Any) -> tf.data.Dataset:
-    """A split in file order, decoded in groups. TFDS decodes single examples in three times the
-    time."""
+    """A split in file order, decoded in groups.
+
+    TFDS decodes single examples, which needs three times the time.
+    """
     keys, specs = info.supervised_keys, info.features.get_tensor_spec()
     recorded = {key: tf.io.FixedLenFeature((), _recorded(info, key).dtype) for key in keys}
     size = sum(specs[key].shape.num_elements() * specs[key].dtype.size for key in keys)

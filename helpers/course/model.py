@@ -70,14 +70,13 @@ def model_fn(
 def make_network(
     classes: int = 10, name: str = "cnn", precision: str = "float32"
 ) -> tf.keras.Model:
-    """A network that maps images [batch, height, width, channels] to float32 logits [batch,
-    classes].
+    """A network for images [batch, height, width, channels], with logits [batch, classes].
 
     Args:
-      name: "cnn" or "resnet". For images of 28 × 28 × 1 and ten classes, "cnn" has 347,146 weights
-        (1.4 MB of gradients) and needs 0.5 million multiplications per image. "resnet" has 77,418
-        weights (0.3 MB) and needs 2.5 million multiplications, which is 21 times as much
-        computation per byte of the all-reduce.
+      name: "cnn" or "resnet". The logits are float32. For images of 28 × 28 × 1 and ten classes,
+        "cnn" has 347,146 weights (1.4 MB of gradients) and needs 0.5 million multiplications per
+        image. "resnet" has 77,418 weights (0.3 MB) and needs 2.5 million multiplications, which is
+        21 times as much computation per byte of the all-reduce.
       precision: "float32" or "mixed_bfloat16". The latter computes in bfloat16, but the logits, the
         weights and the gradients of the all-reduce remain float32. It is for Keras and custom
         training loops. In the session of a distributed Estimator, TensorFlow 2.15 fuses the layers

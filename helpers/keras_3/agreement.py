@@ -270,8 +270,7 @@ def group_of(strategy: Any) -> Group:
 
 
 def leave(text: str) -> None:
-    """Publishes that this worker will join no further agreement. Call it when its function
-    returns."""
+    """Publishes that this worker's function has returned, and so joins no further agreement."""
     for group in _groups.values():
         if group._watched:
             group.leave(ENDED, text)
@@ -299,8 +298,7 @@ def _start_watching(group: Group) -> None:
 
 
 def _watch(group: Group) -> None:
-    """Publishes positions for other threads, also when the program ends, and detects diverged
-    peers."""
+    """Publishes positions for other threads until the program ends, and detects diverged peers."""
     while True:
         with contextlib.suppress(queue.Empty):
             number, position, done = group._tasks.get(timeout=0.5)

@@ -127,8 +127,7 @@ def _unless_expected(warn: Callable[..., None]) -> Callable[..., None]:
 
 
 def _meeting_at_the_end(catch: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `catch_stop_iteration`, which contains the loop over steps: the workers meet after
-    it."""
+    """Wraps `catch_stop_iteration`, which contains the loop over steps: workers meet after it."""
 
     @functools.wraps(catch)
     @contextlib.contextmanager

@@ -65,7 +65,7 @@ def _length(adapter: Any, dataset: Any) -> tuple[int | None, bool]:
     if original is not None and type(adapter).__name__ == "TFDatasetAdapter":
         count = int(original.cardinality())
         if count >= 0 and dataset_seeds.is_unsharded(original):
-            return None, False  # it is cut into smaller batches, of which each worker takes all
+            return None, False  # it is split into smaller batches, and each worker uses all
         return (count if count >= 0 else None), count == -1
     if original is None:
         count = int(dataset.cardinality)
@@ -74,7 +74,7 @@ def _length(adapter: Any, dataset: Any) -> tuple[int | None, bool]:
 
 
 def _check_alike(group: Group, positions: Sequence[Position]) -> None:
-    """Raises ConfigError if the workers' calls cannot train together."""
+    """Raises ConfigError if the workers' calls are incompatible."""
     for option in positions[0]["options"]:
         values = [position["options"].get(option) for position in positions]
         if any(value != values[0] for value in values):
@@ -130,8 +130,7 @@ def _filled(
 
 
 def _smallest(group: Group, positions: Sequence[Position]) -> int | None:
-    """The smallest `steps_per_epoch` (or `steps`) of the workers, because each has that much
-    data."""
+    """The smallest `steps_per_epoch` (or `steps`) of the workers, for which all have data."""
     steps = [position["steps_per_epoch"] for position in positions]
     if len(set(steps)) == 1:
         first: int | None = steps[0]

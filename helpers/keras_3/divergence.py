@@ -96,8 +96,7 @@ def _callback() -> Any:
     import keras
 
     class Together(keras.callbacks.Callback):
-        """Compares the workers at the start and after each epoch, and stops all workers if one
-        stops."""
+        """Compares the workers at the start and after each epoch, and stops all if one stops."""
 
         def __init__(self, group: Group, call: Call) -> None:
             super().__init__()

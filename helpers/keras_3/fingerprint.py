@@ -1,4 +1,4 @@
-"""Whether the workers still have the same weights and state."""
+"""Checks that the workers have equal weights and state."""
 
 from __future__ import annotations
 

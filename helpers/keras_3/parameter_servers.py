@@ -30,8 +30,7 @@ from helpers.keras_3.server_variables import is_parameter_server
 
 
 def install() -> None:
-    """Replaces `fit`, `evaluate`, `predict` and functions of variables, under this strategy
-    only."""
+    """Replaces `fit`, `evaluate`, `predict` and functions of variables for this strategy."""
     server_variables.install()
     server_optimizers.install()
     trainer: Any = importlib.import_module("keras.src.backend.tensorflow.trainer").TensorFlowTrainer

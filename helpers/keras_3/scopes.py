@@ -41,8 +41,7 @@ def check_alone(model: Any, name: str) -> None:
 
 
 def check_strategies(model: Any, strategy: Any, name: str) -> None:
-    """Raises ConfigError if variables of the model or of its optimizer belong to another
-    strategy."""
+    """Raises ConfigError if variables of the model or its optimizer have another strategy."""
     for variable, part in _variables(model):
         owner = getattr(variable._value, "_distribute_strategy", None)
         if owner is strategy:

@@ -25,8 +25,7 @@ NOT_SHARDED = ("Adafactor", "Lamb", "Muon")  # optimizers whose update needs the
 
 
 def install() -> None:
-    """Replaces functions of Keras's optimizers that handle variables, for parameter servers
-    only."""
+    """Replaces functions of Keras's optimizers that handle variables on parameter servers."""
     base: Any = importlib.import_module("keras.src.optimizers.base_optimizer").BaseOptimizer
     optimizer: Any = importlib.import_module("keras.src.backend.tensorflow.optimizer").TFOptimizer
     optimizer.build = _checked_build(base.build)

@@ -50,8 +50,7 @@ def _is_kerass(layer: Any) -> bool:
 
 
 def _weighted(variable: Any, warns: bool) -> Callable[[Any], None]:
-    """Wraps a variable's `_direct_assign`: weights the mean over the workers by their parts'
-    sizes."""
+    """Wraps a variable's `_direct_assign`: weights the mean over workers by their parts' sizes."""
     assign, warned = variable._direct_assign, not warns
 
     def direct_assign(value: Any) -> None:

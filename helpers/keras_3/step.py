@@ -230,8 +230,7 @@ class Step:
         return _tree().pack_sequence_as(outputs, leaves)
 
     def _value(self, variable: Any) -> Any:
-        """The value of a variable that a step returns, where a metric's is summed as after an
-        epoch."""
+        """The value of a variable that a step returns. A metric's value is summed."""
         is_part = getattr(variable, "synchronization", None) == "on_read"
         value = as_tensor(variable)
         if is_part and variable.aggregation == "sum":

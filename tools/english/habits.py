@@ -36,7 +36,7 @@ HABITS = {
 
 
 def table(texts: Iterable[Passage]) -> str:
-    """The rates as a Markdown table, for the course's prose, its code, and TensorFlow."""
+    """The rates in the course's prose, in its code and in TensorFlow, as a Markdown table."""
     texts = list(texts)
     code = [text for text in texts if text.file.endswith(".py") and text.place != "message"]
     prose = [text for text in texts if not text.file.endswith(".py") or text.place == "message"]

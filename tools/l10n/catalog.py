@@ -1,8 +1,8 @@
 """Catalogs: a domain's messages with their translations, as `.po` and `.mo` files.
 
-Babel reads the files and has the plural rules. This module writes them, because Babel 2.18 reads a
-``#| msgid`` line as a translator's comment and wraps it if it is long. Babel's header also contains
-the time and its own version, which would change files without a reason.
+Babel reads the files and provides the plural rules. This module writes the files, because Babel
+2.18 reads a ``#| msgid`` line as a translator's comment and wraps it if it is long. Babel's header
+also contains the time and its own version, which would change files without a reason.
 """
 
 from __future__ import annotations
@@ -132,8 +132,9 @@ def compiled(catalog: LessonCatalog) -> bytes:
 
 
 def drop_format_flags(message: Message, *, keep_braces: bool = False) -> None:
-    """Removes flags of formats. In prose, "100 % of" is no format, and msgfmt would reject Babel's
-    guess.
+    """Removes the flags of formats that Babel has guessed.
+
+    In prose, "100 % of" is not a format, and msgfmt would reject the flag.
 
     Args:
       keep_braces: whether the message belongs to code, which formats with braces.

@@ -139,8 +139,7 @@ def _missing(message: Message) -> Problem:
 
 
 def _pairs(message: Message, messages: LessonCatalog) -> list[tuple[str, str]]:
-    """Each plural form with its English text, which is the singular only for the form of exactly
-    1."""
+    """Each plural form with its English text: the singular only for the form of exactly 1."""
     if isinstance(message.id, str):
         return [(message.id, catalog.strings(message)[0])]
     singular, plural = message.id

@@ -1,5 +1,4 @@
-"""Checks that translated documents are up to date, structured as in English, and without dead
-links."""
+"""Checks that translated documents are up to date, have the English structure and valid links."""
 
 from __future__ import annotations
 

@@ -126,8 +126,7 @@ def _relocate_link(
 
 
 def in_language(project: Project, path: str, lang: str) -> str:
-    """The path of a document, notebook or picture in a language, or the English path if there is
-    none.
+    """The path of a document, notebook or picture in a language, or else in English.
 
     Args:
       path: the English path from the root of the repository.

@@ -21,8 +21,7 @@ COMMENT = "i18n:"  # the start of a comment for translators
 
 
 class Found(NamedTuple):
-    """A message of the code: its text, or both texts of a plural, its file, and notes for
-    translators."""
+    """A message of the code: its text or plural texts, its file, and notes for translators."""
 
     text: str | tuple[str, ...]
     file: str

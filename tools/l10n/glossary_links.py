@@ -50,8 +50,7 @@ def first_uses(page: str, lessons: tuple[str, ...]) -> list[list[int]]:
 
 
 def links(words: Iterable[Word], lang: str) -> list[str]:
-    """Terms as links to their headings on the page. Terms with the same heading have a common
-    link."""
+    """Terms as links to their headings on the page, with one link for each heading."""
     groups: dict[str, list[str]] = {}
     for word in words:
         groups.setdefault(word.section, []).append(word.name)
@@ -62,8 +61,7 @@ def links(words: Iterable[Word], lang: str) -> list[str]:
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """A pattern that finds a term in English prose, in singular or plural, or a code name as
-    written."""
+    """A pattern that finds a term in English prose, in singular or plural, or a code name."""
     bare = re.escape(name.strip("`")).replace("\\ ", "\\s+")
     if name != name.lower():
         return re.compile(rf"\b{bare}\b")

@@ -1,5 +1,4 @@
-"""Checks that built notebooks are up to date, executed, structured as in English, and without dead
-links."""
+"""Checks that notebooks are up to date and executed, with the English structure and valid links."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ def lesson_problems(project: Project, domain: str, lang: str) -> Iterator[Findin
 def freshness_problems(
     project: Project, domain: str, lang: str, built: build.Built
 ) -> Iterator[Finding]:
-    """Checks that the file is equal to the result of a build, and executed if the English one
-    is."""
+    """Checks that the file is the result of a build, and executed if the English one is."""
     path = project.notebook(domain, lang)
     command = f"Run: python -m tools.l10n build --lang {lang} --only {domain}"
     if not path.exists() or path.read_text("utf-8") != built.text:

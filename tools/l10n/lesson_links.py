@@ -1,8 +1,8 @@
 """Links to lessons and their headings, with names in each language.
 
 In a table of a document, a cell that contains only such links, separated by ` · `, needs no
-translation. The builder writes the number, the title and the heading. A notebook has the same order
-of headings in all languages, so the anchor of a link is found by its position.
+translation. The builder writes the number, the title and the heading. The order of headings is the
+same in all languages, so the anchor of a link is found by its position.
 """
 
 from __future__ import annotations

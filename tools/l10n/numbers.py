@@ -33,8 +33,10 @@ PHRASES = {"half an hour": "30", "four billion": "4000000000"}
 
 
 def check_numbers(lang: str, english: str, text: str) -> Iterator[Problem]:
-    """Checks numbers: 0.98 may be 0,98, 60,000 may be 60 000 or 6 万, and words may become
-    digits."""
+    """Checks that numbers are equal, in any valid notation.
+
+    0.98 may be 0,98. 60,000 may be 60 000 or 6 万. English words may be digits.
+    """
     left = [(number, readings(number)) for number in find_numbers(text)]
     for number in find_numbers(english):
         match = next((pair for pair in left if pair[1] & readings(number)), None)

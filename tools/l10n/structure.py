@@ -100,8 +100,7 @@ def links(source: str) -> list[str]:
 
 
 def same_in_every_language(address: str) -> str:
-    """An address without the parts that depend on the language: the anchor, and the lessons'
-    language."""
+    """An address without the parts that depend on the language: anchor and lessons' language."""
     page, mark, _ = unquote(address).partition("#")
     return re.sub(r"(/notebooks/)[A-Za-z_-]+(?=/)|(/docs/)\w+/(?=\w+\.md)", r"\1\2", page) + mark
 

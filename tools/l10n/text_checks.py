@@ -1,5 +1,4 @@
-"""Checks of a translation against its English text: numbers, placeholders, links, common
-mistakes."""
+"""Checks of a translation against its English text: numbers, placeholders, links and others."""
 
 from __future__ import annotations
 

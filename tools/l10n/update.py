@@ -138,8 +138,7 @@ def _reworded(
 def _entry_of(
     text: rewords.Text, same: Message | None, known: Mapping[str, Message]
 ) -> Message | None:
-    """The entry that translates a text: its own entry, or the entry of a message that became
-    fuzzy."""
+    """The entry that translates a text: its own, or the entry of a message that became fuzzy."""
     if same is not None and same.fuzzy and tuple(same.previous_id) == text:
         entry = same.clone()
         entry.flags.discard("fuzzy")

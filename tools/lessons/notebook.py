@@ -69,7 +69,7 @@ def _no_notebook(name: str, why: str) -> ToolError:
 
 
 def _is_cell(cell: Any) -> bool:
-    """Whether it has the fields that the builder needs, in the types of nbformat 4.5."""
+    """Whether it has all required fields, in the types of nbformat 4.5."""
     match cell:
         case {"cell_type": "code", "outputs": list(), "execution_count": int() | None}:
             pass

@@ -58,8 +58,7 @@ def _names(lesson: Json) -> Iterator[Name]:
 
 
 def table(face: Mapping[str, tuple[str, ...]], uses: Mapping[Name, str]) -> str:
-    """The public API as Markdown: the names of each module, with the lesson that first uses
-    them."""
+    """The public API as Markdown: the names of each module, and the first lesson that uses them."""
     rows = ["| from | import | first in |", "|---|---|---|"]
     for module, names in face.items():
         first: dict[str, list[str]] = {}

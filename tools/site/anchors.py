@@ -1,5 +1,6 @@
-"""The ids of headings, which are equal in all languages, so that a change of language keeps the
-position.
+"""The ids of headings, which are equal in all languages.
+
+So a change of the language keeps the reader's position.
 
 In a lesson, they are derived from the ids of its cells, and in a document from the English
 headings. Anchors of headings in Jupyter and on a repository's pages work as well.

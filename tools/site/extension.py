@@ -90,8 +90,7 @@ def without_own_search(app: Sphinx) -> None:
 def add_context(
     app: Sphinx, name: str, template: str, context: dict[str, Any], document: nodes.document | None
 ) -> None:
-    """Adds the context of templates: the texts of the language, and the same page in other
-    languages."""
+    """Adds the data of templates: the texts of the language, and the page in other languages."""
     up = "../" * (name.count("/") + 1)
     context["site_root"] = up
     context["words"] = app.config.site_words

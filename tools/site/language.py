@@ -35,8 +35,10 @@ def wait(process: subprocess.Popen[str], lang: str) -> None:
 
 
 def build(project: Project, lang: str, site: Path) -> int:
-    """Builds a tree in a folder of `site`, and returns Sphinx's exit code. A warning is an
-    error."""
+    """Builds a tree in a folder of `site`, and returns Sphinx's exit code.
+
+    Warnings are errors.
+    """
     from sphinx.application import Sphinx
 
     from tools.site.settings import settings

@@ -68,8 +68,7 @@ def _size(svg: str) -> str:
 
 
 def from_root(document: Path, root: Path) -> str:
-    """The text of a document, in which addresses of pictures start at the root of the
-    repository."""
+    """The text of a document, with addresses of pictures from the root of the repository."""
     folder = document.parent
 
     def moved(found: re.Match[str]) -> str:

@@ -1,5 +1,7 @@
-"""The files that all languages share: the first page, which redirects to the reader's language, and
-the site map."""
+"""The files that all languages share: the first page and the site map.
+
+The first page redirects to the reader's language.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Page:
     Attributes:
       name: its address within the tree of its language, without the suffix.
       file: its source file.
-      english: the English source file, whose headings have the same ids.
+      english: the English source file, with equal ids of headings.
       lang: the language of `file`.
     """
 

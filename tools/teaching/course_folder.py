@@ -278,8 +278,7 @@ class Course:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of nbgrader, which runs programs of its environment and imports this
-    package."""
+    """The environment of nbgrader, which runs its programs and imports this package."""
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     modules = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     others = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}

@@ -37,8 +37,7 @@ IN_PREFIX = ("bin", "etc", "lib", "lib64", "pyvenv.cfg", "share", "ssl")  # of a
 
 
 def _readable() -> list[str]:
-    """The files that a kernel needs in addition to the system: Python and the notebooks'
-    imports."""
+    """The files that a kernel needs in addition to the system: Python and its packages."""
     prefixes = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix} - {"/", "/usr"}
     inside = [str(Path(prefix) / name) for prefix in sorted(prefixes) for name in IN_PREFIX]
     return [*inside, str(HELPERS)]
@@ -154,8 +153,7 @@ class SandboxedKernelManager(AsyncKernelManager):
 
     @property
     def kernel_spec(self) -> KernelSpec:
-        """The kernel of this Python, regardless of the notebook's metadata and installed
-        kernels."""
+        """The kernel of this Python, regardless of the notebook and installed kernels."""
         command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         return KernelSpec(argv=command, language="python", display_name="Python 3")
 
@@ -244,8 +242,7 @@ class SandboxedExecute(Execute):
                 return
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
-        """Executes a cell like nbgrader, but grades a cell with checks, and records the
-        progress."""
+        """Executes a cell like nbgrader, or grades it if it contains checks."""
         self._reached = index
         self._told = 0
         if calls := judging.check_calls(cell):

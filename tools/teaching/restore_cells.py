@@ -17,14 +17,12 @@ class RestoreCells(OverwriteCells):
     """
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        """Restores cells like nbgrader, but treats a cell without a name as the student's own
-        cell."""
+        """Restores cells like nbgrader, but treats cells without names as the student's own."""
         _forget_nameless(nb)
         return super().preprocess(nb, resources)
 
     def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
-        """Restores a cell like nbgrader, but removes the name of a graded cell from any other
-        cell."""
+        """Restores a cell like nbgrader, but removes a graded cell's name from other cells."""
         source = self.gradebook.find_notebook(self.notebook_id, self.assignment_id)
         if not is_grade(cell) and _name(cell) in {graded.name for graded in source.grade_cells}:
             del cell.metadata["nbgrader"]

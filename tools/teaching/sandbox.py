@@ -196,8 +196,10 @@ def _raise_loopback() -> None:
 
 
 def _drop_privileges(becomes_nobody: bool) -> None:
-    """Drops all capabilities and root's user, so that the program cannot open this process's
-    files."""
+    """Drops all capabilities and root's user.
+
+    So the program cannot open files that this process has open.
+    """
     kept = 0 if becomes_nobody or os.getuid() else 1 << SETFCAP  # for workers' namespaces
     number = 0
     while kept == 1 << number or libc.prctl(DROP_CAPABILITY, number, 0, 0, 0) == 0:

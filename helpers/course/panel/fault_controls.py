@@ -91,8 +91,7 @@ class FaultControls(widgets.VBox):
     def _fill(
         self, field: Any, name: str, words: dict[str, str], chosen: str | None = None
     ) -> None:
-        """Sets the name and the choices of a field, and keeps the chosen value if it is still
-        valid."""
+        """Sets the name and the choices of a field, and keeps the chosen value if it is valid."""
         field.description = name
         options = tuple((word, key) for key, word in words.items())
         value = field.value if chosen is None else chosen
