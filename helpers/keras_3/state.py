@@ -61,8 +61,8 @@ def _weighted(variable: Any, warns: bool) -> Callable[[Any], None]:
             warned = True
             message = _(
                 "{variable} is assigned inside a step, so its value is averaged over the workers. "
-                "The average equals the result of one worker if the value is a mean over the "
-                "batch or a count of steps, but not if it is a sum or a maximum. Pass "
+                "For a mean over the batch or a count of steps, the average equals the result of "
+                "one worker. For a sum or a maximum, it does not. Pass "
                 'aggregation="mean" to add_weight to confirm it, or "sum" to add up the values of '
                 "the workers."
             )

@@ -1,7 +1,7 @@
-// Pagefind takes its words, and what it searches in, from the language of the page.
+// Pagefind selects its texts and its index by the language of the page.
 (() => {
   const language = document.documentElement.lang.split("-")[0];
-  // Words of other translations are replaced by those of the course: locales/synonyms.csv.
+  // Replace words of other translations by the words of the course (locales/synonyms.csv).
   const synonyms = (SYNONYMS[language] || []).map(([pattern, course]) => [
     new RegExp(/zh|ko/.test(language) ? pattern : `(?<!\\p{L})(?:${pattern})(?!\\p{L})`, "giu"),
     course,
@@ -9,7 +9,7 @@
   const translate = (asked) =>
     synonyms.reduce((text, [pattern, course]) => text.replace(pattern, course), asked);
 
-  // What is asked in Chinese is cut into the likeliest words of the index: tools/site/search.py.
+  // Segment Chinese queries into the likeliest words of the index (tools/site/search.py).
   const pages = new Map(language === "zh" ? Object.entries(INDEX_WORDS) : []);
   const longest = Math.max(1, ...[...pages.keys()].map((word) => word.length));
   const all = [...pages.values()].reduce((sum, count) => sum + count, 1);
@@ -20,7 +20,7 @@
     for (let start = text.length - 1; start >= 0; start--) {
       for (let end = start + 1; end <= Math.min(start + longest, text.length); end++) {
         const word = text.slice(start, end);
-        const whole = cost(word) + best[end].cost; // of the text from here on
+        const whole = cost(word) + best[end].cost; // of the rest of the text
         if ((end === start + 1 || pages.has(word)) && whole < best[start].cost) {
           best[start] = { cost: whole, words: [word, ...best[end].words] };
         }

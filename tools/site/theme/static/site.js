@@ -1,7 +1,7 @@
-// The headings have the same ids in every language: a link to another language leads to the section
-// that is being read. Nothing is stored.
+// Headings have equal ids in every language, so a link to another language points to the current
+// section. Nothing is stored.
 (() => {
-  const TOP = 0.3; // of the window: what begins above it is being read
+  const TOP = 0.3; // of the window: the current section begins above it
 
   const visible = (element) => {
     const { top, bottom } = element.getBoundingClientRect();
@@ -27,7 +27,7 @@
     for (const kind of ["pointerdown", "focus", "click"]) link.addEventListener(kind, lead);
   }
 
-  // A list of languages closes as menus do.
+  // Close a list of languages like a menu.
   for (const list of document.querySelectorAll(".mwl-languages details")) {
     document.addEventListener("click", (event) => {
       if (!list.contains(event.target)) list.open = false;
