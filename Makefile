@@ -103,7 +103,7 @@ test-jupyterhub:
 
 test-release:
 	@EXTRAS=test,release VENV=.venv-release ./environment.sh
-	@.venv-release/bin/python -m pytest --lane release tests/project
+	@.venv-release/bin/python -m pytest --lane release tests/project tests/l10n
 
 test-site:
 	@EXTRAS=site VENV=.venv-site ./environment.sh

@@ -78,7 +78,9 @@ def end_of_a_run(folder: Path, end: str) -> None:
 
 
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("forks", [True, False], ids=["forked", "started anew"])
+@pytest.mark.parametrize(
+    "forks", [True, pytest.param(False, marks=pytest.mark.faults)], ids=["forked", "started anew"]
+)
 def test_nothing_that_a_function_started_outlives_its_worker(
     end: str, forks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ def test_a_worker_that_is_killed_is_noticed_and_the_story_tells_it() -> None:
     assert 0 < killed.seconds <= noticed.seconds < went_on.seconds < result.seconds
 
 
+@pytest.mark.faults
 def test_a_frozen_worker_is_noticed_at_the_deadline() -> None:
     with LocalCluster(workers=2, step_timeout=DEADLINE) as cluster:
         run = Watched(cluster, lambda: cluster.inject_fault("pause", "worker 1"))
@@ -182,6 +183,7 @@ def steps_per_second(result: TrainingResult, start: float, end: float) -> float:
     return (points[-1].step - points[0].step) / (points[-1].seconds - points[0].seconds)
 
 
+@pytest.mark.faults
 @needs_hosts
 def test_one_that_is_cut_off_keeps_its_connections_and_is_noticed_by_the_others() -> None:
     places: dict[str, tuple[str | None, str]] = {}
@@ -206,6 +208,7 @@ def test_one_that_is_cut_off_keeps_its_connections_and_is_noticed_by_the_others(
     assert cut_off.seconds < noticed.seconds
 
 
+@pytest.mark.faults
 @needs_hosts
 def test_one_that_is_joined_again_in_time_goes_on_where_it_was() -> None:
     with LocalCluster(workers=2, network="per_task", step_timeout=20) as cluster:
@@ -221,6 +224,7 @@ def test_one_that_is_joined_again_in_time_goes_on_where_it_was() -> None:
     assert "the next step is" in result.fault_log[-1].message
 
 
+@pytest.mark.faults
 def test_a_start_can_be_late_the_first_one_and_that_after_a_restart() -> None:
     def again() -> None:
         cluster.inject_fault("delay_start", "worker 0", seconds=1.5)

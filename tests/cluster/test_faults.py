@@ -112,6 +112,7 @@ def test_a_worker_that_never_starts_is_named_and_replaced(
     assert f"worker 1 was not ready within {seconds} s" in result.restarts[0]
 
 
+@pytest.mark.faults
 @api_matrix(ESTIMATOR, 2)
 def test_a_slow_start_under_load_is_no_fault(
     api: TrainingApi, workers: int, tmp_path: Path
@@ -157,6 +158,7 @@ def test_a_port_taken_at_a_start_or_a_restart_is_answered_with_other_ports(
     assert_resumed_near(api, result)
 
 
+@pytest.mark.faults
 @api_matrix(ESTIMATOR, 2)
 def test_two_faults_at_once_cost_one_restart(
     api: TrainingApi, workers: int, tmp_path: Path
@@ -171,6 +173,7 @@ def test_two_faults_at_once_cost_one_restart(
     assert_resumed_near(api, result)
 
 
+@pytest.mark.faults
 @api_matrix(KERAS, 2)
 def test_a_fault_during_the_restart_costs_one_more_restart(
     api: TrainingApi, workers: int, tmp_path: Path
@@ -187,6 +190,7 @@ def test_a_fault_during_the_restart_costs_one_more_restart(
     assert_resumed_near(api, result)
 
 
+@pytest.mark.faults
 @api_matrix(ESTIMATOR, 2)
 def test_a_fault_in_the_last_step_loses_no_result(
     api: TrainingApi, workers: int, tmp_path: Path

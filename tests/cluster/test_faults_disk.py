@@ -60,7 +60,7 @@ def assert_ended_with_one_sentence(events: list[Any], api: TrainingApi, reason: 
         assert last["message"].count("Traceback") == 1
 
 
-@api_matrix(ESTIMATOR, 2, keras_3=True)
+@api_matrix(ESTIMATOR, 2)
 def test_a_disk_that_fills_up_ends_the_run_with_the_reason(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:
@@ -70,6 +70,7 @@ def test_a_disk_that_fills_up_ends_the_run_with_the_reason(
 
 
 # Estimator keeps a file open, so its disk cannot be made read-only.
+@pytest.mark.faults
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_disk_that_becomes_read_only_ends_the_run_with_the_reason(
     workers: int, tmp_path: Path

@@ -63,7 +63,10 @@ def assert_shown_once(error: UserCodeError, line: str, events: list[Event]) -> N
     [
         (broken_model_fn, tiny_input_fn, "features.no_such_method()"),
         (tiny_model_fn, broken_input_fn, 'params["no_such_parameter"]'),
-        (huge_model_fn, tiny_input_fn, "tf.random.uniform([size])"),
+        pytest.param(
+            *(huge_model_fn, tiny_input_fn, "tf.random.uniform([size])"),
+            marks=pytest.mark.faults,
+        ),
     ],
     ids=["model_fn", "input_fn", "out of memory"],
 )

@@ -74,7 +74,7 @@ def notebook(api: TrainingApi, workers: int, folder: Path, *options: str) -> Ite
             process.kill()
 
 
-@api_matrix(ESTIMATOR, 2, keras_3=True)
+@api_matrix(ESTIMATOR, 2)
 def test_no_worker_outlives_a_killed_notebook_not_even_a_frozen_one(
     api: TrainingApi, workers: int, tmp_path: Path
 ) -> None:

@@ -100,6 +100,7 @@ def test_workers_have_no_descriptors_of_each_other() -> None:
     assert {worker["descriptors"] for worker in crowd} == {alone[0]["descriptors"]}
 
 
+@pytest.mark.faults
 def test_a_group_goes_on_when_the_server_is_killed() -> None:
     server = server_pid()
     with LocalCluster(workers=2) as cluster:
@@ -133,6 +134,7 @@ def test_a_run_is_stopped_at_once_while_the_server_still_imports() -> None:
     assert run() and not worker_pids()  # and the workers that were requested in vain are discarded
 
 
+@pytest.mark.faults
 def test_nothing_is_left_of_a_run_that_is_stopped_while_its_workers_are_forked() -> None:
     run()  # the server has imported TensorFlow, so it forks immediately
     for _time in range(20):

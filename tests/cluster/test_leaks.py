@@ -70,6 +70,7 @@ class Killer:
             self._saboteurs[event["attempt"]](event)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("runs", "restarts"),
     [

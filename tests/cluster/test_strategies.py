@@ -79,7 +79,7 @@ def test_a_lost_worker_beside_parameter_servers_is_replaced_and_the_others_go_on
     assert {point.attempt for point in result.history["chief 0"]} == {0}
 
 
-@pytest.mark.parametrize("task", ["ps 0", "chief 0"])
+@pytest.mark.parametrize("task", ["ps 0", pytest.param("chief 0", marks=pytest.mark.faults)])
 def test_a_lost_parameter_server_or_chief_restarts_all_from_the_checkpoint(task: str) -> None:
     with LocalCluster(workers=1, ps=1) as cluster:
         result = train(cluster, on_event=FaultAtStep(cluster, 500, kill(task)))

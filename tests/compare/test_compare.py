@@ -13,7 +13,6 @@ from benchmarks import ROOT
 from benchmarks.keras_3 import planted
 from helpers.compare import Cause, Comparison
 from helpers.errors import ConfigError
-from tests.keras_3.selection import in_lanes
 from tests.support.faults import needs_keras_3
 
 
@@ -22,12 +21,9 @@ def of(name: str) -> planted.Planted:
 
 
 @needs_keras_3
+@pytest.mark.keras_3
 @pytest.mark.parametrize(
-    "name",
-    in_lanes(
-        ["sound", "own_mean", "last_example", "unseeded_shuffle", "layer_with_state"],
-        ["unseeded_shuffle"],
-    ),
+    "name", ["sound", "own_mean", "last_example", "unseeded_shuffle", "layer_with_state"]
 )
 def test_a_planted_fault_is_named(name: str) -> None:
     result, right = planted.run(of(name))

@@ -91,6 +91,7 @@ def workers_and_guards(it: Notebook) -> list[int]:
     return it.pids + started
 
 
+@pytest.mark.degraded
 @pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "starting"])
 def test_no_worker_outlives_a_killed_notebook_without_the_kernels_signal(
     frozen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -66,6 +66,7 @@ def test_a_keras_program_trains_with_no_option() -> None:
     assert first == second and first.startswith("[0.")
 
 
+@pytest.mark.keras_3
 @needs_keras_3
 def test_where_the_fix_is_refused_the_error_says_so_without_the_tensors(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(OLD_KERAS)

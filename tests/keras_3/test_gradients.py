@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.keras_3.verdict import Verdict
-from tests.keras_3.selection import in_lanes
 from tests.support.faults import needs_keras_3
 
 pytestmark = needs_keras_3
@@ -20,10 +19,10 @@ GRADIENTS = (
     "`apply_gradients` overridden, own loop",
     "an Embedding's gradients clipped",
 )
-KEPT = ("clipped in `train_step`",)
 
 
-@pytest.mark.parametrize("name", in_lanes(GRADIENTS, KEPT))
+@pytest.mark.keras_3
+@pytest.mark.parametrize("name", GRADIENTS)
 def test_three_workers_apply_the_gradients_of_one(
     name: str, verdict: Callable[[str], Verdict]
 ) -> None:

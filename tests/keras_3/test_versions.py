@@ -76,6 +76,7 @@ with warnings.catch_warnings(record=True) as caught:
 """
 
 
+@pytest.mark.keras_3
 @needs_keras_3
 def test_an_untested_release_is_accepted_with_a_warning_if_its_functions_were_tested() -> None:
     said = program(UNTESTED)

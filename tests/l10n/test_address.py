@@ -79,6 +79,7 @@ def check_outputs_stay(course: Path) -> None:
         assert kept[0] == kept[1], path
 
 
+@pytest.mark.release
 def test_an_address_is_right_everywhere_and_leaves_no_trace(course: Path) -> None:
     published.give_address(course, "")
     before = contents(course)

@@ -85,6 +85,7 @@ def test_a_doctored_output_is_a_finding(tmp_path: Path) -> None:
     assert ["contradicts the claim" in finding for finding in found()] == [True]
 
 
+@pytest.mark.lessons
 def test_a_run_that_contradicts_a_claim_is_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

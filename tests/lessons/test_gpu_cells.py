@@ -15,6 +15,7 @@ import pytest
 
 from tests.support import ROOT
 
+pytestmark = pytest.mark.lessons
 FASTER, STRATEGY = "10_make_it_faster", "02_choose_a_strategy"
 CELLS = ("make-step", "gpu-batches", "gpus")
 FULL_AT = 256  # examples per replica

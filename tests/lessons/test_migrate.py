@@ -152,6 +152,7 @@ def read_in_keras_3(folder: str) -> dict[str, list[int]]:
     return {weight.path: weight.numpy().ravel()[:3].tolist() for weight in model.weights}
 
 
+@pytest.mark.keras_3
 @needs_keras_3
 def test_a_model_of_keras_3_gets_the_weights_too(tmp_path: Path) -> None:
     estimator = tf.estimator.Estimator(model_fn, str(tmp_path), params={"seed": 1})

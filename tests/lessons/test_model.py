@@ -96,6 +96,7 @@ def test_the_same_weights_give_the_same_logits_under_keras_3() -> None:
         assert np.allclose(values, given[name][1], atol=1e-5)
 
 
+@pytest.mark.training
 def test_the_resnet_learns_under_estimator_on_two_workers() -> None:
     params = {"network": "resnet", "learning_rate": 0.1}
     with LocalCluster(workers=2, collective="RING") as cluster:
@@ -104,6 +105,7 @@ def test_the_resnet_learns_under_estimator_on_two_workers() -> None:
     assert result.accuracy > 0.8
 
 
+@pytest.mark.training
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_resnet_learns_under_keras_fit(precision: str) -> None:
     tf.keras.utils.set_random_seed(1)

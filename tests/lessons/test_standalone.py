@@ -48,7 +48,9 @@ def test_lessons_with_a_panel_can_run_it_alone_and_store_its_picture() -> None:
             assert "<img alt=" in "".join(output["data"]["text/html"]), domain
 
 
-@pytest.mark.parametrize("lang", [SOURCE, *PROJECT.languages])
+@pytest.mark.parametrize(
+    "lang", [SOURCE, *(pytest.param(each, marks=pytest.mark.lessons) for each in PROJECT.languages)]
+)
 def test_what_is_stored_is_what_the_package_shows(lang: str, tmp_path: Path) -> None:
     """If it fails, a figure or a translation has changed: python -m tools.l10n build --refresh."""
     cells = [

@@ -27,6 +27,7 @@ def execute(*cells: str) -> Any:
     return notebook
 
 
+@pytest.mark.training
 def test_run_ends_in_a_sentence_and_a_picture_where_there_are_no_widgets() -> None:
     train = f"result = panel.run(workers=2, {FEW_STEPS})"
     notebook = execute(
@@ -59,6 +60,7 @@ def test_a_program_is_told_how_its_run_ended() -> None:
     assert done.stdout.splitlines()[-1].startswith("Panel(2 workers, AUTO, done: accuracy 0.")
 
 
+@pytest.mark.training
 def test_a_repaint_late_in_a_run_costs_what_an_early_one_does() -> None:
     """After ten times the steps. Counts calls, while benchmarks/results/repaint.md has the time."""
     early, late = repaint.measure(4, repaints=5)

@@ -87,6 +87,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.name: path for path in files}
 
 
+@pytest.mark.release
 def test_a_release_has_all_its_parts_and_their_checksums(built: dict[str, Path]) -> None:
     files = [path for name, path in built.items() if name != "SHA256SUMS"]
     assert [path.name.removeprefix(STEM) for path in files] == [
@@ -184,6 +185,7 @@ print(helpers.__file__, result.workers, result.steps)
 """
 
 
+@pytest.mark.release
 @pytest.mark.skipif(not netns_supported(), reason="namespaces are forbidden here")
 def test_the_wheel_trains_on_two_workers_without_a_network(
     built: dict[str, Path], tmp_path: Path

@@ -44,6 +44,7 @@ def test_the_import_of_a_lesson_is_quiet() -> None:
     assert said("import helpers.estimator\nimport tensorflow", "3") == ""
 
 
+@pytest.mark.training
 def test_a_kernel_imports_keras_quietly_once_it_has_imported_helpers() -> None:
     kernel = "import sys; sys.modules['ipykernel'] = sys\n"
     code = "import helpers\nimport keras\nimport tensorflow"

@@ -55,6 +55,7 @@ def only(course: Course, submissions: Path) -> list[str]:
     return course.collect(submissions, NAME)
 
 
+@pytest.mark.grading
 def test_nbgrader_releases_what_readers_have(course: Course) -> None:
     assert course.assignments == [d.partition("/")[2] for d in PROJECT.exercises]
     for domain, name in zip(PROJECT.exercises, course.assignments, strict=True):

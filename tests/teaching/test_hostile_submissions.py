@@ -127,6 +127,7 @@ def graded_cells(notebook: Any, released: Path) -> list[str]:
 ALL = [f"{name}_check" for name in ("third_worker", "shard", "scaled_loss", "mended")]
 
 
+@pytest.mark.grading
 def test_cells_that_were_copied_stay_and_each_task_is_graded_once(released: Path) -> None:
     notebook = exercise(solved=True)
     for name in ("shard", "shard-check", "third-worker", "title"):

@@ -162,7 +162,7 @@ def test_an_evaluator_with_a_cluster_of_its_own_evaluates_what_others_have_saved
 @pytest.mark.parametrize(
     ("victim", "number"),
     [
-        pytest.param(1, signal.SIGKILL, id="killed worker"),
+        pytest.param(1, signal.SIGKILL, id="killed worker", marks=pytest.mark.faults),
         pytest.param(0, signal.SIGKILL, id="killed chief", marks=pytest.mark.faults),
         pytest.param(1, signal.SIGSTOP, id="frozen worker", marks=pytest.mark.faults),
         pytest.param(0, signal.SIGSTOP, id="frozen chief", marks=pytest.mark.faults),
