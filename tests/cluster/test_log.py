@@ -67,7 +67,7 @@ def test_starts_are_logged_at_info_and_a_restart_at_warning(
     started = lines(caplog, logging.INFO)
     for attempt in (0, 1):
         assert f"helpers.cluster.supervisor: Attempt {attempt}: started 2 processes" in started
-    assert sum("worker 0 started as process " in line for line in started) == 2
+    assert sum("worker 1 started as process " in line for line in started) == 2
     assert "helpers.cluster.group: worker 1 is ready at step 0" in started
     [restart] = lines(caplog, logging.WARNING)
     assert restart.startswith(
