@@ -99,6 +99,11 @@ def join_clauses(clauses: Iterable[str]) -> str:
     return ("；" if _language == "zh" else "; ").join(clauses)
 
 
+def labeled(name: object, value: object) -> str:
+    """A name and its value, with the language's colon between them: `loss: 0.5`."""
+    return f"{name}：{value}" if _language == "zh" else f"{name}: {value}"
+
+
 def gettext_noop(message: str) -> str:
     """Marks a message that is looked up later, with ``_(variable)``."""
     return message

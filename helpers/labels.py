@@ -15,6 +15,52 @@ def batches(count: int) -> str:
     return ngettext("{count} batch", "{count} batches", count).format(count=count)
 
 
+def steps(count: int) -> str:
+    """How many steps."""
+    return ngettext("{count} step", "{count} steps", count).format(count=count)
+
+
+def examples(count: int) -> str:
+    """How many examples."""
+    return ngettext("{count} example", "{count} examples", count).format(count=count)
+
+
+def epochs(count: int) -> str:
+    """How many epochs."""
+    return ngettext("{count} epoch", "{count} epochs", count).format(count=count)
+
+
+def replicas(count: int) -> str:
+    """How many replicas."""
+    return ngettext("{count} replica", "{count} replicas", count).format(count=count)
+
+
+def files(count: int) -> str:
+    """How many files."""
+    return ngettext("{count} file", "{count} files", count).format(count=count)
+
+
+def times(count: int) -> str:
+    """How often something happened."""
+    return ngettext("{count} time", "{count} times", count).format(count=count)
+
+
+def task(name: object) -> str:
+    """A task in the language in use.
+
+    Args:
+      name: the task, or its English name, such as "worker 1". Any other text is returned unchanged.
+    """
+    job, _space, index = str(name).rpartition(" ")
+    messages = {
+        "chief": _("chief {number}"),
+        "worker": _("worker {number}"),
+        "ps": _("ps {number}"),
+        "evaluator": _("evaluator {number}"),
+    }
+    return messages[job].format(number=index) if job in messages else str(name)
+
+
 def step_label(step: int, total: int) -> str:
     """The progress of a training run."""
     return _("step {step} of {total}").format(step=step, total=total)

@@ -18,7 +18,7 @@ from typing import Any
 from helpers.course.exercises.criteria import CheckFailed, Criterion, Exercise, execution_error
 from helpers.course.exercises.sandbox_protocol import from_json, to_json
 from helpers.errors import UserCodeError, unknown_choice
-from helpers.i18n import _, number
+from helpers.i18n import _, ngettext, number
 
 TASK_MODULES = {  # modules with the checks of each task, imported on demand
     "third_worker": "train_on_two_workers",
@@ -176,7 +176,9 @@ def _empty() -> CheckFailed:
 
 
 def _head(name: str, earned: float, points: float) -> str:
-    message = _("{name}: {earned} of {points} points")
+    message = ngettext(
+        "{name}: {earned} of {points} point", "{name}: {earned} of {points} points", int(points)
+    )
     return message.format(name=name, earned=number(earned, "g"), points=number(points, "g"))
 
 

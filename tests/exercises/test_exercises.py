@@ -31,8 +31,10 @@ from tests.exercises.wrong_answers import PARTLY, WRONG
 from tests.support import ROOT
 from tests.support.l10n_project import make_project, notebook_text, run, text_cell, whats
 from tools.l10n import build, checks
+from tools.l10n.extract import template
+from tools.l10n.rewords import text_of
 from tools.lessons import exercises
-from tools.lessons.project import Project, ToolError
+from tools.lessons.project import HELPERS, Project, ToolError
 from tools.teaching.grading import SandboxedExecute
 
 PROJECT = Project.load(ROOT)
@@ -184,6 +186,18 @@ def test_a_wrong_answer_earns_nothing_and_gets_a_hint(
     seen = None if observation.wrong else observation.value()
     forged = [(one, marked(task, one)) for one in forgeries(seen)]
     assert not [one for one, earned in forged if earned]
+
+
+def test_no_message_puts_a_second_colon_into_a_line_of_a_check() -> None:
+    labels = {"expected: {expected}", "found: {found}", "hint: {hint}"}
+    found = [text_of(message)[-1] for message in template(PROJECT, HELPERS) if message.id]
+    assert labels <= set(found)
+    paths = sorted((ROOT / "helpers" / "course" / "exercises").glob("*.py"))
+    texts = [node.value for path in paths for node in ast.walk(ast.parse(path.read_text("utf-8")))
+             if isinstance(node, ast.Constant) and isinstance(node.value, str)]  # fmt: skip
+    shown = set(found) & set(texts)
+    assert len(shown) > 150
+    assert [text for text in shown if ": " in text and not text.endswith((".", "?"))] == []
 
 
 @pytest.mark.parametrize("task", PARTLY)

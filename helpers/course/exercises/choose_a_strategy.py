@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from helpers import labels
 from helpers.cluster.local import LocalCluster
 from helpers.course.exercises.criteria import (
     Criterion,
@@ -14,9 +15,10 @@ from helpers.course.exercises.criteria import (
     expect,
     hide_all,
     identity,
+    join_numbers,
     unwrap,
 )
-from helpers.i18n import _, gettext_noop, number
+from helpers.i18n import _, gettext_noop, join_items, ngettext
 from helpers.strategies import MIRRORED, PARAMETER_SERVER
 from helpers.tf_config import set_tf_config_env
 
@@ -123,7 +125,9 @@ def _together(seen: dict[str, Any], case: Case) -> None:
     for worker, found in zip(range(WORKERS), seen["workers"], strict=True):
         expect(
             found["total"] == 11,
-            expected=_("11 in each worker: worker 0 contributes 1, worker 1 contributes 10"),
+            expected=_(
+                "11 in each worker, because worker 0 contributes 1 and worker 1 contributes 10"
+            ),
             found=_("{total} in worker {number}, under {strategy}").format(number=worker, **found),
             hint=_("A strategy for one machine does not communicate with the other workers."),
         )
@@ -133,10 +137,12 @@ def _all_devices(seen: dict[str, Any], case: Case) -> None:
     for (cluster, devices), replicas in zip(case["machines"], unwrap(seen["alone"]), strict=True):
         expect(
             replicas == devices,
-            expected=_("replicas: {count}, with cluster={cluster} and as many devices").format(
-                count=devices, cluster=cluster
-            ),
-            found=_("replicas: {count}").format(count=replicas),
+            expected=ngettext(
+                "{count} replica, with cluster={cluster} and as many devices",
+                "{count} replicas, with cluster={cluster} and as many devices",
+                devices,
+            ).format(count=devices, cluster=cluster),
+            found=labels.replicas(replicas),
             hint=_("How many workers are there, and how many devices does this process have?"),
         )
 
@@ -170,10 +176,12 @@ def _tf_variable(weight: Any) -> Any:
 def _mirrors(seen: dict[str, Any], case: Case) -> None:
     expect(
         seen["copies"] == [case["replicas"]] * 2,
-        expected=_("{count} copies of the kernel and of the bias, one on each device").format(
-            count=case["replicas"]
-        ),
-        found=_("copies: {counts}").format(counts=seen["copies"]),
+        expected=ngettext(
+            "{count} copy of the kernel and of the bias, one on each device",
+            "{count} copies of the kernel and of the bias, one on each device",
+            case["replicas"],
+        ).format(count=case["replicas"]),
+        found=_("{counts} as the numbers of copies").format(counts=seen["copies"]),
         hint=_("The strategy decides the kind of a variable only if it is created in the scope."),
     )
 
@@ -183,7 +191,7 @@ def _learns(seen: dict[str, Any], case: Case) -> None:
     expect(
         abs(kernel - 3) < 0.1 and abs(bias - 1) < 0.1,
         expected=_("a kernel of 3 and a bias of 1"),
-        found=f"{number(kernel, '.2f')}, {number(bias, '.2f')}",
+        found=join_numbers([kernel, bias], ".2f"),
         hint=_("Keep the optimizer, its learning rate, and the number of steps."),
     )
 
@@ -193,7 +201,7 @@ def _chosen(answers: Any, case: Case) -> None:
     expect(
         isinstance(answers, dict) and set(answers) == set(wanted),
         expected=_("a dict with a strategy for each of {letters}").format(
-            letters=", ".join(wanted)
+            letters=join_items(wanted)
         ),
         found=answers,
         hint=_("Keep the letters, and write the name of a strategy after each."),
@@ -201,8 +209,10 @@ def _chosen(answers: Any, case: Case) -> None:
     right = sum(answers[letter] == name for letter, name in wanted.items())
     expect(
         right == len(wanted),
-        expected=_("{count} strategies that fit").format(count=len(wanted)),
-        found=_("{count} that fit").format(count=right),
+        expected=ngettext(
+            "{count} strategy that fits", "{count} strategies that fit", len(wanted)
+        ).format(count=len(wanted)),
+        found=ngettext("{count} that fits", "{count} that fit", right).format(count=right),
         hint=_("How many machines are there? Where do the variables fit? May a worker be slow?"),
     )
 

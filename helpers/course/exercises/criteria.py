@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from helpers.i18n import _, gettext_noop, number
+from helpers.i18n import _, gettext_noop, join_clauses, join_items, number
 
 Case = Mapping[str, Any]
 READ_TASK = gettext_noop("Read the task again, and run your own code to see its result.")
@@ -68,9 +68,14 @@ class Exercise:
         return sum(criterion.points for criterion in self.criteria)
 
 
-def format_numbers(values: Iterable[float], separator: str = ", ") -> str:
-    """Numbers in the notation of the current language, to four figures."""
-    return separator.join(number(float(value), ".4g") for value in values)
+def join_numbers(values: Iterable[float], spec: str = ".4g") -> str:
+    """Numbers in the notation of the current language, also if it has a decimal comma.
+
+    Args:
+      spec: a format specification of Python; by default, to four figures.
+    """
+    texts = [number(float(value), spec) for value in values]
+    return (join_clauses if any("," in text for text in texts) else join_items)(texts)
 
 
 def identity(answer: Any, case: Case) -> Any:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import Criterion, Exercise, expect, format_numbers, hide_last
-from helpers.i18n import _, gettext_noop, number
+from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_last, join_numbers
+from helpers.i18n import _, gettext_noop, join_items, ngettext, number
 
 Case = Mapping[str, Any]
 Series = list[tuple[int, float]]  # a step and its accuracy, for each evaluation
@@ -35,7 +35,7 @@ def _agree(found: list[list[float]], case: Case) -> None:
             expected=_("one number in both workers, when they have {parts} correct").format(
                 parts=_fractions(parts)
             ),
-            found=format_numbers(each),
+            found=join_numbers(each),
             hint=_("Workers that see different numbers do not stop at the same epoch."),
         )
         # Two numbers may agree by chance. Any mean is between the numbers of the workers.
@@ -59,13 +59,13 @@ def _expect_accuracy(found: float, parts: Any, holds: bool) -> None:
         expected=_("{value}, when the workers have {parts} correct").format(
             value=number(_accuracy(parts), ".4g"), parts=_fractions(parts)
         ),
-        found=format_numbers([found]),
+        found=join_numbers([found]),
         hint=_("Does each image count equally, no matter which worker evaluates it?"),
     )
 
 
 def _fractions(parts: Any) -> str:
-    return ", ".join(f"{right}/{count}" for right, count in parts)
+    return join_items(f"{right}/{count}" for right, count in parts)
 
 
 def _ask_after_each(answer: Callable[..., Any], case: Case) -> list[list[Any]]:
@@ -96,14 +96,16 @@ def _stops(seen: list[list[Any]], case: Case) -> None:
         expect(
             (found is None) == (right is None),
             expected=(
-                _("None after {evaluations}: training continues")
+                _("None after {evaluations}, because training continues")
                 if right is None
-                else _("the number of a step after {evaluations}: training stops")
+                else _("the number of a step after {evaluations}, because training stops")
             ).format(evaluations=known),
             found=repr(found),
-            hint=_("How many steps ago was the best? The patience is {patience} steps.").format(
-                patience=case["patience"]
-            ),
+            hint=ngettext(
+                "How many steps ago was the best? The patience is {count} step.",
+                "How many steps ago was the best? The patience is {count} steps.",
+                case["patience"],
+            ).format(count=case["patience"]),
         )
 
 
@@ -125,8 +127,8 @@ def _sees(found: list[Any], case: Case) -> None:
     for one, (saved, seconds, right) in zip(found, case["trainings"], strict=True):
         expect(
             isinstance(one, list) and one == right,
-            expected=_("{right}, for {saved} and {seconds} seconds").format(
-                right=right, saved=saved, seconds=seconds
+            expected=_("{right}, for {saved} and {seconds} s").format(
+                right=right, saved=saved, seconds=number(seconds, "g")
             ),
             found=one,
             hint=_("When is the evaluator free again, and which checkpoints exist by then?"),

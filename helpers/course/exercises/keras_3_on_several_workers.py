@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers import labels
 from helpers.cluster.local import LocalCluster
 from helpers.compare import compare
 from helpers.course.exercises.criteria import (
@@ -17,11 +18,11 @@ from helpers.course.exercises.criteria import (
     Criterion,
     Exercise,
     expect,
-    format_numbers,
+    join_numbers,
     same_shape_and_close,
 )
 from helpers.errors import ClusterError, ConfigError, UserCodeError
-from helpers.i18n import _, gettext_noop, number
+from helpers.i18n import _, gettext_noop, ngettext, number
 
 if TYPE_CHECKING:
     from helpers.worker.context import WorkerContext
@@ -97,10 +98,10 @@ def _is_equal(seen: dict[str, Any], case: Case) -> None:
     )
     expect(
         same_shape_and_close(seen["weights"], [wanted, wanted], atol=1e-4),
-        expected=_("the weights that one worker would get: {weights}").format(
-            weights=format_numbers(wanted)
+        expected=_("{weights}, the weights that one worker would get").format(
+            weights=join_numbers(wanted)
         ),
-        found=format_numbers(np.ravel(seen["weights"])),
+        found=join_numbers(np.ravel(seen["weights"])),
         hint=hint,
     )
 
@@ -147,14 +148,20 @@ def _adds_up(found: list[float], case: Case) -> None:
     sizes = _sizes(case)
     expect(
         len(found) == len(sizes),
-        expected=_("a list of {count} numbers").format(count=len(sizes)),
+        expected=ngettext(
+            "a list of {count} number", "a list of {count} numbers", len(sizes)
+        ).format(count=len(sizes)),
         found=found,
         hint=_("One number for each worker: the weight of one of its examples."),
     )
     total = sum(share * size for share, size in zip(found, sizes, strict=True))
     expect(
         abs(total - 1) < 1e-6,
-        expected=_("1 as the sum over all {count} examples").format(count=sum(sizes)),
+        expected=ngettext(
+            "1 as the sum over {count} example",
+            "1 as the sum over all {count} examples",
+            sum(sizes),
+        ).format(count=sum(sizes)),
         found=number(total, ".4g"),
         hint=_("How many examples does each worker get if a batch is split as evenly as possible?"),
     )
@@ -165,8 +172,8 @@ def _is_real(found: list[float], case: Case) -> None:
     real = [counted[start] for start in np.cumsum([0, *_sizes(case)[:-1]])]
     expect(
         same_shape_and_close(found, real, atol=1e-6),
-        expected=_("their weights on real workers: {shares}").format(shares=format_numbers(real)),
-        found=format_numbers(found),
+        expected=_("{shares}, their weights on real workers").format(shares=join_numbers(real)),
+        found=join_numbers(found),
         hint=_("Each worker computes the mean over its part. What happens to these means next?"),
     )
 
@@ -222,7 +229,7 @@ def _both_know(seen: list[dict[str, Any]], case: Case) -> None:
     expect(
         len(losses) == 2 and all(loss is not None and abs(loss - wanted) < 1e-5 for loss in losses),
         expected=_("a loss of {loss} in both workers").format(loss=number(wanted, ".4f")),
-        found=losses,
+        found=losses if None in losses else join_numbers(losses),
         hint=_("evaluate returns the mean over all workers. Which of them have to call it?"),
     )
 
@@ -231,8 +238,8 @@ def _one_saves(seen: list[dict[str, Any]], case: Case) -> None:
     expect(
         seen[0]["there"] and [report["saved"] for report in seen] == [1, 0],
         expected=_("saved once by worker 0, and not by worker 1"),
-        found=_("saved by worker 0: {first}, by worker 1: {second}").format(
-            first=seen[0]["saved"], second=seen[1]["saved"]
+        found=_("saved {first} by worker 0, and {second} by worker 1").format(
+            first=labels.times(seen[0]["saved"]), second=labels.times(seen[1]["saved"])
         ),
         hint=_("Two workers that write to the same file corrupt it."),
     )

@@ -10,7 +10,7 @@ from typing import Any
 from helpers.cluster.local import LocalCluster
 from helpers.course.cost_model import CostModel
 from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_last
-from helpers.i18n import _, gettext_noop, number
+from helpers.i18n import _, gettext_noop, ngettext, number
 from helpers.system.netns import netns_supported
 
 Case = Mapping[str, Any]
@@ -152,7 +152,7 @@ def _verdicts(seen: list[Any], case: Case) -> Iterator[tuple[Any, int | None]]:
 def _judge_starving(found: Any, slow: int | None) -> None:
     expect(
         found == slow and type(found) is type(slow),
-        expected=_("None: no worker starves") if slow is None else repr(slow),
+        expected=_("None, because no worker starves") if slow is None else repr(slow),
         found=repr(found),
         hint=_(
             "Workers that wait in the all-reduce wait for another worker. What is that one doing?"
@@ -192,8 +192,14 @@ def _decodes_once(seen: list[dict[str, Any]], case: Case) -> None:
     for one in (first, second):
         expect(
             sorted(round(value, 4) for value in one["values"]) == wanted,
-            expected=_("all {count} images, decoded and scaled").format(count=case["images"]),
-            found=_("{count} values").format(count=len(one["values"])),
+            expected=ngettext(
+                "{count} image, decoded and scaled",
+                "all {count} images, decoded and scaled",
+                case["images"],
+            ).format(count=case["images"]),
+            found=ngettext("{count} value", "{count} values", len(one["values"])).format(
+                count=len(one["values"])
+            ),
             hint=_(
                 "The output must stay the same: you may move or add a transformation, but not "
                 "remove one."
@@ -213,8 +219,12 @@ def _scales_batches(seen: list[dict[str, Any]], case: Case) -> None:
     calls, batches = seen[0]["scale"], math.ceil(case["images"] / BATCH)
     expect(
         1 <= calls <= batches,
-        expected=_("{count} calls of scale, one for each batch").format(count=batches),
-        found=_("{count} calls").format(count=calls),
+        expected=ngettext(
+            "{count} call of scale, one for each batch",
+            "{count} calls of scale, one for each batch",
+            batches,
+        ).format(count=batches),
+        found=ngettext("{count} call", "{count} calls", calls).format(count=calls),
         hint=_("scale accepts a batch of images, too."),
     )
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from helpers import labels
 from helpers.cluster.local import LocalCluster
 from helpers.course.exercises.criteria import (
     Criterion,
     Exercise,
     expect,
-    format_numbers,
+    join_numbers,
     same_shape_and_close,
 )
 from helpers.course.exercises.legacy_estimator import (
@@ -64,8 +65,8 @@ def _goes_on_alike(losses: list[float], case: Case) -> None:
 def _judge_losses(losses: list[float], case: Case, steps: int, hint: str) -> None:
     expect(
         len(losses) >= steps,
-        expected=_("{count} steps").format(count=steps),
-        found=_("{count} steps").format(count=len(losses)),
+        expected=labels.steps(steps),
+        found=labels.steps(len(losses)),
         hint=_("The Estimator repeats its data until the last step."),
     )
     wanted = estimator_losses(case["batch_size"], case["steps"])
@@ -134,9 +135,9 @@ def _predicts_alike(seen: dict[str, Any], case: Case) -> None:
     expect(
         same_shape_and_close(found, right, rtol=1e-3, atol=1e-3),
         expected=_("the logits of the Estimator, such as {values} for the first example").format(
-            values=format_numbers(right[0], "; ")
+            values=join_numbers(right[0])
         ),
-        found=format_numbers(found[0], "; "),
+        found=join_numbers(found[0]),
         hint=_("Which weights does the model have? Assign each one its value, by name."),
     )
 
@@ -172,8 +173,8 @@ def _count_steps(answer: Callable[..., Any], case: Case) -> list[int]:
 def _trained_to(place: slice, hint: str) -> Callable[[list[int], Case], None]:
     def check(found: list[int], case: Case) -> None:
         wanted = [max(case["max_steps"][: k + 1]) for k in range(len(case["max_steps"]))]
-        template = _("steps in total: {steps}, after calls with max_steps {calls}")
         calls = case["max_steps"][place]
+        template = _("{steps} as the total numbers of steps, after calls with max_steps {calls}")
         expect(
             found[place] == wanted[place],
             expected=template.format(steps=wanted[place], calls=calls),
@@ -272,8 +273,8 @@ def _answers_alike(seen: dict[str, Any], case: Case) -> None:
         for name, right in _old_answer(pixels, case).items():
             expect(
                 same_shape_and_close(found[name], right, atol=1e-5),
-                expected=f"{name}: {format_numbers(right, '; ')}",
-                found=f"{name}: {format_numbers(found[name], '; ')}",
+                expected=f"{name}={join_numbers(right)}",
+                found=f"{name}={join_numbers(found[name])}",
                 hint=_(
                     "What did the old export do with the pixels before the model received them?"
                 ),

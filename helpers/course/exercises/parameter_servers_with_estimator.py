@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from helpers import labels
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_last
+from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_last, join_numbers
 from helpers.errors import ConfigError
-from helpers.i18n import _, gettext_noop, number
+from helpers.i18n import _, gettext_noop, join_items, join_phrases, ngettext, number
 from helpers.tf_config import EVALUATOR, TFConfig
 
 Case = Mapping[str, Any]
@@ -46,7 +47,9 @@ def _connected(configs: list[TFConfig], case: Case) -> None:
         expect(
             config.cluster == jobs,
             expected=_("a cluster of {jobs}").format(jobs=jobs),
-            found=_("{jobs}, for {task}").format(jobs=dict(config.cluster), task=config.task),
+            found=_("{jobs}, for {task}").format(
+                jobs=dict(config.cluster), task=labels.task(config.task)
+            ),
             hint=_("The chief has its own entry here, and all tasks have the same `cluster`."),
         )
     inside = Counter(str(config.task) for config in configs if config.task.type != EVALUATOR)
@@ -62,8 +65,10 @@ def _evaluated(configs: list[TFConfig], case: Case) -> None:
 def _expect_tasks(found: Counter[str], wanted: Counter[str]) -> None:
     expect(
         found == wanted,
-        expected=_("one string for each of {tasks}").format(tasks=", ".join(wanted)),
-        found=", ".join(found.elements()) or _("no string"),
+        expected=_("one string for each of {tasks}").format(
+            tasks=join_items(map(labels.task, wanted))
+        ),
+        found=join_items(map(labels.task, found.elements())) or _("no string"),
         hint=_("Every process has its own `task`. Within a job, tasks are numbered from 0."),
     )
 
@@ -84,12 +89,10 @@ def _mixed(batches: list[list[int]], case: Case) -> None:
     complete = [part for part in parts if sorted(part) == list(range(count))]
     expect(
         len(parts) == len(complete) == epochs,
-        expected=_("{epochs} epochs, each with all {count} examples once").format(
-            epochs=epochs, count=count
+        expected=_("{epochs}, each with all {examples} once").format(
+            epochs=labels.epochs(epochs), examples=labels.examples(count)
         ),
-        found=_("{examples} examples, with {complete} such epochs").format(
-            examples=len(order), complete=len(complete)
-        ),
+        found=join_phrases([labels.examples(len(order)), _such_epochs(len(complete))]),
         hint=_(
             "For each transformation, in your order: which elements does it receive, "
             "and which does it return?"
@@ -115,12 +118,20 @@ def _mixed(batches: list[list[int]], case: Case) -> None:
     )
 
 
+def _such_epochs(count: int) -> str:
+    return ngettext("{count} such epoch", "{count} such epochs", count).format(count=count)
+
+
 def _equal(batches: list[list[int]], case: Case) -> None:
     size, last = case["batch_size"], len(batches)
     for place, batch in enumerate(batches, 1):
         expect(
             len(batch) == size or (place == last and len(batch) < size),
-            expected=_("{count} examples in each batch except the last").format(count=size),
+            expected=ngettext(
+                "{count} example in each batch except the last",
+                "{count} examples in each batch except the last",
+                size,
+            ).format(count=size),
             found=_("{count} in batch {number} of {batches}").format(
                 count=len(batch), number=place, batches=last
             ),
@@ -187,7 +198,7 @@ def _trained(seen: dict[str, Any], case: Case) -> None:
     if not case["measure"]:
         return
     steps, epochs = seen["real"], case["measure"]["epochs"]
-    expected = _("{count} epochs").format(count=epochs)
+    expected = labels.epochs(epochs)
     expect(
         type(steps) is int and 0 < steps <= epochs * case["measure"]["examples"],
         expected=expected,
@@ -198,7 +209,7 @@ def _trained(seen: dict[str, Any], case: Case) -> None:
     expect(
         math.isclose(trained, epochs, rel_tol=0.1),
         expected=expected,
-        found=_("{count} epochs, trained by a chief and a worker").format(
+        found=_("{count} as the number of epochs that a chief and a worker trained").format(
             count=number(trained, ".3g")
         ),
         hint=_("The machine may be busy: check again when it is idle."),
@@ -237,10 +248,10 @@ def _ends(seen: dict[str, Any], case: Case) -> None:
     found = [round(weight, 4) for weight in seen["weights"]]
     expect(
         found == wanted,
-        expected=_("{weights} as the weight: each step subtracts 0.1 times the gradient").format(
-            weights=wanted
-        ),
-        found=found,
+        expected=_(
+            "{weights} as the weight, because each step subtracts 0.1 times the gradient"
+        ).format(weights=join_numbers(wanted)),
+        found=join_numbers(found),
         hint=_("The weights must still change as before."),
     )
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
+from helpers import labels
 from helpers.cluster.local import LocalCluster
 from helpers.course.exercises.criteria import (
     Criterion,
@@ -19,7 +20,7 @@ from helpers.course.exercises.criteria import (
 )
 from helpers.course.exercises.manifests import check_pods, check_restart_policy
 from helpers.errors import ConfigError
-from helpers.i18n import _, gettext_noop
+from helpers.i18n import _, gettext_noop, join_clauses, join_items, ngettext
 from helpers.tf_config import WORKER, TFConfig, build_tf_configs
 from helpers.tf_config import Task as ClusterTask
 
@@ -105,7 +106,12 @@ def _does_its_part(name: str) -> Callable[[dict[str, Parts], Case], None]:
 
 
 def _in_words(parts: Parts) -> str:
-    return "; ".join(f"{task}: {', '.join(calls) or '–'}" for task, calls in parts.items())
+    return join_clauses(
+        (_("{task} calls {functions}") if calls else _("{task} calls nothing")).format(
+            task=labels.task(task), functions=join_items(calls)
+        )
+        for task, calls in parts.items()
+    )
 
 
 def _slurm_texts(answer: Callable[..., Any], case: Case) -> dict[str, list[Any]]:
@@ -207,8 +213,16 @@ def _started_well(name: str, hint: str) -> Callable[[dict[str, list[tuple[int, A
     def check(seen: dict[str, list[tuple[int, Any]]], case: Case) -> None:
         for group, (starts, value) in zip(case["groups"][name], seen[name], strict=True):
             right = (len(group["codes"]), group["codes"][-1] == [0, 0])
-            expected = _("starts: {count}, returned: {value}, with the exit codes {codes}")
-            found = _("starts: {count}, returned: {value}, with restarts={restarts}")
+            expected = ngettext(
+                "{count} start, and {value} is returned, with the exit codes {codes}",
+                "{count} starts, and {value} is returned, with the exit codes {codes}",
+                right[0],
+            )
+            found = ngettext(
+                "{count} start, and {value} is returned, with restarts={restarts}",
+                "{count} starts, and {value} is returned, with restarts={restarts}",
+                starts,
+            )
             shown = NO_END if value == NO_END else repr(value)
             expect(
                 (starts, value) == right and type(value) is bool,

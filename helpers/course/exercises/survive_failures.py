@@ -11,8 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_all, identity
-from helpers.i18n import _, gettext_noop, number
+from helpers.course.exercises.criteria import (
+    Criterion,
+    Exercise,
+    expect,
+    hide_all,
+    identity,
+    join_numbers,
+)
+from helpers.i18n import _, gettext_noop, ngettext, number
 
 Case = Mapping[str, Any]
 
@@ -45,7 +52,7 @@ def _close(found: list[Any], case: Case) -> None:
             expected=_("{part} more time than without saving and faults, with {numbers}").format(
                 part=number(least, ".2%"), numbers=dict(numbers)
             ),
-            found=_("{part} more time, saving every {steps} steps").format(
+            found=_("{part} more time, with save_checkpoints_steps={steps}").format(
                 part=number(_lost(steps, numbers), ".2%"), steps=number(steps, ",g")
             ),
             hint=_("How often does any of the machines fail? Lesson 8 has the optimal interval."),
@@ -100,9 +107,9 @@ def _recorded(found: list[float], case: Case) -> None:
     ]
     expect(
         found == wanted,
-        expected=wanted,
+        expected=join_numbers(wanted),
         found=_("{found}, when the steps that ran were {order}").format(
-            found=found, order=case["order"]
+            found=join_numbers(found), order=case["order"]
         ),
         hint=_("The result of a step must depend on its number, not on how often it has run."),
     )
@@ -112,15 +119,23 @@ def _restarts(answers: Any, case: Case) -> None:
     wanted = case["wanted"]
     expect(
         isinstance(answers, dict) and set(answers) == set(wanted),
-        expected=_("a dict with the {count} processes of the task").format(count=len(wanted)),
+        expected=ngettext(
+            "a dict with the {count} process of the task",
+            "a dict with the {count} processes of the task",
+            len(wanted),
+        ).format(count=len(wanted)),
         found=answers,
         hint=_("Keep the names, and write True or False after each."),
     )
     right = sum(answers[name] is value for name, value in wanted.items())
     expect(
         right == len(wanted),
-        expected=_("{count} right answers, True or False").format(count=len(wanted)),
-        found=_("{count} right answers").format(count=right),
+        expected=ngettext(
+            "{count} right answer, True or False",
+            "{count} right answers, True or False",
+            len(wanted),
+        ).format(count=len(wanted)),
+        found=ngettext("{count} right answer", "{count} right answers", right).format(count=right),
         hint=_("Which tasks wait for each other? And what exists in only one copy?"),
     )
 
@@ -169,7 +184,7 @@ def _lost_little(steps: list[int], case: Case) -> None:
     expect(
         lost < 10,
         expected=_("fewer than 10 steps lost"),
-        found=_("{count} steps lost").format(count=lost),
+        found=ngettext("{count} step lost", "{count} steps lost", lost).format(count=lost),
         hint=_("How often is a checkpoint written, and which one is read?"),
     )
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from helpers import labels
 from helpers.cluster.local import LocalCluster
 from helpers.course.exercises.criteria import (
     Criterion,
@@ -17,7 +18,7 @@ from helpers.course.exercises.criteria import (
     unwrap,
 )
 from helpers.errors import ConfigError
-from helpers.i18n import _, gettext_noop, number
+from helpers.i18n import _, gettext_noop, join_clauses, join_items, ngettext, number
 from helpers.tf_config import Task as ClusterTask
 from helpers.tf_config import TFConfig
 
@@ -42,14 +43,18 @@ def _third_worker(text: object, case: Case) -> None:
     config = _read_config(text)
     expect(
         config.cluster == {"worker": tuple(case["addresses"])},
-        expected=_("all {count} workers, in their order").format(count=len(case["addresses"])),
+        expected=ngettext(
+            "the only worker ({count})",
+            "all {count} workers, in their order",
+            len(case["addresses"]),
+        ).format(count=len(case["addresses"])),
         found=dict(config.cluster),
         hint=_("`cluster` is the same in every process: it lists all of them."),
     )
     expect(
         config.task == ClusterTask("worker", 2),
         expected=_("the task of the third worker"),
-        found=config.task,
+        found=labels.task(config.task),
         hint=_("Workers are counted from 0."),
     )
 
@@ -86,11 +91,13 @@ def _shards(seen: dict[str, Any], case: Case) -> None:
     times = Counter(number for shard in seen["shards"] for number in shard)
     expect(
         len(seen["shards"]) == case["workers"] and times == Counter(range(case["examples"])),
-        expected=_("each of {count} examples read once, by one of the workers").format(
-            count=case["examples"]
-        ),
-        found="; ".join(
-            _("worker {number}").format(number=worker) + f": {numbers}"
+        expected=ngettext(
+            "{count} example read once, by one of the workers",
+            "each of {count} examples read once, by one of the workers",
+            case["examples"],
+        ).format(count=case["examples"]),
+        found=join_clauses(
+            _("worker {number} reads {examples}").format(number=worker, examples=numbers)
             for worker, numbers in enumerate(seen["shards"])
         ),
         hint=_(
@@ -104,7 +111,9 @@ def _alone(seen: dict[str, Any], case: Case) -> None:
     numbers = unwrap(seen["alone"])
     expect(
         sorted(numbers) == list(range(case["examples"])),
-        expected=_("all {count} examples").format(count=case["examples"]),
+        expected=ngettext(
+            "the only example ({count})", "all {count} examples", case["examples"]
+        ).format(count=case["examples"]),
         found=numbers,
         hint=_("Without a strategy, input_context is None."),
     )
@@ -141,7 +150,11 @@ def _gradient(place: int) -> Callable[[list[float], Case], None]:
         ratio = found[place] / (sum(2 * n * n for n in range(count)) / count)
         expect(
             abs(ratio - 1) < 1e-3,
-            expected=_("the gradient of one worker with all {count} examples").format(count=count),
+            expected=ngettext(
+                "the gradient of one worker with {count} example",
+                "the gradient of one worker with all {count} examples",
+                count,
+            ).format(count=count),
             found=_("{ratio} times that").format(ratio=number(ratio, ".3g")),
             hint=_("The gradients of the workers are summed. What does each worker divide by?"),
         )
@@ -153,8 +166,8 @@ def _mended(texts: Any, case: Case) -> None:
     hosts = list(case["hosts"])
     expect(
         isinstance(texts, dict) and list(texts) == hosts,
-        expected=_("a dict with a string for each of {hosts}").format(hosts=", ".join(hosts)),
-        found=list(texts) if isinstance(texts, dict) else type(texts).__name__,
+        expected=_("a dict with a string for each of {hosts}").format(hosts=join_items(hosts)),
+        found=join_items(texts) if isinstance(texts, dict) else type(texts).__name__,
         hint=_("Keep the hosts of `broken` and fix the strings."),
     )
     configs = {host: _read_config(text) for host, text in texts.items()}
@@ -173,8 +186,10 @@ def _mended(texts: Any, case: Case) -> None:
         )
     expect(
         len(configs[hosts[0]].tasks) == len(hosts),
-        expected=_("{count} tasks, one on each host").format(count=len(hosts)),
-        found=", ".join(str(task) for task in configs[hosts[0]].tasks),
+        expected=ngettext(
+            "{count} task, one on each host", "{count} tasks, one on each host", len(hosts)
+        ).format(count=len(hosts)),
+        found=join_items(map(labels.task, configs[hosts[0]].tasks)),
         hint=_("Training starts when all tasks in `cluster` are connected."),
     )
 

@@ -9,9 +9,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from helpers import labels
 from helpers.cluster.local import LocalCluster
 from helpers.course.exercises.criteria import Criterion, Exercise, expect
-from helpers.i18n import _, gettext_noop, number
+from helpers.i18n import _, gettext_noop, join_clauses, ngettext, number
 from helpers.strategies import MIRRORED
 
 Case = Mapping[str, Any]
@@ -56,10 +57,10 @@ def _every_step(seen: dict[int, Parts], case: Case) -> None:
         full = case["examples"] // (case["per_replica"] * replicas)
         expect(
             len(steps) == full,
-            expected=_("steps: {count} (replicas: {replicas})").format(
-                count=full, replicas=replicas
+            expected=_("{steps} ({replicas})").format(
+                steps=labels.steps(full), replicas=labels.replicas(replicas)
             ),
-            found=_("steps: {steps}").format(steps=len(steps)),
+            found=labels.steps(len(steps)),
             hint=_("Drop only the examples that do not fill a batch."),
         )
 
@@ -81,7 +82,7 @@ def _call_each(answer: Callable[..., Any], case: Case) -> list[Any]:
 def _rate(found: list[Any], case: Case) -> None:
     for pair, numbers in zip(found, case["numbers"], strict=True):
         is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
-        expected, hint = _("a pair: a learning rate and steps"), _("Return two numbers.")
+        expected, hint = _("a learning rate and a number of steps"), _("Return two numbers.")
         expect(is_pair, expected=expected, found=repr(pair), hint=hint)
         global_batch = numbers["per_replica"] * numbers["workers"]
         wanted = numbers["rate"] * global_batch / numbers["batch"]
@@ -100,7 +101,9 @@ def _steps(found: list[Any], case: Case) -> None:
         wanted = numbers["examples"] // (numbers["per_replica"] * numbers["workers"])
         expect(
             pair[1] == wanted,
-            expected=_("{count} steps, with {numbers}").format(count=wanted, numbers=dict(numbers)),
+            expected=ngettext(
+                "{count} step, with {numbers}", "{count} steps, with {numbers}", wanted
+            ).format(count=wanted, numbers=dict(numbers)),
             found=repr(pair[1]),
             hint=_("How many examples does the whole group train on in one step?"),
         )
@@ -134,9 +137,11 @@ def _read_once(seen: list[Parts], case: Case) -> None:
     times = Counter(number for part in (*first, *second) for number in part)
     expect(
         times == Counter(range(sum(case["lengths"]))),
-        expected=_("each of {count} numbers read once, by one of the workers").format(
-            count=sum(case["lengths"])
-        ),
+        expected=ngettext(
+            "{count} number read once, by one of the workers",
+            "each of {count} numbers read once, by one of the workers",
+            sum(case["lengths"]),
+        ).format(count=sum(case["lengths"])),
         found=_describe(seen),
         hint=_("What shards the data here: your code, TensorFlow, both, or neither?"),
     )
@@ -148,7 +153,7 @@ def _read_evenly(seen: list[Parts], case: Case) -> None:
         expect(
             max(sizes) - min(sizes) <= 1,
             expected=_("in each step, numbers of examples that differ by at most one"),
-            found=_("{sizes} in step {step}: {parts}").format(
+            found=_("{sizes} in step {step} ({parts})").format(
                 sizes=sizes, step=step, parts=_describe(seen)
             ),
             hint=_("The lesson compares the data that workers read under each auto-shard policy."),
@@ -156,8 +161,8 @@ def _read_evenly(seen: list[Parts], case: Case) -> None:
 
 
 def _describe(seen: list[Parts]) -> str:
-    return "; ".join(
-        _("worker {number}").format(number=worker) + f": {parts}"
+    return join_clauses(
+        _("worker {number} reads {examples}").format(number=worker, examples=parts)
         for worker, parts in enumerate(seen)
     )
 
@@ -209,7 +214,7 @@ def _resumes(place: int) -> Callable[[list[list[list[int]]], Case], None]:
             expected=_("epochs {first} before the stop, {second} after it").format(
                 first=before, second=after
             ),
-            found=_("worker {number}: {first} before the stop, {second} after it").format(
+            found=_("epochs {first} before the stop, {second} after it, in worker {number}").format(
                 number=case["workers"][place], first=first, second=second
             ),
             hint=_("Which workers save, and where does a restarted one look for the backup?"),

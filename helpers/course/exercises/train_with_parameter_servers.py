@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from helpers import labels
 from helpers.cluster.local import LocalCluster
 from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_last
-from helpers.i18n import _, gettext_noop, number
+from helpers.i18n import _, gettext_noop, join_items, ngettext, number
 
 Case = Mapping[str, Any]
 Variable = tuple[int, int]  # the number of its rows, and of its shards
@@ -60,14 +61,31 @@ def _knows_servers(kind: str) -> Callable[[dict[str, list[list[Any]]], Case], No
             real = _place_rows(case["servers"], variables)[rows, shards]
             expect(
                 found == real,
-                expected=_(
-                    "{servers}, for the rows of a variable of {rows} rows in {shards} shards"
-                ).format(servers=real, rows=rows, shards=shards),
+                expected=_("{servers}, for the rows of a variable ({rows}, {shards})").format(
+                    servers=real, rows=_count_rows(rows), shards=_count_shards(shards)
+                ),
                 found=found,
                 hint=_("Which rows are in a shard? And which server gets that shard?"),
             )
 
     return check
+
+
+def _count_rows(count: int) -> str:
+    return ngettext("{count} row", "{count} rows", count).format(count=count)
+
+
+def _count_shards(count: int) -> str:
+    return ngettext("{count} shard", "{count} shards", count).format(count=count)
+
+
+def _count_bytes(count: int) -> str:
+    return ngettext("{count} byte", "{count} bytes", count).format(count=number(count, ",d"))
+
+
+def _count_servers(count: int) -> str:
+    servers = ngettext("{count} parameter server", "{count} parameter servers", count)
+    return servers.format(count=count)
 
 
 def _partitions(answer: Callable[..., Any], case: Case) -> list[list[int]]:
@@ -95,9 +113,9 @@ def _splits(seen: list[list[int]], case: Case) -> None:
             right = 1 if size < MIN_SPLIT_BYTES else servers
             expect(
                 found == right,
-                expected=_(
-                    "{right} as the number of shards, for {size} bytes and {servers} servers"
-                ).format(right=right, size=number(size, ",d"), servers=servers),
+                expected=_("{right} as the number of shards ({size}, {servers})").format(
+                    right=right, size=_count_bytes(size), servers=_count_servers(servers)
+                ),
                 found=found,
                 hint=_(
                     "Two bounds are needed. Look at the arguments of the partitioners, and at "
@@ -185,22 +203,36 @@ def _all_steps(seen: dict[str, Any], case: Case) -> None:
     done = sum(seen["times read"])
     expect(
         seen["error"] is None,
-        expected=_("{count} steps, though a dataset has {examples} examples").format(
-            count=case["steps"], examples=case["examples"]
+        expected=_("{steps}, though a dataset has only {examples}").format(
+            steps=labels.steps(case["steps"]), examples=labels.examples(case["examples"])
         ),
-        found=_("{error} after {count} steps").format(error=seen["error"], count=done),
+        found=ngettext("{error} after {count} step", "{error} after {count} steps", done).format(
+            error=seen["error"], count=done
+        ),
         hint=_("What does a worker do when it has read all of its dataset?"),
     )
     expect(
         done == case["steps"],
-        expected=_("{count} steps, run by all workers together").format(count=case["steps"]),
-        found=_("steps done when your function returned: {count}").format(count=done),
+        expected=ngettext(
+            "{count} step, run by all workers together",
+            "{count} steps, run by all workers together",
+            case["steps"],
+        ).format(count=case["steps"]),
+        found=ngettext(
+            "{count} step done when your function returned",
+            "{count} steps done when your function returned",
+            done,
+        ).format(count=done),
         hint=_("One call of schedule is one step on one worker, and does not wait for it."),
     )
     read = sum(times > 0 for times in seen["times read"])
     expect(
         read == case["examples"],
-        expected=_("{count} different examples read").format(count=case["examples"]),
+        expected=ngettext(
+            "{count} example read",
+            "{count} different examples read",
+            case["examples"],
+        ).format(count=case["examples"]),
         found=read,
         hint=_("A new iterator starts with the first example. How many do you create?"),
     )
@@ -212,9 +244,11 @@ def _mean_loss(seen: dict[str, Any], case: Case) -> None:
     mean = sum(losses) / case["steps"]
     expect(
         math.isclose(seen["found"], mean, rel_tol=1e-4),
-        expected=_("{value}, the mean loss of all {count} steps").format(
-            value=number(mean, ".4g"), count=case["steps"]
-        ),
+        expected=ngettext(
+            "{value}, the loss of {count} step",
+            "{value}, the mean loss of all {count} steps",
+            case["steps"],
+        ).format(value=number(mean, ".4g"), count=case["steps"]),
         found=number(seen["found"], ".4g"),
         hint=_("Each call of schedule returns a future of one loss."),
     )
@@ -238,7 +272,7 @@ def _is_stale(found: list[Any], case: Case) -> None:
         expect(
             one == right,
             expected=_("{staleness}, for {log}").format(
-                staleness=right, log=", ".join(f"{what} {worker}" for worker, what in log)
+                staleness=right, log=join_items(f"{what} {worker}" for worker, what in log)
             ),
             found=one,
             hint=_("Go through the log, one update at a time. What has changed since the fetch?"),

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from helpers import labels
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import Criterion, Exercise, expect
-from helpers.i18n import _, gettext_noop, number
+from helpers.course.exercises.criteria import Criterion, Exercise, expect, join_numbers
+from helpers.i18n import _, gettext_noop, join_clauses, ngettext, number
 from helpers.strategies import MIRRORED
 
 Case = Mapping[str, Any]
@@ -37,9 +38,11 @@ def _fills_step(seen: dict[Group, list[list[list[int]]]], case: Case) -> None:
             size = len(batches[0]) if batches else 0
             expect(
                 size * replicas == case["global_batch"],
-                expected=_(
-                    "{count} examples in a step (workers: {workers}, replicas: {replicas})"
-                ).format(count=case["global_batch"], workers=workers, replicas=replicas),
+                expected=_("{examples} in a step ({workers}, {replicas})").format(
+                    examples=labels.examples(case["global_batch"]),
+                    workers=labels.workers(workers),
+                    replicas=labels.replicas(replicas),
+                ),
                 found=_("{count}, from batches of {size}").format(count=size * replicas, size=size),
                 hint=_("In a step, every replica gets one batch as the pipeline created it."),
             )
@@ -51,12 +54,16 @@ def _reads_once(seen: dict[Group, list[list[list[int]]]], case: Case) -> None:
         times = Counter(n for batches in pipelines for batch in batches for n in batch)
         expect(
             times == Counter(range(case["examples"])),
-            expected=_(
-                "{count} examples read once (workers: {workers}, replicas: {replicas})"
-            ).format(count=case["examples"], workers=workers, replicas=replicas),
-            found=_("{count} different examples, {times} in total").format(
-                count=len(times), times=sum(times.values())
+            expected=_("{examples}, each read once ({workers}, {replicas})").format(
+                examples=labels.examples(case["examples"]),
+                workers=labels.workers(workers),
+                replicas=labels.replicas(replicas),
             ),
+            found=ngettext(
+                "{count} example, {times} in total",
+                "{count} different examples, {times} in total",
+                len(times),
+            ).format(count=len(times), times=sum(times.values())),
             hint=_("How many pipelines are there in a group, and how many replicas?"),
         )
 
@@ -165,8 +172,8 @@ def _reduced(*names: str) -> Callable[[list[dict[str, float]], Case], None]:
             for name in names:
                 expect(
                     abs(found.get(name, float("nan")) - right[name]) < 1e-5,
-                    expected=f"{name}: {number(right[name], '.4g')}",
-                    found=", ".join(f"{key}: {number(v, '.4g')}" for key, v in found.items()),
+                    expected=f"{name}={number(right[name], '.4g')}",
+                    found=join_clauses(f"{key}={number(v, '.4g')}" for key, v in found.items()),
                     hint=_("Is a replica's result a share of the whole, or the whole itself?"),
                 )
 
@@ -198,8 +205,8 @@ def _stop_together(seen: list[int], case: Case) -> None:
     expect(
         first == second,
         expected=_("the same number of steps in both workers"),
-        found=_("steps: {first} in worker 0, {second} in worker 1").format(
-            first=first, second=second
+        found=_("{first} in worker 0, {second} in worker 1").format(
+            first=labels.steps(first), second=labels.steps(second)
         ),
         hint=_("Does each worker decide based on the same number?"),
     )
@@ -222,10 +229,12 @@ def _expect_steps(found: int, case: Case, holds: bool) -> None:
     losses = [sum(shares) for shares in zip(*case["shares"], strict=True)]
     expect(
         holds,
-        expected=_("steps: {steps}, with losses of {losses}").format(
-            steps=_last_step(case), losses=", ".join(number(loss, ".2f") for loss in losses)
-        ),
-        found=_("steps: {steps}").format(steps=found),
+        expected=ngettext(
+            "{count} step, with losses of {losses}",
+            "{count} steps, with losses of {losses}",
+            _last_step(case),
+        ).format(count=_last_step(case), losses=join_numbers(losses, ".2f")),
+        found=labels.steps(found),
         hint=_("What is the loss of the whole batch, if each worker has a share of it?"),
     )
 
