@@ -6,7 +6,7 @@ import os
 import tempfile
 
 from helpers.errors import ConfigError
-from helpers.i18n import _
+from helpers.i18n import _, ngettext
 from helpers.system.machine import max_processes
 
 PROBE_BYTES = 4096
@@ -32,9 +32,12 @@ def check_memory(workers: int, ps: int = 0, *, forked: bool) -> None:
     """
     most = max_processes(forked=forked)
     if most is not None and ps > most:
-        message = _(
+        message = ngettext(
+            "ps={ps} parameter servers do not fit into the free memory: {most} process could "
+            "start here. Use fewer.",
             "ps={ps} parameter servers do not fit into the free memory: {most} processes could "
-            "start here. Use fewer."
+            "start here. Use fewer.",
+            most,
         )
         raise ConfigError(message.format(ps=ps, most=most))
     if most is not None and workers > most:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from helpers import labels
-from helpers.i18n import _
+from helpers.i18n import _, join_sentences
 from helpers.protocol.events import Event, EventType
 from helpers.tf_config import EVALUATOR, Task, TFConfig
 
@@ -64,21 +64,39 @@ class EqualSteps:
         if config.is_asynchronous or config.task not in config.tasks or not others:
             return None
         ended = min(others)
-        return _(
-            "{ended} has finished{ended_at}, while {task} is still training{task_at} and needs "
-            "it for every step. Give all workers the same number of steps: shards of equal "
-            "size, or a fixed steps_per_epoch, and no worker that stops by itself. A restart "
-            "would not help, so the group was not restarted."
-        ).format(
-            ended=ended,
-            task=config.task,
-            ended_at=self._at(ended),
-            task_at=self._at(config.task),
+        advice = _(
+            "Give all workers the same number of steps: shards of equal size, or a fixed "
+            "steps_per_epoch, and no worker that stops by itself. A restart would not help, so the "
+            "group was not restarted."
         )
+        return join_sentences([self._ended_before(ended, config.task), advice])
 
-    def _at(self, task: Task) -> str:
-        step = self._steps.get(task)
-        return "" if step is None else " " + _("(step {step})").format(step=step)
+    def _ended_before(self, ended: Task, task: Task) -> str:
+        ended_at, task_at = self._steps.get(ended), self._steps.get(task)
+        match ended_at is not None, task_at is not None:
+            case True, True:
+                message = _(
+                    "{ended} has finished (step {ended_at}), while {task} is still training (step "
+                    "{task_at}) and needs it for every step."
+                )
+            case True, False:
+                message = _(
+                    "{ended} has finished (step {ended_at}), while {task} is still training and "
+                    "needs it for every step."
+                )
+            case False, True:
+                message = _(
+                    "{ended} has finished, while {task} is still training (step {task_at}) and "
+                    "needs it for every step."
+                )
+            case _neither:
+                message = _(
+                    "{ended} has finished, while {task} is still training and needs it for every "
+                    "step."
+                )
+        return message.format(
+            ended=ended.label, task=task.label, ended_at=ended_at, task_at=task_at
+        )
 
     def _compare_plans(self, task: Task, steps: int) -> str | None:
         self._plans.setdefault(task, steps)  # a later one is a more exact count
@@ -87,11 +105,16 @@ class EqualSteps:
                 counts = sorted({other: planned, task: self._plans[task]}.items())
                 (first, of_first), (second, of_second) = counts
                 return _(
-                    "An epoch has {of_first} steps on {first} and {of_second} on {second}: "
+                    "An epoch has {of_first} on {first} and {of_second} on {second}: "
                     "input_fn returns different numbers of batches. Pass steps=, so that each "
                     "worker repeats its data as needed, or shard by input_context into equal "
                     "parts."
-                ).format(first=first, of_first=of_first, second=second, of_second=of_second)
+                ).format(
+                    first=first.label,
+                    of_first=labels.steps(of_first),
+                    second=second.label,
+                    of_second=labels.steps(of_second),
+                )
         return None
 
     def _compare_ends(self) -> str | None:
@@ -113,9 +136,9 @@ class EqualSteps:
             "training_hook, not as a training_chief_hook. A restart would not help, so the "
             "group was not restarted."
         ).format(
-            ended=ended,
+            ended=ended.label,
             batches=labels.batches(end["batches"]),
             step=end["step"],
-            task=task,
+            task=task.label,
             batch=batch,
         )

@@ -15,7 +15,7 @@ from helpers.cluster.environment import base_env
 from helpers.cluster.event_lines import LineBuffer
 from helpers.cluster.fork_client import ForkedProcess, can_fork, fork
 from helpers.cluster.process_handle import ProcessHandle, ProcessSpec
-from helpers.i18n import LANGUAGE, _, language
+from helpers.i18n import LANGUAGE, language, ngettext, number
 from helpers.protocol.events import EVENT_FD, Event, decode
 from helpers.system import orphans, parent_death, programs
 from helpers.system.descriptors import fill_standard
@@ -290,8 +290,12 @@ class TaskProcess:
             size = self.log.stat().st_size
             if size > MAX_LOG_BYTES:
                 os.truncate(self.log, MAX_LOG_BYTES // 2)
-                note = _("… {cut:,} bytes omitted here: a log has at most {most:,} …")
-                note = note.format(cut=size - MAX_LOG_BYTES // 2, most=MAX_LOG_BYTES)
+                cut = size - MAX_LOG_BYTES // 2
+                note = ngettext(
+                    "… {cut} byte omitted here: a log has at most {most} …",
+                    "… {cut} bytes omitted here: a log has at most {most} …",
+                    cut,
+                ).format(cut=number(cut, ",d"), most=number(MAX_LOG_BYTES, ",d"))
                 with self.log.open("ab") as file:  # append, as the process does
                     file.write(f"\n{note}\n".encode())
 

@@ -20,7 +20,7 @@ from helpers.cluster.launcher import Launcher
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError
-from helpers.i18n import ngettext
+from helpers.i18n import _, ngettext
 from helpers.protocol.events import Event, EventType, supervisor_event
 from helpers.protocol.failures import to_exception
 from helpers.tf_config import TFConfig
@@ -105,6 +105,19 @@ class Supervisor:
 
 
 def _restarts_exhausted(failure: TaskFailure, restarts: int) -> ClusterError:
+    message = exhaustion_message(str(failure), restarts, failure.process.log)
+    return ClusterError(f"{message}\n{failure.process.log_tail()}")
+
+
+def exhaustion_message(fault: str, restarts: int, log: object) -> str:
+    """The heading of the last lines of a task that failed after all restarts.
+
+    Args:
+      restarts: how many there were; as many as are allowed.
+    """
+    if not restarts:
+        message = _("{fault}; restarts are disabled (max_restarts=0). Its last lines, from {log}:")
+        return message.format(fault=fault, log=log)
     message = ngettext(
         "{fault}; the group was restarted {count} time (max_restarts={count}). "
         "Its last lines, from {log}:",
@@ -112,5 +125,4 @@ def _restarts_exhausted(failure: TaskFailure, restarts: int) -> ClusterError:
         "Its last lines, from {log}:",
         restarts,
     )
-    message = message.format(fault=failure, count=restarts, log=failure.process.log)
-    return ClusterError(f"{message}\n{failure.process.log_tail()}")
+    return message.format(fault=fault, count=restarts, log=log)

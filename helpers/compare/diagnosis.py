@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from helpers import labels
 from helpers.compare.causes import Cause, Diagnosis
 from helpers.compare.examples import compare_examples
 from helpers.compare.runs import Record, Run, largest
 from helpers.compare.steps import compare_steps, first_different_step
-from helpers.i18n import _, join_items
+from helpers.i18n import _, join_items, ngettext
 
 ERRORS = {  # the classes of errors of this package, whose messages are translated
     "DifferentWeightsError": Cause.STATE,
@@ -70,10 +71,13 @@ def _scope(one: Run, many: Run, _tolerance: float) -> Diagnosis | None:
     for fit in many.fits():
         if fit["scope"] < many.workers:
             message = _(
-                "The model's strategy has {replicas} replica in a group of {workers} workers: it "
+                "The model's strategy has {replicas}, and the group has {workers}, so the model "
                 "was built outside the scope of a MultiWorkerMirroredStrategy."
             )
-            values = {"replicas": fit["scope"], "workers": many.workers}
+            values = {
+                "replicas": labels.replicas(fit["scope"]),
+                "workers": labels.workers(many.workers),
+            }
             return Diagnosis(Cause.SCOPE, message.format(**values))
     return None
 
@@ -96,17 +100,25 @@ def _history(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
     for alone, together in zip(one.fits(), many.fits(), strict=False):
         epochs = len(together["epochs"])
         if epochs < len(alone["epochs"]) and _agree_before(one, many, tolerance):
-            message = _(
-                "The workers agree in all of their {steps} steps, and fit ended after {epochs} of "
-                "{wanted} epochs: something stopped a worker."
+            wanted = len(alone["epochs"])
+            message = ngettext(
+                "The workers agree in all of their steps ({steps}), and fit ended after {epochs} "
+                "of {wanted} epoch: something stopped a worker.",
+                "The workers agree in all of their steps ({steps}), and fit ended after {epochs} "
+                "of {wanted} epochs: something stopped a worker.",
+                wanted,
             )
-            values = {"steps": len(many.all_steps()), "wanted": len(alone["epochs"])}
-            return Diagnosis(Cause.CONTROL_FLOW, message.format(epochs=epochs, **values))
+            steps = labels.steps(len(many.all_steps()))
+            text = message.format(steps=steps, epochs=epochs, wanted=wanted)
+            return Diagnosis(Cause.CONTROL_FLOW, text)
         for name, values in alone["history"].items():
             if len(together["history"].get(name, ())) < len(values):
-                message = _(
+                message = ngettext(
+                    "The history of {name} has {found} of {wanted} value (steps_per_execution="
+                    "{steps}).",
                     "The history of {name} has {found} of {wanted} values (steps_per_execution="
-                    "{steps})."
+                    "{steps}).",
+                    len(values),
                 )
                 found = len(together["history"].get(name, ()))
                 steps = together["steps_per_execution"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from helpers.compare.causes import Cause, Diagnosis
 from helpers.compare.runs import Record, Run
-from helpers.i18n import _
+from helpers.i18n import _, ngettext
 
 
 def compare_examples(one: Run, many: Run, _tolerance: float) -> Diagnosis | None:
@@ -21,7 +21,11 @@ def compare_examples(one: Run, many: Run, _tolerance: float) -> Diagnosis | None
     known = {x for x, _y in pairs}
     changed = {row for step in together for row in step if row[0] in known and row not in pairs}
     if changed:
-        message = _("{count} examples have a different label than with one worker.")
+        message = ngettext(
+            "{count} example has a different label than with one worker.",
+            "{count} examples have a different label than with one worker.",
+            len(changed),
+        )
         return Diagnosis(Cause.OVERWRITTEN_ARRAYS, message.format(count=len(changed)))
     return _first_epoch(alone, wanted, found) or _other_steps(alone, together)
 
@@ -38,20 +42,34 @@ def _first_epoch(
     if missing and not extra:
         first = Counter(alone[0])
         if first and not first & found:
-            message = _("The first {missing} of {all} examples of the data were not trained on.")
+            message = ngettext(
+                "The first {missing} of {all} example of the data was not trained on.",
+                "The first {missing} of {all} examples of the data were not trained on.",
+                counts["all"],
+            )
             return Diagnosis(Cause.READ_ONCE, message.format(**counts), 1)
-        message = _("{missing} of {all} examples of the first epoch were not trained on.")
+        message = ngettext(
+            "{missing} of {all} example of the first epoch was not trained on.",
+            "{missing} of {all} examples of the first epoch were not trained on.",
+            counts["all"],
+        )
         return Diagnosis(Cause.DATASET_LENGTH, message.format(**counts))
     if missing:
-        message = _(
+        message = ngettext(
+            "In the first epoch, {missing} of {all} example is missing and {extra} others are "
+            "repeated or new: the workers do not shard one order of the examples.",
             "In the first epoch, {missing} of {all} examples are missing and {extra} others are "
-            "repeated or new: the workers do not shard one order of the examples."
+            "repeated or new: the workers do not shard one order of the examples.",
+            counts["all"],
         )
         return Diagnosis(Cause.ORDER, message.format(**counts))
     if extra:
-        message = _(
+        message = ngettext(
+            "In the first epoch, the workers trained on {extra} example more than the {all} of "
+            "the data.",
             "In the first epoch, the workers trained on {extra} examples more than the {all} of "
-            "the data."
+            "the data.",
+            counts["extra"],
         )
         return Diagnosis(Cause.DATASET_LENGTH, message.format(**counts))
     return None
@@ -60,9 +78,12 @@ def _first_epoch(
 def _other_steps(alone: Sequence[Any], together: Sequence[Any]) -> Diagnosis | None:
     for index, (wanted, found) in enumerate(zip(alone, together, strict=False), 1):
         if len(wanted) != len(found):
-            message = _(
+            message = ngettext(
+                "Step {step} has {found} example on all workers and {wanted} on one: the global "
+                "batch depends on the number of workers.",
                 "Step {step} has {found} examples on all workers and {wanted} on one: the global "
-                "batch depends on the number of workers."
+                "batch depends on the number of workers.",
+                len(found),
             )
             values = {"step": index, "found": len(found), "wanted": len(wanted)}
             return Diagnosis(Cause.DATASET_LENGTH, message.format(**values), index)

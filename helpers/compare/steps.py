@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from helpers.compare.causes import Cause, Diagnosis
 from helpers.compare.runs import Record, Run, distance, largest
-from helpers.i18n import _, join_items
+from helpers.i18n import _, join_items, number
 
 
 def first_different_step(one: Run, many: Run, tolerance: float) -> int | None:
@@ -92,8 +92,8 @@ def _by_gradients(
         return Diagnosis(Cause.LOCAL_GRADIENTS, message)
     for factor in (workers, 1 / workers):
         if abs(known / factor - 1) < 1e-3:
-            message = _("The gradient is {factor:.4g} times the gradient of one worker.")
-            return Diagnosis(Cause.LOSS_SCALE, message.format(factor=known))
+            message = _("The gradient is {factor} times the gradient of one worker.")
+            return Diagnosis(Cause.LOSS_SCALE, message.format(factor=number(known, ".4g")))
     return _partial(alone, steps, layers)
 
 
@@ -121,19 +121,22 @@ def _partial(alone: Record, steps: Sequence[Record], layers: Sequence[str]) -> D
     if layers:
         message = _("These layers compute with each worker's own examples or numbers: {layers}.")
         return Diagnosis(Cause.RANDOM_LAYERS, message.format(layers=join_items(layers)))
-    message = _(
-        "The gradient is no multiple of that of one worker, on the same examples: a mean was taken "
-        "over each worker's part. The parts have {parts} examples{weights}."
+    weights = [step["sample_weight"] for step in steps]
+    message = (
+        _(
+            "The gradient is no multiple of that of one worker, on the same examples: a mean was "
+            "taken over each worker's part. The parts have {parts} examples with sample weights of "
+            "{weights}."
+        )
+        if any(weights)
+        else _(
+            "The gradient is no multiple of that of one worker, on the same examples: a mean was "
+            "taken over each worker's part. The parts have {parts} examples."
+        )
     )
     parts = join_items(str(sum(step["parts"])) for step in steps)
-    weights = [step["sample_weight"] for step in steps]
-    text = _(" with sample weights of {weights}").format(
-        weights=join_items(f"{weight:.4g}" for weight in weights)
-    )
-    return Diagnosis(
-        Cause.PARTIAL_MEANS,
-        message.format(parts=parts, weights=text if any(weights) else ""),
-    )
+    texts = join_items(number(weight, ".4g") for weight in weights)
+    return Diagnosis(Cause.PARTIAL_MEANS, message.format(parts=parts, weights=texts))
 
 
 def _by_logs(
@@ -146,8 +149,8 @@ def _by_logs(
     if "loss" in wrong and logs.get("loss") and wrong["loss"]:
         factor = logs["loss"] / wrong["loss"]
         if any(abs(factor / times - 1) < 1e-3 for times in (len(steps), 1 / len(steps))):
-            message = _("The reported loss is {factor:.4g} times the loss of one worker.")
-            return Diagnosis(Cause.LOSS_SCALE, message.format(factor=factor))
+            message = _("The reported loss is {factor} times the loss of one worker.")
+            return Diagnosis(Cause.LOSS_SCALE, message.format(factor=number(factor, ".4g")))
     if "loss" not in wrong and wrong:
         message = _("Loss and weights agree, but not the metrics {names}.")
         return Diagnosis(Cause.METRICS, message.format(names=join_items(wrong)))

@@ -27,7 +27,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from helpers.errors import ConfigError, check_count
-from helpers.i18n import _, number
+from helpers.i18n import _, ngettext, number
 from helpers.results.svg_figure import SvgFigure
 
 MAX_WORKERS = 4096
@@ -138,9 +138,12 @@ def fit(measurements: Sequence[Measurement], *, shared_medium: bool = False) -> 
       ConfigError: there are fewer than two measurements, or all of them last 0 seconds.
     """
     if len(measurements) < 2 or min(m.seconds for m in measurements) <= 0:
-        message = _(
+        message = ngettext(
+            "{count} measurement cannot be fitted: pass two or more, on different networks or "
+            "numbers of workers, each of more than 0 seconds.",
             "{count} measurements cannot be fitted: pass two or more, on different networks or "
-            "numbers of workers, each of more than 0 seconds."
+            "numbers of workers, each of more than 0 seconds.",
+            len(measurements),
         )
         raise ConfigError(message.format(count=len(measurements)))
     rows = [

@@ -9,7 +9,7 @@ from typing import Any
 
 from helpers.either_keras import tf
 from helpers.errors import DataError
-from helpers.i18n import _
+from helpers.i18n import _, ngettext
 from helpers.params import param
 
 DATA_DIR = Path(__file__).parents[1] / "datasets"
@@ -178,9 +178,12 @@ def find_damaged_file(params: Mapping[str, Any]) -> str | None:
         for path, expected in zip(split.filepaths, split.shard_lengths, strict=True):
             count, reason = _readable_records(str(path))
             if count != expected:
-                message = _(
+                message = ngettext(
+                    "{path} is damaged: {count} of its {expected} record can be read "
+                    "({reason}). Copy the file again, or prepare the dataset again.",
                     "{path} is damaged: {count} of its {expected} records can be read "
-                    "({reason}). Copy the file again, or prepare the dataset again."
+                    "({reason}). Copy the file again, or prepare the dataset again.",
+                    expected,
                 )
                 return message.format(path=path, count=count, expected=expected, reason=reason)
     return None

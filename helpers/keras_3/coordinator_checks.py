@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from helpers.errors import ConfigError
-from helpers.i18n import _, join_items
+from helpers.i18n import _, join_items, ngettext
 from helpers.keras_3 import server_optimizers
 from helpers.keras_3.coordinator_data import WorkerData
 from helpers.keras_3.server_variables import servers_of
@@ -90,10 +90,14 @@ def check_model(model: Any, *, training: bool) -> None:
         )
     replicas = model.distribute_strategy.num_replicas_in_sync
     if replicas > 1:
-        message = _(
+        message = ngettext(
+            "Each worker has {number} GPU. fit, evaluate and predict of Keras 3 under "
+            "ParameterServerStrategy use one device in each worker: start one worker for each "
+            "GPU, and set CUDA_VISIBLE_DEVICES for it.",
             "Each worker has {number} GPUs. fit, evaluate and predict of Keras 3 under "
             "ParameterServerStrategy use one device in each worker: start one worker for each "
-            "GPU, and set CUDA_VISIBLE_DEVICES for it."
+            "GPU, and set CUDA_VISIBLE_DEVICES for it.",
+            replicas,
         )
         raise ConfigError(message.format(number=replicas))
     variables = [*model.variables, *model.metrics_variables]

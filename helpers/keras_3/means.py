@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from helpers.i18n import _
+from helpers.i18n import ngettext
 from helpers.keras_3.step import Step, current, is_multi_worker, running
 
 MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
@@ -266,10 +266,14 @@ def _warn_of_own_statistics(layer: Any, step: Step) -> None:
     if step.workers == 1 or step.model in _warned:
         return
     _warned.add(step.model)
-    message = _(
+    message = ngettext(
+        "{layer} of {model!r} normalizes with the mean and variance of each worker's part of a "
+        "batch, so the results of {count} worker differ from one worker. For equal results, "
+        "create it with BatchNormalization(synchronized=True).",
         "{layer} of {model!r} normalizes with the mean and variance of each worker's part of a "
         "batch, so the results of {count} workers differ from one worker. For equal results, "
-        "create it with BatchNormalization(synchronized=True)."
+        "create it with BatchNormalization(synchronized=True).",
+        step.workers,
     )
     text = message.format(layer=layer.name, model=step.model.name, count=step.workers)
     warnings.warn(text, stacklevel=2)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from helpers.i18n import _
+from helpers.i18n import join_items, ngettext
 from helpers.keras_3.gradients import weighted_sum
 from helpers.keras_3.scopes import user_frame
 from helpers.keras_3.step import has_one_device, is_collective, is_multi_worker, running
@@ -86,14 +86,18 @@ def _sum_remaining(context: Any, gradients: list[Any], variables: Sequence[Any])
 def _warn_of_late_sum(variables: Sequence[Any]) -> None:
     """Warns of the program line that applies gradients not computed by a tape."""
     file, line = user_frame()
-    message = _(
-        "{place}: the gradients of {names} were not computed by GradientTape.gradient, so they "
-        "are summed over the workers only when they are applied. If the program changes them "
-        "before, for example by clipping, the results of {count} workers differ from one worker."
-    )
     step = running()
     assert step is not None
-    names = ", ".join(str(getattr(v, "path", v.name)) for v in variables)
+    message = ngettext(
+        "{place}: the gradients of {names} were not computed by GradientTape.gradient, so they are "
+        "summed over the workers only when they are applied. If the program changes them before, "
+        "for example by clipping, the results of {count} worker differ from one worker.",
+        "{place}: the gradients of {names} were not computed by GradientTape.gradient, so they are "
+        "summed over the workers only when they are applied. If the program changes them before, "
+        "for example by clipping, the results of {count} workers differ from one worker.",
+        step.workers,
+    )
+    names = join_items(str(getattr(v, "path", v.name)) for v in variables)
     text = message.format(place=f"{file}:{line}", names=names, count=step.workers)
     warnings.warn_explicit(text, UserWarning, file, line)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from helpers.errors import ConfigError
-from helpers.i18n import _
+from helpers.i18n import _, ngettext
 from helpers.keras_3 import server_optimizers, server_variables
 from helpers.keras_3.coordinator_checks import (
     build_model,
@@ -235,9 +235,13 @@ def _no_steps(value: Any) -> ConfigError:
 
 
 def _out_of_data(steps: int) -> str:
-    message = _(
+    message = ngettext(
+        "A worker ran out of data before {steps} step of an epoch was done, so training ended. "
+        "Each worker reads its own data, and how many batches it needs is not known before: "
+        "repeat the dataset (dataset.repeat()).",
         "A worker ran out of data before {steps} steps of an epoch were done, so training ended. "
         "Each worker reads its own data, and how many batches it needs is not known before: "
-        "repeat the dataset (dataset.repeat())."
+        "repeat the dataset (dataset.repeat()).",
+        steps,
     )
     return message.format(steps=steps)

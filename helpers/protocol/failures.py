@@ -13,7 +13,7 @@ from typing import Any
 
 from helpers import errors
 from helpers.errors import ConfigError, DataError, HelpersError, UserCodeError
-from helpers.i18n import _
+from helpers.i18n import _, ngettext
 from helpers.protocol.events import Event
 from helpers.system import keras_version
 
@@ -106,8 +106,9 @@ def _text(error: BaseException) -> str:
         text = _("(its message is not available: converting it to text raised {error})")
         return text.format(error=type(other).__name__)
     if len(text) > MESSAGE_CHARACTERS:
-        cut = _("(… {count} more characters)").format(count=len(text) - MESSAGE_CHARACTERS)
-        return f"{text[:MESSAGE_CHARACTERS]} {cut}"
+        count = len(text) - MESSAGE_CHARACTERS
+        cut = ngettext("(… {count} more character)", "(… {count} more characters)", count)
+        return f"{text[:MESSAGE_CHARACTERS]} {cut.format(count=count)}"
     return text
 
 

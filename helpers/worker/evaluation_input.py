@@ -11,7 +11,7 @@ from typing import Any
 from helpers import labels
 from helpers.errors import ConfigError
 from helpers.estimator import tf
-from helpers.i18n import _
+from helpers.i18n import _, ngettext
 from helpers.protocol.failures import readers_line
 from helpers.worker.context import Report
 from helpers.worker.run_config import without_rewriting
@@ -87,10 +87,14 @@ class EvaluationLimit:
         if self._batches > self._most:
             raise ConfigError(_endless(self._data.line, self._batches - 1))
         if self._batches == self._notice and self._batches > MIN_BATCHES // MAX_TIMES:
-            message = _(
+            message = ngettext(
+                "The evaluation has read {batches}, {times} time as many as the training, and "
+                "continues to the end of its input_fn. Pass eval_steps= to evaluate only a "
+                "part of them.",
                 "The evaluation has read {batches}, {times} times as many as the training, and "
                 "continues to the end of its input_fn. Pass eval_steps= to evaluate only a "
-                "part of them."
+                "part of them.",
+                NOTICE_AFTER,
             )
             batches = labels.batches(self._batches)
             self._report("warning", message=message.format(batches=batches, times=NOTICE_AFTER))

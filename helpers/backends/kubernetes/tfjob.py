@@ -13,7 +13,7 @@ from typing import Any
 
 from helpers.backends.kubernetes.validation import API_VERSION, CONTAINER, check_manifest, get
 from helpers.errors import ConfigError, check_count, not_installed
-from helpers.i18n import _, join_items
+from helpers.i18n import _, join_items, ngettext
 
 REQUIREMENT = "pyyaml>=6,<7"  # of the extra `kubernetes` in pyproject.toml
 
@@ -52,9 +52,12 @@ class TFJob:
             raise ConfigError(_("The manifest is not YAML: {error}").format(error=error)) from None
         if len(documents) > 1:
             kinds = join_items(str(get(one, "kind")) for one in documents)
-            message = _(
+            message = ngettext(
+                "The text has {count} YAML document ({kinds}), separated by ---. Pass only "
+                "the TFJob.",
                 "The text has {count} YAML documents ({kinds}), separated by ---. Pass only "
-                "the TFJob."
+                "the TFJob.",
+                len(documents),
             )
             raise ConfigError(message.format(count=len(documents), kinds=kinds))
         return cls(documents[0] if documents else {})

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from helpers.errors import ConfigError, unknown_choice
-from helpers.i18n import _, join_items
+from helpers.i18n import _, join_items, ngettext
 
 API_VERSION = "kubeflow.org/v1"
 CONTAINER = "tensorflow"
@@ -74,7 +74,11 @@ def _check_roles(replicas: Mapping[str, Any]) -> None:
             )
             raise ConfigError(message.format(role=role, count=count))
         if role in ("Chief", "Evaluator") and count > 1:
-            message = _("The TFJob has {count} tasks of role {role}; there can be only one.")
+            message = ngettext(
+                "The TFJob has {count} task of role {role}; there can be only one.",
+                "The TFJob has {count} tasks of role {role}; there can be only one.",
+                count,
+            )
             raise ConfigError(message.format(role=role, count=count))
     if "PS" in replicas and "Chief" not in replicas:
         message = _(
@@ -98,9 +102,12 @@ def _check_name(name: Any, replicas: Mapping[str, Any]) -> None:
         (f"{name}-{role.lower()}-{_count(replicas, role) - 1}" for role in replicas), key=len
     )
     if len(longest) > MAX_NAME_LENGTH:
-        message = _(
+        message = ngettext(
+            "The name of the pod {pod} would have {length} character, but at most {most} are "
+            "allowed. Shorten the job's name.",
             "The name of the pod {pod} would have {length} characters, but at most {most} are "
-            "allowed. Shorten the job's name."
+            "allowed. Shorten the job's name.",
+            len(longest),
         )
         values = {"pod": longest, "length": len(longest), "most": MAX_NAME_LENGTH}
         raise ConfigError(message.format(**values))
@@ -112,10 +119,15 @@ def _check_containers(role: str, spec: Any) -> None:
     names = [get(container, "name") for container in containers]
     if CONTAINER not in names:
         message = _(
-            "{role} has containers named {names}, but the operator sets TF_CONFIG only in one "
-            "named {wanted}."
+            "{role} has no container named {wanted}, and the operator sets TF_CONFIG only there."
         )
-        raise ConfigError(message.format(role=role, names=names, wanted=CONTAINER))
+        if names:
+            message = _(
+                "{role} has containers named {names}, but the operator sets TF_CONFIG only in one "
+                "named {wanted}."
+            )
+        found = join_items(map(str, names))
+        raise ConfigError(message.format(role=role, names=found, wanted=CONTAINER))
     for container in containers:
         image = get(container, "image")
         if not isinstance(image, str) or not image.strip():

@@ -20,7 +20,7 @@ from helpers.cluster.base import DEFAULT_STEP_TIMEOUT, MAX_RESTARTS, Cluster
 from helpers.cluster.checks import check_memory, check_writable
 from helpers.cluster.timeouts import Timeouts, default_start_timeout
 from helpers.errors import ConfigError, check_count, not_installed, unknown_choice
-from helpers.i18n import _, language
+from helpers.i18n import _, language, ngettext
 from helpers.protocol.events import Event
 from helpers.protocol.job import EstimatorJob, FunctionJob
 from helpers.strategies import COLLECTIVES, check_collective
@@ -215,9 +215,12 @@ class RayCluster(Cluster):
             return Path(tempfile.mkdtemp(prefix="run-", dir=path))
         hosts = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
         if len(hosts) > 1:
-            message = _(
+            message = ngettext(
+                "This Ray cluster has {count} machine: pass a folder that it can access, "
+                'such as storage_path="/mnt/shared". Checkpoints are stored there.',
                 "This Ray cluster has {count} machines: pass a folder that all of them can "
-                'access, such as storage_path="/mnt/shared". Checkpoints are stored there.'
+                'access, such as storage_path="/mnt/shared". Checkpoints are stored there.',
+                len(hosts),
             )
             raise ConfigError(message.format(count=len(hosts)))
         return super()._new_folder()

@@ -15,6 +15,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from helpers.backends.ray.event_queue import EventQueue
 from helpers.backends.ray.tasks import TRAINER_ENV, RayRun, fit
 from helpers.cluster.liveness import FailureCause, LivenessTracker
+from helpers.cluster.supervisor import exhaustion_message
 from helpers.cluster.timeouts import SuspendSafeClock
 from helpers.errors import ClusterError, StoppedError
 from helpers.i18n import _, ngettext
@@ -168,29 +169,30 @@ class _RunMonitor:
     def _exhausted(self, cause: FailureCause) -> ClusterError:
         log = self._run.log(self._attempts, cause.task)
         if not log.exists():
-            message = ngettext(
-                "{reason}; Ray restarted the group {count} time (max_restarts={count}).",
-                "{reason}; Ray restarted the group {count} times (max_restarts={count}).",
-                self._attempts,
+            message = (
+                ngettext(
+                    "{reason}; Ray restarted the group {count} time (max_restarts={count}).",
+                    "{reason}; Ray restarted the group {count} times (max_restarts={count}).",
+                    self._attempts,
+                )
+                if self._attempts
+                else _("{reason}; restarts are disabled (max_restarts=0).")
             )
             return ClusterError(message.format(reason=cause.reason, count=self._attempts))
-        message = ngettext(
-            "{fault}; the group was restarted {count} time (max_restarts={count}). "
-            "Its last lines, from {log}:",
-            "{fault}; the group was restarted {count} times (max_restarts={count}). "
-            "Its last lines, from {log}:",
-            self._attempts,
-        )
-        message = message.format(fault=cause.reason, count=self._attempts, log=log)
+        message = exhaustion_message(cause.reason, self._attempts, log)
         lines = log.read_text("utf-8", errors="replace").splitlines()[-LOG_LINES:]
         return ClusterError("\n".join([message, *lines]))
 
     def _insufficient_resources_error(self) -> ClusterError:
         resource = "GPU" if self._run.gpus else "CPU"
-        message = _(
+        message = ngettext(
+            "Ray did not start {workers} worker within {seconds:g} s. Each needs one "
+            "{resource}. This Ray cluster has {all:g}, and {free:g} are free. Use fewer "
+            "workers, add machines, or set start_timeout.",
             "Ray did not start {workers} workers within {seconds:g} s. Each needs one "
             "{resource}. This Ray cluster has {all:g}, and {free:g} are free. Use fewer "
-            "workers, add machines, or set start_timeout."
+            "workers, add machines, or set start_timeout.",
+            self._run.workers,
         )
         return ClusterError(
             message.format(

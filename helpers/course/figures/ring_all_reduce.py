@@ -8,7 +8,7 @@ from helpers.course.charts.svg import Drawing
 from helpers.course.figures import elements as p
 from helpers.course.figures.ring import State, Terms, Transfer, rounds, state_after, transfers
 from helpers.course.figures.text_metrics import BOLD, PLAIN, TEXT
-from helpers.i18n import _, join_clauses, join_items
+from helpers.i18n import _, join_clauses, join_items, labeled, ngettext
 
 MIN_WORKERS, MAX_WORKERS = 2, 6  # workers
 WIDTH, HEAD, ROW = 140, 24, 18  # a worker's width, and the heights of its name and of a part
@@ -175,12 +175,16 @@ def _label(workers: int, round: int, state: State) -> str:
     """The alternative text of the figure."""
     name = _("worker {number}")
     told = [
-        f"{name.format(number=worker)}: {join_items(map(_sum, held))}"
+        labeled(name.format(number=worker), join_items(map(_sum, held)))
         for worker, held in enumerate(state)
     ]
-    label = _(
+    last = rounds(workers)
+    label = ngettext(
+        "Ring all-reduce after {round} of {rounds} round. The contents of the parts: "
+        "{parts}. {next}",
         "Ring all-reduce after {round} of {rounds} rounds. The contents of the parts: "
-        "{parts}. {next}"
+        "{parts}. {next}",
+        last,
     )
     found = {"parts": join_clauses(told), "next": _next(workers, round)}
-    return label.format(round=round, rounds=rounds(workers), **found)
+    return label.format(round=round, rounds=last, **found)

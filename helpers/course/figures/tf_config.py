@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
+from helpers import labels
 from helpers.course.charts.svg import Drawing
 from helpers.course.figures import elements as p
 from helpers.course.figures.text_metrics import BOLD
 from helpers.errors import ConfigError
-from helpers.i18n import _, join_clauses
+from helpers.i18n import _, join_clauses, labeled, ngettext
 from helpers.tf_config import PS, WORKER, TFConfig, build_tf_configs
 
 MAX_WORKERS, MAX_SERVERS, MAX_PER_ROW = 5, 2, 5  # MAX_PER_ROW is a number of processes
@@ -60,9 +61,12 @@ def _configs(workers: int, ps: int) -> list[TFConfig]:
     """The `TF_CONFIG` of every process."""
     count = workers + ps + bool(ps)
     if count > MAX_PER_ROW:
-        message = _(
+        message = ngettext(
+            "workers={workers} and ps={ps} are {count} process, with the chief. The figure has "
+            "room for {most}: pass smaller numbers.",
             "workers={workers} and ps={ps} are {count} processes, with the chief. The figure has "
-            "room for {most}: pass smaller numbers."
+            "room for {most}: pass smaller numbers.",
+            count,
         )
         raise ConfigError(message.format(workers=workers, ps=ps, count=count, most=MAX_PER_ROW))
     return build_tf_configs([f"host{k}:2222" for k in range(count)], chief=bool(ps), ps=ps)
@@ -150,7 +154,7 @@ def _bus(
 
 def _label(configs: Sequence[TFConfig]) -> str:
     """The alternative text of the figure."""
-    told = [f"{config.task}: {config.address}" for config in configs]
+    told = [labeled(labels.task(config.task), config.address) for config in configs]
     label = _(
         'The TF_CONFIG of each process. The part "cluster" is the same in every process and lists '
         'all addresses ({tasks}). The part "task" identifies the process itself. {links}'

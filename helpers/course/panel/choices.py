@@ -172,8 +172,10 @@ class Choices(HasTraits):
             free = free_memory()
             need = needed_memory(len(self.planned_tasks(value)), forked=can_fork())
             if free is not None and free < need:
-                return _(
-                    "{value} workers need about {need} GB of memory, but {free} GB are free."
+                return ngettext(
+                    "{value} worker needs about {need} GB of memory, but {free} GB are free.",
+                    "{value} workers need about {need} GB of memory, but {free} GB are free.",
+                    value,
                 ).format(
                     value=value, need=number(need / 1e9, ".1f"), free=number(free / 1e9, ".1f")
                 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from helpers.i18n import _, gettext_noop
+from helpers.i18n import _, gettext_noop, number
 from helpers.protocol.events import Event, EventType, FaultType
 from helpers.system import capabilities
 from helpers.system.virtual_hosts import virtual_hosts_supported
@@ -56,7 +56,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "short_pause": Scenario(
         gettext_noop("a short freeze"),
         gettext_noop(
-            "At step {step}, {task} stops for {seconds} seconds. What do the others do in the "
+            "At step {step}, {task} stops for {seconds} s. What do the others do in the "
             "meantime, and how many steps are lost?"
         ),
         FaultType.PAUSE,
@@ -83,7 +83,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         gettext_noop("a short network failure"),
         gettext_noop(
             "At step {step}, {task} is disconnected from the network, and reconnected after "
-            "{seconds} seconds. Is the connection lost? Is a step lost?"
+            "{seconds} s. Is the connection lost? Is a step lost?"
         ),
         FaultType.PARTITION,
         options={"seconds": 2},
@@ -100,7 +100,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "late_start": Scenario(
         gettext_noop("a late start"),
         gettext_noop(
-            "{task} starts {seconds} seconds later than the others. What do they do until then?"
+            "{task} starts {seconds} s later than the others. What do they do until then?"
         ),
         FaultType.DELAY_START,
         options={"seconds": 5},
@@ -146,7 +146,7 @@ def question(key: str, tasks: Sequence[str]) -> str:
     if key == NO_FAULT:
         return ""
     scenario = SCENARIOS[key]
-    values = {name: f"{value:g}" for name, value in scenario.options.items()}
+    values = {name: number(value, "g") for name, value in scenario.options.items()}
     return _(scenario.question).format(step=DEFAULT_FAULT_STEP, task=tasks[scenario.task], **values)
 
 

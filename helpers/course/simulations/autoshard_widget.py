@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from helpers import labels
 from helpers.course.charts.shards import COLORS
 from helpers.course.charts.svg import Drawing, text
 from helpers.course.simulations.autoshard import POLICIES, Files, Reading, readings
@@ -57,17 +58,21 @@ def draw(
 
 def _sentence(dataset: Files, workers: int, policy: str, found: Sequence[Reading] | None) -> str:
     if found is None:
-        message = _(
+        message = ngettext(
+            "TensorFlow raises an error, because it cannot split {files} among {workers} worker. "
+            "AUTO fails in the same way, because it means FILE if the dataset reads files. Use "
+            "more files, or DATA.",
             "TensorFlow raises an error, because it cannot split {files} among {workers} workers. "
             "AUTO fails in the same way, because it means FILE if the dataset reads files. Use "
-            "more files, or DATA."
+            "more files, or DATA.",
+            workers,
         )
-        return message.format(files=_files(dataset.files), workers=workers)
+        return message.format(files=labels.files(dataset.files), workers=workers)
     read = sum(len(one.examples) for one in found)
     opened = _("{policy}: together, the workers open {files} and read {examples}.").format(
         policy=policy,
-        files=_files(sum(len(one.files) for one in found)),
-        examples=_examples(read),
+        files=labels.files(sum(len(one.files) for one in found)),
+        examples=labels.examples(read),
     )
     return join_sentences([opened, _duplicates(dataset, found, read), _evenness(found)])
 
@@ -75,22 +80,25 @@ def _sentence(dataset: Files, workers: int, policy: str, found: Sequence[Reading
 def _duplicates(dataset: Files, found: Sequence[Reading], read: int) -> str:
     """The examples used for training more than once, and the number of discarded reads."""
     trained = sum(len(one.trained) for one in found)
+    times, wasted = trained // dataset.examples, read - trained
     if trained > dataset.examples:
-        message = _(
-            "The dataset has {examples}, and an epoch trains on each of them {times} times."
+        message = ngettext(
+            "The dataset has {examples}, and an epoch trains on each of them {times} time.",
+            "The dataset has {examples}, and an epoch trains on each of them {times} times.",
+            times,
         )
     elif read > trained:
-        message = _(
+        message = ngettext(
+            "The dataset has {examples}. Each is trained on once, and {wasted} other read is "
+            "discarded.",
             "The dataset has {examples}. Each is trained on once, and the other {wasted} reads are "
-            "discarded."
+            "discarded.",
+            wasted,
         )
     else:
         message = _("Each is read by one worker, and trained on once.")
-    return message.format(
-        examples=_examples(dataset.examples),
-        times=trained // dataset.examples,
-        wasted=read - trained,
-    )
+    examples = labels.examples(dataset.examples)
+    return message.format(examples=examples, times=times, wasted=wasted)
 
 
 def _evenness(found: Sequence[Reading]) -> str:
@@ -99,25 +107,13 @@ def _evenness(found: Sequence[Reading]) -> str:
     steps = [sum(map(bool, one.steps)) for one in found]
     if min(counts) == max(counts):
         message = _("All workers get the same: {examples}, {steps}.")
-        return message.format(examples=_examples(counts[0]), steps=_steps(steps[0]))
+        return message.format(examples=labels.examples(counts[0]), steps=labels.steps(steps[0]))
     message = _("The shards are uneven: one worker gets {most}, another {least}, and waits.")
     most, least = counts.index(max(counts)), counts.index(min(counts))
     return message.format(
-        most=join_phrases([_examples(counts[most]), _steps(steps[most])]),
-        least=join_phrases([_examples(counts[least]), _steps(steps[least])]),
+        most=join_phrases([labels.examples(counts[most]), labels.steps(steps[most])]),
+        least=join_phrases([labels.examples(counts[least]), labels.steps(steps[least])]),
     )
-
-
-def _files(count: int) -> str:
-    return ngettext("{count} file", "{count} files", count).format(count=count)
-
-
-def _examples(count: int) -> str:
-    return ngettext("{count} example", "{count} examples", count).format(count=count)
-
-
-def _steps(count: int) -> str:
-    return ngettext("{count} step", "{count} steps", count).format(count=count)
 
 
 def _refusal(dataset: Files, worker: int) -> str:
@@ -126,8 +122,8 @@ def _refusal(dataset: Files, worker: int) -> str:
 
 
 def _counts(one: Reading) -> str:
-    files = _("opens {files}").format(files=_files(len(one.files)))
-    examples = _("reads {examples}").format(examples=_examples(len(one.examples)))
+    files = _("opens {files}").format(files=labels.files(len(one.files)))
+    examples = _("reads {examples}").format(examples=labels.examples(len(one.examples)))
     trained = _("trains on {count}").format(count=len(one.trained))
     return join_phrases([files, examples, trained])
 

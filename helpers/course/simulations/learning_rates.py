@@ -25,7 +25,7 @@ from helpers.course.simulations.experiment import Experiment, View
 from helpers.course.simulations.number_format import significant
 from helpers.course.simulations.plot import BLUE, ORANGE, WIDTH, Key, Plot, Scale, legend
 from helpers.errors import unknown_choice
-from helpers.i18n import _, join_sentences, number
+from helpers.i18n import _, join_sentences, ngettext, number
 
 RECORDING = Path(__file__).with_name("learning_rates.json")
 BASE = 32  # the reference batch of the rules
@@ -107,11 +107,14 @@ def _sentence(batch: int) -> str:
     found = recording()
     best = found.best(batch)
     linear, root = predictions(batch)
-    runs = found.accuracy[batch][best]
+    runs, steps = found.accuracy[batch][best], found.trained // batch
     parts = [
-        _(
-            "Batch {batch}, {steps} steps without a warm-up: the best learning rate was {rate}, "
-            "with an accuracy of {low} to {high} in {runs} runs."
+        ngettext(
+            "Batch {batch}, {steps} without a warm-up: the best learning rate was {rate}, "
+            "with an accuracy of {low} to {high} in {runs} run.",
+            "Batch {batch}, {steps} without a warm-up: the best learning rate was {rate}, "
+            "with an accuracy of {low} to {high} in {runs} runs.",
+            len(runs),
         )
     ]
     if batch == BASE:
@@ -121,7 +124,7 @@ def _sentence(batch: int) -> str:
         parts.append(_("The square-root rule predicts {root}: {rooted}."))
     return join_sentences(parts).format(
         batch=format_value(batch),
-        steps=format_value(found.trained // batch),
+        steps=ngettext("{count} step", "{count} steps", steps).format(count=format_value(steps)),
         rate=format_value(found.rates[best]),
         low=number(min(runs), ".1%"),
         high=number(max(runs), ".1%"),
@@ -146,9 +149,11 @@ def _picture(batch: int, scaled: bool) -> str:
         _("learning rate"), rates[0], rates[-1], {r: format_value(r) for r in rates}, log=True
     )
     ticks = {level: number(level, ".0%") for level in (0, 0.25, 0.5, 0.75, 1)}
-    name = _("accuracy on {count} images of the test set, %").format(
-        count=format_value(found.tested)
-    )
+    name = ngettext(
+        "accuracy on {count} image of the test set, %",
+        "accuracy on {count} images of the test set, %",
+        found.tested,
+    ).format(count=format_value(found.tested))
     y = Scale(name, 0, TOP, ticks)
     plot = Plot(50, 34, WIDTH - 50 - 24, 240, x, y)
     times = batch / BASE if scaled else 1

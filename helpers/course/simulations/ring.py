@@ -9,7 +9,7 @@ from helpers.course.simulations.controls import slider, step_slider
 from helpers.course.simulations.experiment import Experiment, View
 from helpers.course.simulations.number_format import significant
 from helpers.errors import ConfigError, check_count
-from helpers.i18n import _, join_sentences
+from helpers.i18n import _, join_sentences, ngettext
 
 MIN_WORKERS, MAX_WORKERS = 2, 6  # the numbers of workers that fit into the figure
 
@@ -60,16 +60,32 @@ def _check(workers: int) -> None:
 def _sentence(workers: int, done: int) -> str:
     half, last = workers - 1, rounds(workers)
     if done == 0:
-        state = _("Each worker holds nothing but its own gradients, in {workers} parts.")
+        state = ngettext(
+            "Each worker holds nothing but its own gradients, in {workers} part.",
+            "Each worker holds nothing but its own gradients, in {workers} parts.",
+            workers,
+        )
     elif done < half:
-        state = _("The fullest part of each worker is the sum of {terms} workers so far.")
+        state = ngettext(
+            "The fullest part of each worker is the sum of {terms} worker so far.",
+            "The fullest part of each worker is the sum of {terms} workers so far.",
+            done + 1,
+        )
     elif done == half:
         state = _("Each worker now holds one part of the complete sum: reduce-scatter is over.")
     elif done < last:
-        state = _("All-gather: each worker holds {complete} of {workers} parts of the sum.")
+        state = ngettext(
+            "All-gather: each worker holds {complete} of {workers} part of the sum.",
+            "All-gather: each worker holds {complete} of {workers} parts of the sum.",
+            workers,
+        )
     else:
         state = _("All workers hold the whole sum: all-gather is over.")
-    sent = _("After {done} of {last} rounds each has sent {times} times the size of its gradients.")
+    sent = ngettext(
+        "After {done} of {last} round each has sent {times} times the size of its gradients.",
+        "After {done} of {last} rounds each has sent {times} times the size of its gradients.",
+        last,
+    )
     return join_sentences([sent, state] if done else [state]).format(
         workers=workers,
         done=done,
