@@ -40,7 +40,15 @@ class DataError(HelpersError):
 
 
 class ClusterError(HelpersError, RuntimeError):
-    """A group of processes that did not finish its work."""
+    """A group of processes that did not finish its work.
+
+    Attributes:
+      reason: the failure alone, without its consequences; by default the whole message.
+    """
+
+    def __init__(self, message: str, *, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = message if reason is None else reason
 
 
 class UserCodeError(ClusterError):

@@ -277,4 +277,4 @@ def _no_result_error(task: str) -> ClusterError:
         "{task} exited with code 0 before its function returned anything. Does something in it "
         "call os._exit? Let it return instead."
     )
-    return ClusterError(message.format(task=task))
+    return ClusterError(message.format(task=labels.task(task)))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from helpers import labels
 from helpers.cluster.processes import TaskProcess
 from helpers.errors import ClusterError, ConfigError, check_seconds, unknown_choice
 from helpers.i18n import _, join_items
@@ -145,7 +146,7 @@ class FaultInjector:
                     raise self._no_process(task) from None
             else:
                 message = _("{fault!r} is not active in {task}, so it cannot be cleared.")
-                raise ClusterError(message.format(fault=fault, task=task))
+                raise ClusterError(message.format(fault=fault, task=labels.task(task)))
             self._record(EventType.FAULT_CLEARED, chosen, task)
 
     def _check_task(self, task: str) -> None:
@@ -173,7 +174,8 @@ class FaultInjector:
         message = _(
             "{task} is not running: it has ended, or has not started yet. Running: {tasks}."
         )
-        return ClusterError(message.format(task=task, tasks=join_items(self._running()) or "—"))
+        running = join_items(map(labels.task, self._running()))
+        return ClusterError(message.format(task=labels.task(task), tasks=running or "—"))
 
     def _throttle(self, process: TaskProcess) -> Throttle:
         return self._throttles.setdefault(str(process.task), Throttle(process))

@@ -205,7 +205,7 @@ class WorkerGroup:
     def _describe_failure(self, process: TaskProcess, code: int) -> str:
         if error := self._errors.get(str(process.task)):
             return error_summary(str(process.task), self._liveness.step, error)
-        values: dict[str, Any] = {"task": process.task, "step": self._liveness.step}
+        values: dict[str, Any] = {"task": process.task.label, "step": self._liveness.step}
         if code == -signal.SIGKILL and machine.oom_kill_count() > self._oom_kills:
             message = _(
                 "{task} ended with signal 9 (SIGKILL) at step {step}, and meanwhile the kernel "

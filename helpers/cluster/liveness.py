@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from helpers import labels
 from helpers.cluster.timeouts import Timeouts
 from helpers.i18n import _, join_items
 from helpers.protocol.events import Event, EventType
@@ -138,11 +139,12 @@ class LivenessTracker:
             "{task} has not responded for {seconds:g} s, at step {step}: it is stopped, or "
             "other programs take its CPU time"
         )
-        return FailureCause(task, message.format(task=task, seconds=seconds, step=self.step))
+        values = {"task": labels.task(task), "seconds": seconds, "step": self.step}
+        return FailureCause(task, message.format(**values))
 
     def _start_timed_out(self, not_ready: Sequence[str]) -> FailureCause:
         task = min(not_ready, key=self._suspect_key)
-        others = join_items(one for one in not_ready if one != task)
+        others = join_items(labels.task(one) for one in not_ready if one != task)
         message = (
             _(
                 "{task} was not ready within {seconds:g} s; {others} may only have been "
@@ -151,7 +153,7 @@ class LivenessTracker:
             if others
             else _("{task} was not ready within {seconds:g} s")
         )
-        values = {"task": task, "seconds": self._timeouts.start, "others": others}
+        values = {"task": labels.task(task), "seconds": self._timeouts.start, "others": others}
         return FailureCause(task, message.format(**values))
 
     def _suspect_key(self, task: str) -> tuple[bool, float]:
@@ -167,5 +169,9 @@ class LivenessTracker:
                 "{step}, although all processes are alive"
             )
         )
-        values = {"task": task, "seconds": self._timeouts.progress, "step": self.step}
+        values = {
+            "task": labels.task(task),
+            "seconds": self._timeouts.progress,
+            "step": self.step,
+        }
         return FailureCause(task, message.format(**values), is_alive=True)

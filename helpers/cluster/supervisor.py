@@ -106,7 +106,7 @@ class Supervisor:
 
 def _restarts_exhausted(failure: TaskFailure, restarts: int) -> ClusterError:
     message = exhaustion_message(str(failure), restarts, failure.process.log)
-    return ClusterError(f"{message}\n{failure.process.log_tail()}")
+    return ClusterError(f"{message}\n{failure.process.log_tail()}", reason=str(failure))
 
 
 def exhaustion_message(fault: str, restarts: int, log: object) -> str:

@@ -90,9 +90,7 @@ def _run(
             lines = str(error).strip().splitlines()
             return Run(workers, error=lines[-1], raised=error.exception_type)
         except ClusterError as error:
-            reason = (
-                str(error).partition("; ")[0].partition("\n")[0]
-            )  # without the last lines of the log
+            reason = error.reason.partition("\n")[0]  # without the last lines of the log
             return Run(workers, error=reason, raised=type(error).__name__)
 
 

@@ -20,8 +20,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from helpers import labels
 from helpers.errors import ConfigError
-from helpers.i18n import _
+from helpers.i18n import _, join_clauses, labeled
 
 logger = logging.getLogger(__name__)
 
@@ -210,11 +211,11 @@ class Group:
         if any(position.get("stage") == FAILED for position in positions):
             message = _("A worker has failed, so the others cannot continue: {positions}.")
         texts = [
-            f"{name}: {position['text']}"
+            labeled(name, position["text"])
             for name, position in zip(self.names, positions, strict=True)
             if position
         ]
-        return message.format(positions="; ".join(texts))
+        return message.format(positions=join_clauses(texts))
 
     def _publish(self, number: int, position: Position) -> None:
         _context().set_config_key_value(_key(number, self.index), json.dumps(position))
@@ -264,6 +265,7 @@ def group_of(strategy: Any) -> Group:
         ]
         if len(names) != size:
             names = [f"worker {task}" for task in range(size)]
+        names = [labels.task(name) for name in names]
         _groups[size] = Group(extended._id_in_cluster, size, names)
         atexit.register(leave, _("its program has ended"))
     return _groups[size]

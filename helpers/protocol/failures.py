@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from helpers import errors
+from helpers import errors, labels
 from helpers.errors import ConfigError, DataError, HelpersError, UserCodeError
 from helpers.i18n import _, ngettext
 from helpers.protocol.events import Event
@@ -135,7 +135,7 @@ def error_summary(task: str, step: int, error: Event) -> str:
     """
     message = _("{task} raised {error} at step {step}: {reason}")
     reason = error["message"].partition("\n")[0]
-    return message.format(task=task, error=error["type"], step=step, reason=reason)
+    return message.format(task=labels.task(task), error=error["type"], step=step, reason=reason)
 
 
 def to_exception(task: str, error: Event) -> HelpersError:
@@ -145,7 +145,7 @@ def to_exception(task: str, error: Event) -> HelpersError:
         return known(error["message"])
     text = user_traceback(error)
     message = _("{task} raised {error}; a restart would not help, so the group was not restarted.")
-    message = message.format(task=task, error=error["type"])
+    message = message.format(task=labels.task(task), error=error["type"])
     return UserCodeError(
         f"{message}\n{text}", task=task, traceback=text, exception_type=error["type"]
     )

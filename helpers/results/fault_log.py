@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from helpers import labels
 from helpers.i18n import _, join_clauses, join_phrases, ngettext, number
 from helpers.protocol.events import Event, EventType, FaultType
 
@@ -94,8 +96,13 @@ class FaultLog(list[Entry]):
             self._restarted, self._step = False, step
         return join_phrases(phrases)
 
+    def _texts(self) -> Iterator[tuple[str, str, str]]:
+        """The time, the task and the message of each line, in the language in use."""
+        for line in self:
+            yield format_elapsed(line.seconds), labels.task(line.task), line.message
+
     def __repr__(self) -> str:
-        texts = [(format_elapsed(line.seconds), line.task, line.message) for line in self]
+        texts = list(self._texts())
         times = max((len(time) for time, _task, _what in texts), default=0)
         tasks = max((len(task) for _time, task, _what in texts), default=0)
         return "\n".join(f"{time:>{times}}  {task:<{tasks}}  {what}" for time, task, what in texts)
@@ -103,7 +110,7 @@ class FaultLog(list[Entry]):
     def _repr_html_(self) -> str:
         rows = (
             "".join(f'<td style="{STYLE}">{html.escape(text)}</td>' for text in texts)
-            for texts in ((format_elapsed(line.seconds), line.task, line.message) for line in self)
+            for texts in self._texts()
         )
         return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 

@@ -177,12 +177,12 @@ class TFConfig:
 
     def _sentences(self) -> Iterator[str]:
         message = _("This process is {task}, listening on {address}.")
-        yield message.format(task=self.task, address=self.address)
+        yield message.format(task=self.task.label, address=self.address)
         if self.task == self.chief:
             yield _("It is the chief: it also writes checkpoints and summaries.")
         else:
             message = _("The chief, which writes checkpoints and summaries, is {chief}.")
-            yield message.format(chief=self.chief)
+            yield message.format(chief=self.chief.label)
         if self.is_asynchronous:
             yield self._part_beside_servers()
         elif others := [task for task in self.tasks if task != self.task]:
@@ -213,7 +213,10 @@ class TFConfig:
         return message.format(servers=servers)
 
     def _named(self, tasks: Sequence[Task]) -> str:
-        return join_items(f"{task} ({self.address_of(task)})" for task in tasks)
+        message = _("{task} ({address})")
+        return join_items(
+            message.format(task=task.label, address=self.address_of(task)) for task in tasks
+        )
 
 
 def build_tf_configs(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from helpers import labels
 from helpers.errors import ConfigError
 from helpers.i18n import _
 
@@ -29,7 +30,8 @@ def check_addresses(cluster: Mapping[str, tuple[str, ...]]) -> None:
                     "{first} and {second} in TF_CONFIG have the same address {address!r}. Two "
                     "processes cannot share a port: give each its own."
                 )
-                raise ConfigError(message.format(first=seen[key], second=task, address=address))
+                first, second = labels.task(seen[key]), labels.task(task)
+                raise ConfigError(message.format(first=first, second=second, address=address))
             seen[key] = task
 
 
@@ -39,17 +41,17 @@ def check_address(owner: str, address: Any) -> None:
         message = _(
             'The address of {task} in TF_CONFIG is {address!r:.60}; it must be "host:port".'
         )
-        raise ConfigError(message.format(task=owner, address=address))
+        raise ConfigError(message.format(task=labels.task(owner), address=address))
     host, _colon, port = address.rpartition(":")
     if problem := _host_problem(host):
         message = _("The address of {task} in TF_CONFIG is {address!r:.60}; {problem}")
-        raise ConfigError(message.format(task=owner, address=address, problem=problem))
+        raise ConfigError(message.format(task=labels.task(owner), address=address, problem=problem))
     if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
         message = _(
             "The address of {task} in TF_CONFIG is {address!r:.60}; its port {port!r:.20} must "
             "be a number from 1 to 65535."
         )
-        raise ConfigError(message.format(task=owner, address=address, port=port))
+        raise ConfigError(message.format(task=labels.task(owner), address=address, port=port))
 
 
 def _host_problem(host: str) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from helpers import labels
 from helpers.errors import ConfigError
 from helpers.i18n import _, join_items, ngettext
 from helpers.tf_config.addresses import SPARSE_JOBS, check_address, check_addresses
@@ -37,6 +38,11 @@ class Task:
 
     def __str__(self) -> str:
         return f"{self.type} {self.index}"
+
+    @property
+    def label(self) -> str:
+        """The task in the language in use; `str` is English, as in keys, files and logs."""
+        return labels.task(self)
 
 
 def find_cluster(value: dict[str, Any]) -> Any:
@@ -236,4 +242,4 @@ def check_task(task: Task, cluster: Mapping[str, tuple[str, ...]]) -> None:
             'TF_CONFIG["cluster"]["{type}"] has no address for {task}, which is this process. Add '
             "it, or correct the index."
         )
-        raise ConfigError(message.format(type=task.type, task=task))
+        raise ConfigError(message.format(type=task.type, task=task.label))

@@ -267,7 +267,7 @@ def _dynamic(config: TFConfig) -> ConfigError:
         "(enableDynamicWorker of a TFJob). Without the number of workers an Estimator cannot "
         "divide the data: list all workers."
     )
-    return ConfigError(message.format(task=config.task))
+    return ConfigError(message.format(task=config.task.label))
 
 
 def _no_end_error() -> ConfigError:

@@ -12,6 +12,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from helpers import labels
 from helpers.backends.ray.event_queue import EventQueue
 from helpers.backends.ray.tasks import TRAINER_ENV, RayRun, fit
 from helpers.cluster.liveness import FailureCause, LivenessTracker
@@ -164,7 +165,8 @@ class _RunMonitor:
         task = f"worker {min(failure['lost'], default=0)}"
         message = _("{task} was lost at step {step}: its process on {host}, or {host}, has ended")
         host = self._hosts.get(task, "?")
-        return FailureCause(task, message.format(task=task, step=self._liveness.step, host=host))
+        values = {"task": labels.task(task), "step": self._liveness.step, "host": host}
+        return FailureCause(task, message.format(**values))
 
     def _exhausted(self, cause: FailureCause) -> ClusterError:
         log = self._run.log(self._attempts, cause.task)
@@ -178,10 +180,11 @@ class _RunMonitor:
                 if self._attempts
                 else _("{reason}; restarts are disabled (max_restarts=0).")
             )
-            return ClusterError(message.format(reason=cause.reason, count=self._attempts))
+            text = message.format(reason=cause.reason, count=self._attempts)
+            return ClusterError(text, reason=cause.reason)
         message = exhaustion_message(cause.reason, self._attempts, log)
         lines = log.read_text("utf-8", errors="replace").splitlines()[-LOG_LINES:]
-        return ClusterError("\n".join([message, *lines]))
+        return ClusterError("\n".join([message, *lines]), reason=cause.reason)
 
     def _insufficient_resources_error(self) -> ClusterError:
         resource = "GPU" if self._run.gpus else "CPU"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from helpers.course.charts.boxes import Point, arrow, box, canvas
+from helpers.i18n import _, join_items
 from helpers.results.svg_figure import SvgFigure
 from helpers.tf_config import EVALUATOR, PS, TFConfig
 
@@ -36,7 +37,7 @@ def roles_chart(configs: Sequence[TFConfig]) -> SvgFigure:
     places = {task: (k * (WIDTH + GAP), 1.6 * HEIGHT) for k, task in enumerate(lower)}
     places |= {task: (k * (WIDTH + GAP), 3.2 * HEIGHT) for k, task in enumerate(upper)}
     for task, corner in places.items():
-        _box(axes, corner, f"{task}\n{first.address_of(task)}")
+        _box(axes, corner, f"{task.label}\n{first.address_of(task)}")
     _box(axes, (0, 0), "model_dir", FILES)
     for server in upper:
         for task in lower:
@@ -46,10 +47,12 @@ def roles_chart(configs: Sequence[TFConfig]) -> SvgFigure:
             arrow(axes, _right(places[left]), _left(places[right]), NETWORK, "<->")
     arrow(axes, _bottom(places[first.chief]), _top((0, 0)), FILES, "->")
     for task in evaluators:
-        _box(axes, (WIDTH + GAP, 0), str(task))
+        _box(axes, (WIDTH + GAP, 0), task.label)
         arrow(axes, _right((0, 0)), _left((WIDTH + GAP, 0)), FILES, "->")
-    names = [f"{task} ({first.address_of(task)})" for task in first.tasks]
-    return SvgFigure(figure, ", ".join([*names, "model_dir", *map(str, evaluators)]))
+    place = _("{task} ({address})")
+    names = [place.format(task=one.label, address=first.address_of(one)) for one in first.tasks]
+    names += ["model_dir", *(task.label for task in evaluators)]
+    return SvgFigure(figure, join_items(names))
 
 
 def _box(axes: Any, corner: Point, text: str, color: str = "black") -> None:

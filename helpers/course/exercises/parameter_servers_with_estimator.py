@@ -47,9 +47,7 @@ def _connected(configs: list[TFConfig], case: Case) -> None:
         expect(
             config.cluster == jobs,
             expected=_("a cluster of {jobs}").format(jobs=jobs),
-            found=_("{jobs}, for {task}").format(
-                jobs=dict(config.cluster), task=labels.task(config.task)
-            ),
+            found=_("{jobs}, for {task}").format(jobs=dict(config.cluster), task=config.task.label),
             hint=_("The chief has its own entry here, and all tasks have the same `cluster`."),
         )
     inside = Counter(str(config.task) for config in configs if config.task.type != EVALUATOR)

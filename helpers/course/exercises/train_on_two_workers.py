@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from helpers import labels
 from helpers.cluster.local import LocalCluster
 from helpers.course.exercises.criteria import (
     Criterion,
@@ -54,7 +53,7 @@ def _third_worker(text: object, case: Case) -> None:
     expect(
         config.task == ClusterTask("worker", 2),
         expected=_("the task of the third worker"),
-        found=labels.task(config.task),
+        found=config.task.label,
         hint=_("Workers are counted from 0."),
     )
 
@@ -189,7 +188,7 @@ def _mended(texts: Any, case: Case) -> None:
         expected=ngettext(
             "{count} task, one on each host", "{count} tasks, one on each host", len(hosts)
         ).format(count=len(hosts)),
-        found=join_items(map(labels.task, configs[hosts[0]].tasks)),
+        found=join_items(task.label for task in configs[hosts[0]].tasks),
         hint=_("Training starts when all tasks in `cluster` are connected."),
     )
 

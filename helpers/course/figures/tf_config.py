@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from helpers import labels
 from helpers.course.charts.svg import Drawing
 from helpers.course.figures import elements as p
 from helpers.course.figures.text_metrics import BOLD
@@ -99,7 +98,7 @@ def _process(config: TFConfig, x: float, width: float, levels: Sequence[float]) 
     mark = f"M{x + INDENT + 5:.1f} {level - 4.5:.1f} v9 l8 -4.5 Z"  # in the indentation of the line
     return "".join(
         [
-            p.box(p.Area(x, top, width, NAME), style, str(config.task), weight=BOLD),
+            p.box(p.Area(x, top, width, NAME), style, config.task.label, weight=BOLD),
             _snippet(x, below, width, cluster, p.PLACE._replace(corner=3)),
             f'<path d="{mark}" fill="{style.color}"/>',
             _snippet(x, task, width, _task_lines(config), style._replace(shelf=False, corner=3)),
@@ -154,7 +153,7 @@ def _bus(
 
 def _label(configs: Sequence[TFConfig]) -> str:
     """The alternative text of the figure."""
-    told = [labeled(labels.task(config.task), config.address) for config in configs]
+    told = [labeled(config.task.label, config.address) for config in configs]
     label = _(
         'The TF_CONFIG of each process. The part "cluster" is the same in every process and lists '
         'all addresses ({tasks}). The part "task" identifies the process itself. {links}'

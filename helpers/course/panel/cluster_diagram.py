@@ -11,7 +11,7 @@ from helpers.course.charts.svg import Drawing, straight_line, text
 from helpers.course.figures.text_metrics import SMALL, text_width
 from helpers.course.panel.run import TaskStatus
 from helpers.course.panel.task_grid import counts, task_grid
-from helpers.i18n import _, join_phrases
+from helpers.i18n import _, join_phrases, labeled
 from helpers.tf_config import CHIEF, EVALUATOR, PS
 
 WIDTH = 880
@@ -80,7 +80,7 @@ def cluster_diagram(
 def _task_grid_diagram(tasks: Sequence[TaskStatus], collective: str) -> Drawing:
     workers = sum(not task.name.startswith((PS, EVALUATOR)) for task in tasks)
     body, height = task_grid(tasks, collective)
-    states = [f"{word}: {count}" for word, count in counts(tasks)]
+    states = [labeled(word, count) for word, count in counts(tasks)]
     return Drawing(WIDTH, height, body, _label(workers, collective, states))
 
 
@@ -94,7 +94,7 @@ def _label(workers: int, collective: str, states: Sequence[str]) -> str:
 def _caption(task: TaskStatus, variables: _VariableBytes | None) -> Sequence[str]:
     """The lines that describe a task."""
     held = _held(task, variables)
-    return task.name, task.shown_status.word, f"({held[0]})" if held else ""
+    return task.label, task.shown_status.word, f"({held[0]})" if held else ""
 
 
 def _held(task: TaskStatus, variables: _VariableBytes | None) -> tuple[str, str] | None:
@@ -114,7 +114,7 @@ def _box(grid: _Grid, place: int, task: TaskStatus, variables: _VariableBytes | 
         f'<rect x="{x:.1f}" y="{y}" width="{grid.width:.1f}" height="{BOX_HEIGHT}" rx="8" '
         f'class="mwl-box" fill="{color}" fill-opacity="0.09" stroke="{color}" '
         f'stroke-width="1.5" stroke-dasharray="{"5 4" if evaluator else ""}"/>',
-        text(x + 12, y + 21, task.name, weight=600),
+        text(x + 12, y + 21, task.label, weight=600),
         text(x + 12, y + 39, _address(task), opacity=0.7, size=11),
         f'<circle cx="{x + 16:.1f}" cy="{y + 57}" r="4" fill="{color}"/>',
         text(x + 26, y + 61, task.shown_status.word),

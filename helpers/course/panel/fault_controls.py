@@ -74,7 +74,7 @@ class FaultControls(widgets.VBox):
         self.title.value = _heading(_("Fault injection"))
         self._fill(self.scenario, _("Scenario"), scenarios.names(), state.scenario)
         self.scenario.disabled = state.busy
-        self._fill(self.task, _("Process"), {task.name: task.name for task in state.tasks})
+        self._fill(self.task, _("Process"), {task.name: task.label for task in state.tasks})
         self._fill(self.fault, _("Fault"), {name: _(name) for name in FAULT_ACTIONS})
         self.task.disabled = self.fault.disabled = self.button.disabled = not enabled
         self.button.description = _("Inject")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from html import escape
 
+from helpers import labels
 from helpers.course.charts.svg import AXIS, Drawing, nice_ceiling, straight_line, text
 from helpers.course.panel.curves import PALETTE
-from helpers.i18n import _, join_clauses, number
-from helpers.results.fault_log import FaultLog, format_elapsed
+from helpers.i18n import _, join_clauses, labeled, number
+from helpers.results.fault_log import Entry, FaultLog, format_elapsed
 from helpers.results.history import split_by_attempt
 from helpers.results.training_result import TrainingResult
 
@@ -34,7 +35,7 @@ def fault_timeline(result: TrainingResult, tasks: Sequence[str]) -> Drawing:
 
     parts = [_axis(x, end, bottom)]
     for name, top in lanes.items():
-        parts.append(text(0, top + ROW / 2 + 4, name, weight=600))
+        parts.append(text(0, top + ROW / 2 + 4, labels.task(name), weight=600))
         parts.append(straight_line(NAMES, top + ROW / 2, WIDTH, top + ROW / 2, opacity=0.15))
     for k, (name, points) in enumerate(result.history.items()):
         for start, stop in split_by_attempt(points) if name in lanes else ():
@@ -49,7 +50,7 @@ def fault_timeline(result: TrainingResult, tasks: Sequence[str]) -> Drawing:
             at = min(max(x(line.seconds), free[line.task]), WIDTH - RADIUS)
             free[line.task] = at + 2 * RADIUS
             parts.append(_mark(at, lanes[line.task] + ROW / 2, count))
-    label = join_clauses(f"{line.task}: {line.message}" for line in result.fault_log)
+    label = join_clauses(labeled(labels.task(line.task), line.message) for line in result.fault_log)
     return Drawing(WIDTH, bottom + 40, "".join(parts), label or _("Nothing has happened yet."))
 
 
@@ -72,12 +73,15 @@ def _mark(x: float, y: float, count: int) -> str:
     )
 
 
+def _head(line: Entry) -> str:
+    """When it happened, and to which task, with the tag that makes it bold left open."""
+    return f"<b>{format_elapsed(line.seconds)} · {escape(labels.task(line.task))}"
+
+
 def lines(log: FaultLog) -> str:
     """The lines of a fault log, numbered as on its timeline."""
     rows = "".join(
-        f"<li><b>{format_elapsed(line.seconds)} · {escape(line.task)}:</b> "
-        f"{escape(line.message)}</li>"
-        for line in log
+        f"<li>{labeled(_head(line), f'</b>{escape(line.message)}')}</li>" for line in log
     )
     return f'<ol aria-live="polite">{rows}</ol>'
 

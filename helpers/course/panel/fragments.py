@@ -16,7 +16,7 @@ from helpers.course.panel.fault_timeline import fault_log_html
 from helpers.course.panel.run import Run, RunRecord, TaskStatus, speedups
 from helpers.course.panel.status import Status
 from helpers.errors import HelpersError, StoppedError
-from helpers.i18n import _, number
+from helpers.i18n import _, labeled, number
 from helpers.results.training_result import TrainingResult
 
 
@@ -47,8 +47,8 @@ def task_row(task: TaskStatus, number: int, total: int | None) -> str:
     steps = f"{task.step} / {total}" if total else str(task.step or "–")
     badge = '<span class="mwl-badge">chief</span>' if task.chief else ""
     return (
-        f'<div class="mwl-row"><span class="mwl-name">{escape(task.name)}{badge}</span>'
-        f'<span class="mwl-bar" role="progressbar" aria-label="{escape(task.name)}" '
+        f'<div class="mwl-row"><span class="mwl-name">{escape(task.label)}{badge}</span>'
+        f'<span class="mwl-bar" role="progressbar" aria-label="{escape(task.label)}" '
         f'aria-valuemin="0" aria-valuemax="{total or 0}" aria-valuenow="{task.step}">'
         f'<span style="width:{share:.1f}%;background:{color}"></span></span>'
         f'<span class="mwl-number">{steps}</span>'
@@ -150,7 +150,7 @@ def task_details(task: TaskStatus, tf_config: str, log: str) -> str:
     nothing = escape(_("nothing yet"))
     for name, content in (("TF_CONFIG", tf_config), (_("Log"), log)):
         shown = escape(content.strip()) or f"<i>{nothing}</i>"
-        label = f"{escape(task.name)}: {escape(name)}"
+        label = escape(labeled(task.label, name))
         parts.append(
             f'<div class="mwl-label">{escape(name)}</div><div class="mwl-scroll">'
             f'<pre tabindex="0" role="region" aria-label="{label}">{shown}</pre></div>'

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from helpers import labels
 from helpers.course.panel.status import Status
 from helpers.protocol.events import Event, EventType
 from helpers.results.training_result import TrainingResult
@@ -48,6 +49,11 @@ class TaskStatus:
     step: int = 0
     examples_per_second: float | None = None
     show_lost_until: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """Its name in the language in use."""
+        return labels.task(self.name)
 
     @property
     def shown_status(self) -> Status:

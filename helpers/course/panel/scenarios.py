@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from helpers import labels
 from helpers.i18n import _, gettext_noop, number
 from helpers.protocol.events import Event, EventType, FaultType
 from helpers.system import capabilities
@@ -147,7 +148,8 @@ def question(key: str, tasks: Sequence[str]) -> str:
         return ""
     scenario = SCENARIOS[key]
     values = {name: number(value, "g") for name, value in scenario.options.items()}
-    return _(scenario.question).format(step=DEFAULT_FAULT_STEP, task=tasks[scenario.task], **values)
+    task = labels.task(tasks[scenario.task])
+    return _(scenario.question).format(step=DEFAULT_FAULT_STEP, task=task, **values)
 
 
 def start(key: str, tasks: Sequence[str], inject: Callable[..., Any]) -> Callable[[Event], None]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from helpers.course.charts.svg import text
 from helpers.course.panel.run import TaskStatus
 from helpers.course.panel.status import Status
+from helpers.i18n import labeled
 
 COLUMNS = 16
 PITCH, ROW, CELL_HEIGHT = 55, 34, 26
@@ -24,7 +25,7 @@ def task_grid(tasks: Sequence[TaskStatus], way: str) -> tuple[str, float]:
     rows = -(-len(tasks) // COLUMNS)
     cells = [_cell(place, task) for place, task in enumerate(tasks)]
     level = rows * ROW + LEGEND - 8
-    counted = " · ".join([way, *(f"{word}: {count}" for word, count in counts(tasks))])
+    counted = " · ".join([way, *(labeled(word, count) for word, count in counts(tasks))])
     return "".join([*cells, text(0, level, counted, opacity=0.7)]), rows * ROW + LEGEND
 
 

@@ -123,10 +123,10 @@ class TaskRow(widgets.VBox):
         """Shows the state of `task`, and `log`, the end of its log, if the details are shown."""
         self._bar.value = task_row(task, self._number, total)
         self.kill_button.description = _("Kill")
-        self.kill_button.tooltip = _("End {task} with SIGKILL").format(task=task.name)
+        self.kill_button.tooltip = _("End {task} with SIGKILL").format(task=task.label)
         self.kill_button.disabled = not alive
         self.details_button.description = _("Details")
-        self.details_button.tooltip = _("TF_CONFIG and log of {task}").format(task=task.name)
+        self.details_button.tooltip = _("TF_CONFIG and log of {task}").format(task=task.label)
         self._details.layout.display = "" if self.unfolded else "none"
         if self.unfolded:
             config = task.config.to_json() if task.config else ""
