@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from helpers.i18n import _
+from helpers.i18n import _, labeled
 
 Record = Mapping[str, Any]
 
@@ -55,7 +55,8 @@ class Run:
                 found[prefix + name] = list(numbers(values))
         for result in record["results"]:
             for name, values in _named(result["result"]):
-                found.setdefault(f"{result['call']}: {name}".rstrip(": "), []).extend(values)
+                key = labeled(result["call"], name) if name else result["call"]
+                found.setdefault(key, []).extend(values)
         for index, model in enumerate(record["models"], 1):
             suffix = f" {index}" if len(record["models"]) > 1 else ""
             for part, name in enumerate([_("weights"), _("other variables")]):

@@ -8,8 +8,9 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+from helpers import labels
 from helpers.errors import ConfigError
-from helpers.i18n import _
+from helpers.i18n import _, join_items, labeled, ngettext
 from helpers.keras_3 import dataset_seeds, shuffles
 from helpers.keras_3.agreement import Group, Position
 from helpers.keras_3.scopes import user_location
@@ -51,10 +52,14 @@ def agree_on_steps(iterator: Any, group: Group, shuffled: bool) -> None:
     elif len(set(lengths)) > 1 and None not in lengths:
         _report_lengths(group, lengths)
     if _is_whole_on_each_worker(dataset):
-        message = _(
+        message = ngettext(
+            "auto_shard_policy is OFF and the dataset has no shard(), so each worker trains on "
+            "all of it. An epoch sees each example {workers} time, unless the workers' datasets "
+            "differ. Call dataset.shard(num_workers, index), or do not change the policy.",
             "auto_shard_policy is OFF and the dataset has no shard(), so each worker trains on "
             "all of it. An epoch sees each example {workers} times, unless the workers' datasets "
-            "differ. Call dataset.shard(num_workers, index), or do not change the policy."
+            "differ. Call dataset.shard(num_workers, index), or do not change the policy.",
+            group.size,
         )
         warnings.warn(message.format(workers=group.size), stacklevel=2)
 
@@ -94,10 +99,16 @@ def _check_alike(group: Group, positions: Sequence[Position]) -> None:
     endless = [position["infinite"] for position in positions]
     if len(set(endless)) > 1:
         message = _(
-            "The data of some workers never ends, but the data of others ends, at {where} "
-            "(endless: {values}). Call repeat() on the datasets of all workers, or of none."
+            "The data of {endless} never ends, and the data of {others} does, at {where}. Call "
+            "repeat() on the datasets of all workers, or of none."
         )
-        raise ConfigError(_filled(message, group, positions, endless))
+        names = {
+            key: join_items(
+                name for name, found in zip(group.names, endless, strict=True) if found == wanted
+            )
+            for key, wanted in (("endless", True), ("others", False))
+        }
+        raise ConfigError(_filled(message, group, positions, endless, **names))
     seeds = [position["seed"] for position in positions]
     if len(set(seeds)) > 1:
         message = _(
@@ -109,12 +120,11 @@ def _check_alike(group: Group, positions: Sequence[Position]) -> None:
     arrays = [position["arrays"] for position in positions]
     if any(array != arrays[0] for array in arrays):
         message = _(
-            "The workers received different arrays, at {where} ({values} examples). Each worker "
-            "uses its share of each batch and drops the rest, so pass all arrays on all workers. "
-            "If the data is already sharded, or random, pass a dataset with auto_shard_policy "
-            "OFF."
+            "The workers received different arrays, at {where} ({values}). Each worker uses its "
+            "share of each batch and drops the rest, so pass all arrays on all workers. If the "
+            "data is already sharded, or random, pass a dataset with auto_shard_policy OFF."
         )
-        examples = [array and array[0] for array in arrays]
+        examples = [array and labels.examples(array[0]) for array in arrays]
         warnings.warn(_filled(message, group, positions, examples), stacklevel=2)
 
 
@@ -125,8 +135,8 @@ def _filled(
     values: Sequence[Any],
     **more: Any,
 ) -> str:
-    pairs = (f"{name}: {value}" for name, value in zip(group.names, values, strict=True))
-    return message.format(where=positions[group.index]["text"], values=", ".join(pairs), **more)
+    pairs = join_items(map(labeled, group.names, values))
+    return message.format(where=positions[group.index]["text"], values=pairs, **more)
 
 
 def _smallest(group: Group, positions: Sequence[Position]) -> int | None:
@@ -142,23 +152,28 @@ def _smallest(group: Group, positions: Sequence[Position]) -> int | None:
         )
         raise ConfigError(_filled(message, group, positions, steps))
     message = _(
-        "steps_per_epoch differs between workers, at {where}: {values}. All do {least} steps, and "
-        "{left} batches are left out of each epoch."
+        "steps_per_epoch differs between workers, at {where}: {values}. All do {steps}, and each "
+        "epoch leaves out {batches}."
     )
     least = min(steps)
     left = sum(steps) - least * len(steps)
-    warnings.warn(_filled(message, group, positions, steps, least=least, left=left), stacklevel=2)
+    counts = {"steps": labels.steps(least), "batches": labels.batches(left)}
+    warnings.warn(_filled(message, group, positions, steps, **counts), stacklevel=2)
     return int(least)
 
 
 def _report_lengths(group: Group, lengths: Sequence[int]) -> None:
-    message = _(
+    message = ngettext(
+        "The workers have different numbers of batches: {values}. The epoch has {steps} step, "
+        "and no example is left out. A worker whose data has ended runs the other steps without "
+        "examples.",
         "The workers have different numbers of batches: {values}. The epoch has {steps} steps, "
         "and no example is left out. A worker whose data has ended runs the other steps without "
-        "examples."
+        "examples.",
+        max(lengths),
     )
-    pairs = (f"{name}: {length}" for name, length in zip(group.names, lengths, strict=True))
-    warnings.warn(message.format(values=", ".join(pairs), steps=max(lengths)), stacklevel=2)
+    values = join_items(map(labeled, group.names, lengths))
+    warnings.warn(message.format(values=values, steps=max(lengths)), stacklevel=2)
 
 
 def _is_whole_on_each_worker(dataset: Any) -> bool:

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from helpers.i18n import _
+from helpers.i18n import _, join_items, labeled
 from helpers.keras_3 import scopes, state
 from helpers.keras_3.agreement import (
     Call,
@@ -107,7 +107,7 @@ def _callback() -> Any:
             first = self.model._initial_epoch or 0
             text = _("the start of {call}").format(call=self._call.text)
             positions = compare(self._group, self.model, "start", text, epoch=first)
-            _same(self._group, positions, "epoch", _("the first epoch"), text)
+            _same_first_epoch(self._group, positions, self._call.text)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             """Compares weights, and stops all workers if one of them is to stop."""
@@ -122,23 +122,24 @@ def _callback() -> Any:
             ]
             if stopping and len(stopping) < self._group.size:
                 message = _(
-                    "stop_training was set on {workers} only, so all workers stop here, at {where}."
+                    "stop_training was set on {workers} only, so all workers stop here, at the end "
+                    "of epoch {epoch} of {call}."
                 )
-                warnings.warn(message.format(workers=", ".join(stopping), where=text), stacklevel=2)
+                values = {"epoch": epoch + 1, "call": self._call.text}
+                message = message.format(workers=join_items(stopping), **values)
+                warnings.warn(message, stacklevel=2)
             self.model.stop_training = bool(stopping)
 
     return Together
 
 
-def _same(group: Group, positions: list[dict[str, Any]], key: str, what: str, where: str) -> None:
-    """Raises DivergedError unless all workers published the same value under `key`."""
-    if len({repr(position[key]) for position in positions}) > 1:
+def _same_first_epoch(group: Group, positions: list[dict[str, Any]], call: str) -> None:
+    """Raises DivergedError unless all workers begin with the same epoch."""
+    epochs = [position["epoch"] for position in positions]
+    if len(set(epochs)) > 1:
         message = _(
-            "The workers differ in {what}, at {where}: {values}. Pass the same value on all "
-            "workers."
+            "The workers differ in the first epoch, at the start of {call}: {values}. Pass the "
+            "same value on all workers."
         )
-        values = ", ".join(
-            f"{name}: {position[key]}"
-            for name, position in zip(group.names, positions, strict=True)
-        )
-        raise DivergedError(message.format(what=what, where=where, values=values))
+        values = join_items(map(labeled, group.names, epochs))
+        raise DivergedError(message.format(call=call, values=values))

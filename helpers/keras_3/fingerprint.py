@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from helpers.i18n import _
+from helpers.i18n import _, join_sentences, ngettext, number
 from helpers.keras_3.agreement import DifferentWeightsError, Group
 
 TOLERANCE = 1e-4  # relative to a variable's norm, because processors round differently
@@ -47,7 +47,7 @@ def compare(group: Group, model: Any, stage: str, text: str, **facts: Any) -> li
     alike = group.agree("checksums", text, checksums=checksums)
     differing = _differing([position["checksums"] for position in alike])
     summaries = group.agree("variables", text, variables=_summaries(model, whole, differing))
-    message = _message(group, text, [position["variables"] for position in summaries], differing)
+    message = _message(group, stage, facts, [p["variables"] for p in summaries], differing)
     if message:
         raise DifferentWeightsError(message)
     return positions
@@ -74,7 +74,8 @@ def _summaries(model: Any, whole: bool, paths: Sequence[str]) -> dict[str, list[
 
 def _message(
     group: Group,
-    text: str,
+    stage: str,
+    facts: Mapping[str, Any],
     variables: Sequence[Mapping[str, Sequence[float]]],
     differing: Sequence[str],
 ) -> str:
@@ -83,22 +84,48 @@ def _message(
             one, other = variables[0].get(path), variables[index].get(path)
             if one is not None and other is not None and not _apart(one, other):
                 continue
-            template = _(
-                "The workers have different weights at {where}: {variable} is {one} on {first} and "
-                "{other} on {second} (means; {count} variables differ). Load weights on all "
-                "workers, and change variables on all alike; state that a layer assigns in call() "
-                'needs aggregation="mean" in add_weight.'
-            )
-            return template.format(
-                where=text,
+            details = ngettext(
+                "{variable} is {one} on {first} and {other} on {second} (means; {count} variable "
+                "differs)",
+                "{variable} is {one} on {first} and {other} on {second} (means; {count} variables "
+                "differ)",
+                len(differing),
+            ).format(
                 variable=path,
-                one=_("missing") if one is None else f"{one[0]:.6g}",
-                other=_("missing") if other is None else f"{other[0]:.6g}",
+                one=_mean(one),
+                other=_mean(other),
                 first=group.names[0],
                 second=group.names[index],
                 count=len(differing),
             )
+            advice = _(
+                "Load weights on all workers, and change variables on all alike; state that a "
+                'layer assigns in call() needs aggregation="mean" in add_weight.'
+            )
+            return join_sentences([_finding(group, stage, facts, details), advice])
     return ""
+
+
+def _finding(group: Group, stage: str, facts: Mapping[str, Any], details: str) -> str:
+    """The sentence that says where the weights differ, and how."""
+    values = {"call": group.calls[-1].text if group.calls else "?", "details": details}
+    match stage:
+        case "start":
+            message = _("The workers have different weights at the start of {call}: {details}.")
+        case "epoch":
+            message = _(
+                "The workers have different weights at the end of epoch {epoch} of {call}: "
+                "{details}."
+            )
+            values["epoch"] = str(facts["epoch"] + 1)
+        case _check:
+            message = _("The workers have different weights at step {step} of {call}: {details}.")
+            values["step"] = str(facts["steps"])
+    return message.format(**values)
+
+
+def _mean(summary: Sequence[float] | None) -> str:
+    return _("missing") if summary is None else number(summary[0], ".6g")
 
 
 def _apart(one: Sequence[float], other: Sequence[float]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from helpers.errors import ConfigError
-from helpers.i18n import _
+from helpers.i18n import _, join_sentences
 
 OUTSIDE = ("keras", "tensorflow", "helpers", "contextlib", "functools", "threading")
 
@@ -46,23 +46,42 @@ def check_strategies(model: Any, strategy: Any, name: str) -> None:
         owner = getattr(variable._value, "_distribute_strategy", None)
         if owner is strategy:
             continue
-        if part == "optimizer":
-            what = _("its optimizer, compiled at {line},").format(line=_line(model, "_compiled_at"))
-        else:
-            what = _("its variable {variable}").format(variable=variable.path)
-        where = (
-            _("was created outside of strategy.scope()")
-            if owner is None
-            else _("belongs to another strategy than the model: the program has created two")
+        message = _misplaced(part, outside=owner is None).format(
+            method=name,
+            model=model.name,
+            line=_line(model, "_created_at"),
+            compiled=_line(model, "_compiled_at"),
+            variable=variable.path,
         )
-        message = _(
-            "{method} of {model!r}, created at {line}, cannot train on several workers: {what} "
-            "{where}. Create one strategy, and create and compile the model inside its scope()."
-        )
-        line = _line(model, "_created_at")
-        raise ConfigError(
-            message.format(method=name, model=model.name, line=line, what=what, where=where)
-        )
+        advice = _("Create one strategy, and create and compile the model inside its scope().")
+        raise ConfigError(join_sentences([message, advice]))
+
+
+def _misplaced(part: str, *, outside: bool) -> str:
+    """The sentence about a variable of the model or optimizer that belongs elsewhere."""
+    match part, outside:
+        case "optimizer", True:
+            return _(
+                "{method} of {model!r}, created at {line}, cannot train on several workers: its "
+                "optimizer, compiled at {compiled}, was created outside of strategy.scope()."
+            )
+        case "optimizer", False:
+            return _(
+                "{method} of {model!r}, created at {line}, cannot train on several workers: its "
+                "optimizer, compiled at {compiled}, belongs to another strategy than the model: "
+                "the program has created two."
+            )
+        case _model, True:
+            return _(
+                "{method} of {model!r}, created at {line}, cannot train on several workers: its "
+                "variable {variable} was created outside of strategy.scope()."
+            )
+        case _other:
+            return _(
+                "{method} of {model!r}, created at {line}, cannot train on several workers: its "
+                "variable {variable} belongs to another strategy than the model: the program has "
+                "created two."
+            )
 
 
 def _variables(model: Any) -> Iterator[tuple[Any, str]]:

@@ -24,7 +24,7 @@ def test_plans_that_differ_are_compared_once() -> None:
     said = EqualSteps()
     said.note(FIRST, event(EventType.RUN_INFO, total_steps=10))
     sentence = said.note(SECOND, event(EventType.RUN_INFO, total_steps=5)) or ""
-    assert "10 steps on worker 0 and 5 on worker 1" in sentence
+    assert "10 steps on worker 0 and 5 steps on worker 1" in sentence
 
 
 def test_a_step_that_lasts_is_no_fault_while_all_train() -> None:

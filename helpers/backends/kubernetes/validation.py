@@ -122,9 +122,12 @@ def _check_containers(role: str, spec: Any) -> None:
             "{role} has no container named {wanted}, and the operator sets TF_CONFIG only there."
         )
         if names:
-            message = _(
+            message = ngettext(
+                "{role} has a container named {names}, but the operator sets TF_CONFIG only in one "
+                "named {wanted}.",
                 "{role} has containers named {names}, but the operator sets TF_CONFIG only in one "
-                "named {wanted}."
+                "named {wanted}.",
+                len(names),
             )
         found = join_items(map(str, names))
         raise ConfigError(message.format(role=role, names=found, wanted=CONTAINER))
