@@ -151,7 +151,12 @@ def _missing(path: str, fit: _Fit, saved: Shapes) -> ConfigError:
     )
     endings = {name.rpartition("/")[2] for name in fit.missing}
     alike = sorted(name for name in saved if name.rpartition("/")[2] in endings)
-    names, found = join_items(fit.missing), join_items(alike) or _("none")
+    if not alike:
+        message = _(
+            "{path} does not have as many variables like {names} as the model, and no possible "
+            "matches. Build the network that the Estimator trained, with layers of the same names."
+        )
+    names, found = join_items(fit.missing), join_items(alike)
     return ConfigError(message.format(path=path, names=names, found=found))
 
 

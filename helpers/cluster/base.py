@@ -18,7 +18,7 @@ from helpers import labels
 from helpers.cluster.checks import check_folder, check_links, check_writable
 from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError, ConfigError, check_count
-from helpers.i18n import _
+from helpers.i18n import _, join_phrases
 from helpers.protocol.events import Event, EventType
 from helpers.protocol.job import EstimatorJob, FunctionJob, estimator_job
 from helpers.protocol.portable import describe_large
@@ -217,14 +217,14 @@ class Cluster(ABC):
         self.close()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join([*self._repr_args(), self._state()])})"
+        return f"{type(self).__name__}({join_phrases([*self._repr_args(), self._state()])})"
 
     def _repr_args(self) -> list[str]:
         """The parts of the repr, without the state."""
         return [labels.workers(self.workers), self.collective]
 
     def _state(self) -> str:
-        return _("training") if self._run_lock.locked() else _("idle")
+        return _("training") if self._run_lock.locked() else _("not running")
 
     @abstractmethod
     def _run_job(

@@ -51,7 +51,7 @@ def check_release() -> str | None:
     found = installed()
     release = parse(found) if found else None
     if found is None or release is None or release < MIN_KERAS:
-        raise _not_tested(found or _("none"))
+        raise _not_tested(found or _("no Keras"))
     if release <= MAX_KERAS:
         return None
     spec = util.find_spec("keras")

@@ -13,7 +13,7 @@ from typing import Any
 
 from helpers import errors, labels
 from helpers.errors import ConfigError, DataError, HelpersError, UserCodeError
-from helpers.i18n import _, ngettext
+from helpers.i18n import _, labeled, ngettext
 from helpers.protocol.events import Event
 from helpers.system import keras_version
 
@@ -197,7 +197,7 @@ def readers_line(frames: Sequence[Frame]) -> str | None:
         if _is_user_frame(filename):
             place = _("{file}, line {number}").format(file=filename, number=number)
             text = linecache.getline(filename, number).strip()
-            return f"{place}: {text}" if text else place
+            return labeled(place, text) if text else place
     return None
 
 

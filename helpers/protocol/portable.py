@@ -9,7 +9,7 @@ from typing import Any
 
 from helpers import labels
 from helpers.errors import ConfigError
-from helpers.i18n import _, join_phrases
+from helpers.i18n import _, join_phrases, labeled
 from helpers.protocol.captured import captured
 
 LARGE_BYTES = 32e6
@@ -91,4 +91,4 @@ def _line_of_use(function: Any, name: str) -> str:
         lines = []
     offset = next((k for k, line in enumerate(lines) if k and name in line), 0)
     place = _("{file}, line {number}").format(file=file, number=first + offset)
-    return f"{place}: {lines[offset].strip()}" if lines else place
+    return labeled(place, lines[offset].strip()) if lines else place

@@ -94,8 +94,8 @@ def _numbers(result: TrainingResult) -> Iterator[str]:
 class _TerminalBar:
     def __init__(self, result: TrainingResult) -> None:
         self._result = result
-        # i18n: the unit of a terminal's progress bar, as in "120 steps/s"
-        unit = " " + _("steps")
+        # i18n: the unit of a terminal's progress bar, as in "120 training steps/s"
+        unit = " " + _("training steps")
         self._bar: Any = tqdm(total=None, unit=unit, dynamic_ncols=True, leave=True)
 
     def paint(self) -> None:

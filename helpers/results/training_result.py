@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers import labels
 from helpers.errors import not_installed
-from helpers.i18n import _, join_phrases, ngettext, number
+from helpers.i18n import _, join_phrases, labeled, ngettext, number
 from helpers.protocol.events import Event, EventType
 from helpers.protocol.serialization import from_json
 from helpers.results.fault_log import FaultLog
@@ -228,8 +228,8 @@ class TrainingResult:
         return {"text/plain": repr(self), RESULT_MIME: numbers}
 
     def __repr__(self) -> str:
-        group = f"{labels.workers(self.workers)}, {self.communication}"
-        sentence = f"TrainingResult({group}: {join_phrases(self._findings())})"
+        group = join_phrases([labels.workers(self.workers), self.communication])
+        sentence = f"TrainingResult({labeled(group, join_phrases(self._findings()))})"
         return "\n".join([sentence, *self.warnings])
 
     def _findings(self) -> Iterator[str]:

@@ -249,7 +249,7 @@ def _wrong_estimator_error(tensorflow: str, estimator: str | None) -> PackageErr
         message.format(
             version=tensorflow,
             wanted=ESTIMATOR_VERSION,
-            found=estimator or _("none"),
+            found=estimator or _("no version"),
             command=command,
         )
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.errors import ConfigError
-from helpers.i18n import _, join_clauses
+from helpers.i18n import _, join_clauses, labeled
 from helpers.protocol.events import EventType
 from helpers.worker.context import WorkerContext
 
@@ -69,7 +69,7 @@ def latest_valid(folder: Path, context: WorkerContext) -> Backup | None:
             if reasons:
                 context.report(EventType.WARNING, message=skipped_message(reasons, backup.step))
             return backup
-        reasons.append(f"{backup.path.name}: {_('its content has changed since it was written')}")
+        reasons.append(labeled(backup.path.name, _("its content has changed since it was written")))
     if reasons:
         raise all_corrupt_error(str(folder), reasons)
     return None

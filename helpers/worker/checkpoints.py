@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from helpers.either_keras import tf
+from helpers.i18n import labeled
 from helpers.protocol.events import EventType
 from helpers.worker.backups import all_corrupt_error, skipped_message
 from helpers.worker.context import WorkerContext
@@ -97,7 +98,7 @@ def skip_corrupt_checkpoints(folder: str, context: WorkerContext) -> None:
     for count in range(len(paths), 0, -1):
         path = paths[count - 1]
         if reason := _damage(path):
-            reasons.append(f"{Path(path).name}: {reason}")
+            reasons.append(labeled(Path(path).name, reason))
             continue
         if reasons:
             tf.compat.v1.train.update_checkpoint_state(

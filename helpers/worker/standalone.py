@@ -90,7 +90,7 @@ class EventLogger:
         line = _("step {step}, loss {loss}").format(step=f"{step}{of}", loss=number(loss, ".4g"))
         if examples_per_second is None:
             return line
-        return f"{line}, {labels.throughput_label(examples_per_second)}"
+        return join_phrases([line, labels.throughput_label(examples_per_second)])
 
 
 class StepWatchdog:

@@ -269,7 +269,7 @@ def test_what_ray_cannot_do_is_refused_in_a_sentence(cluster: RayCluster) -> Non
         RayCluster(workers=0)
     with pytest.raises(ConfigError, match=r"No Ray answers at address='127\.0\.0\.1:9'"):
         train(RayCluster(address="127.0.0.1:9"), 1, Diary())
-    assert repr(cluster) == "RayCluster(2 workers, AUTO, this machine, idle)"
+    assert repr(cluster) == "RayCluster(2 workers, AUTO, this machine, not running)"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is installed")

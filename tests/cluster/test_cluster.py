@@ -281,7 +281,7 @@ def test_free_ports_differ_and_can_be_bound() -> None:
 
 def test_a_cluster_and_its_result_read_as_sentences() -> None:
     with LocalCluster(workers=2, collective="RING") as cluster:
-        assert repr(cluster) == "LocalCluster(2 workers, RING, idle)"
+        assert repr(cluster) == "LocalCluster(2 workers, RING, not running)"
     result = TrainingResult(2, "RING", "/tmp/x", 0.0)
     assert repr(result).startswith("TrainingResult(2 workers, RING: 0 steps in 0.0 s")
 

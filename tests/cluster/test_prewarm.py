@@ -116,10 +116,10 @@ def test_a_cluster_says_while_its_workers_are_being_got_ready(
         assert not server.is_ready
         assert wait_until(lambda: not prewarm.is_prewarming(), 60)
         assert server.is_ready
-        assert repr(cluster) == "LocalCluster(2 workers, RING, idle)"
+        assert repr(cluster) == "LocalCluster(2 workers, RING, not running)"
         again = LocalCluster(workers=1)
         assert ForkServer.running() == [server]
-        assert repr(again) == "LocalCluster(1 worker, AUTO, idle)"
+        assert repr(again) == "LocalCluster(1 worker, AUTO, not running)"
     [process] = [p for p in psutil.Process().children() if p.pid == server._process.pid]
     assert FORK_SERVER in command_of(process)
     server.shutdown_when_idle()

@@ -244,7 +244,7 @@ def test_a_tf_keras_of_another_minor_version_is_named() -> None:
     assert 'pip install "tf-keras==2.19.*"' in said
 
 
-@pytest.mark.parametrize(("version", "found"), [(None, "none"), ("2.14.0", "2.14.0")])
+@pytest.mark.parametrize(("version", "found"), [(None, "no version"), ("2.14.0", "2.14.0")])
 def test_a_missing_or_other_tensorflow_estimator_is_named(version: str | None, found: str) -> None:
     said = refusal("", tensorflow="2.19.1", tf_keras="2.19.0", tensorflow_estimator=version)
     assert f"tensorflow-estimator 2.15.0 is not installed (found: {found})" in said

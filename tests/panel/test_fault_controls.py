@@ -153,4 +153,4 @@ def test_a_number_hides_no_other() -> None:
 def test_the_lines_below_it_are_escaped_and_numbered() -> None:
     listed = lines(told().fault_log)
     assert listed.startswith("<ol") and "killed &lt;&amp;" in listed
-    assert re.findall(r"<b>(.*?):</b>", listed) == ["3.0 s · worker 1", "5.0 s · worker 0"]
+    assert re.findall(r"<b>(.*?)</b>: ", listed) == ["3.0 s · worker 1", "5.0 s · worker 0"]

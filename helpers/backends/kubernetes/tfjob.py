@@ -13,7 +13,7 @@ from typing import Any
 
 from helpers.backends.kubernetes.validation import API_VERSION, CONTAINER, check_manifest, get
 from helpers.errors import ConfigError, check_count, not_installed
-from helpers.i18n import _, join_items, ngettext
+from helpers.i18n import _, join_items, labeled, ngettext
 
 REQUIREMENT = "pyyaml>=6,<7"  # of the extra `kubernetes` in pyproject.toml
 
@@ -69,7 +69,7 @@ class TFJob:
     def __repr__(self) -> str:
         replicas = self.manifest["spec"]["tfReplicaSpecs"]
         roles = join_items(f"{spec.get('replicas', 1)} {role}" for role, spec in replicas.items())
-        return f"TFJob({self.manifest['metadata']['name']}: {roles})"
+        return f"TFJob({labeled(self.manifest['metadata']['name'], roles)})"
 
 
 def tfjob(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from helpers.i18n import _, join_clauses
+from helpers.i18n import _, join_clauses, labeled
 from helpers.results.svg_figure import SvgFigure
 
 COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2")
@@ -43,6 +43,6 @@ def shards_chart(readings: Mapping[str, Sequence[Sequence[int]]], examples: int)
         name = _("worker {number}").format(number=worker)
         axes.text(3 * worker + 0.6, 0.55, name, va="center")
     label = join_clauses(
-        f"{way}: {[list(part) for part in parts]}" for way, parts in readings.items()
+        labeled(way, [list(part) for part in parts]) for way, parts in readings.items()
     )
     return SvgFigure(figure, label)

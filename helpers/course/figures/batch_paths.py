@@ -7,7 +7,7 @@ from itertools import product
 from helpers.course.charts.svg import Drawing
 from helpers.course.figures import elements as p
 from helpers.course.figures.text_metrics import BOLD, PLAIN, SMALL, TEXT
-from helpers.i18n import _, join_clauses
+from helpers.i18n import _, join_clauses, labeled
 
 WIDTH, HEIGHT, GAP = 340, 166, 20  # size of a strategy, and space between two rows
 EXAMPLES, CELL = 6, 22  # the examples of a batch, and the width of one
@@ -38,13 +38,13 @@ def batch_paths() -> Drawing:
         parts.append(f'<g transform="translate({x} {y})">{title}{below}{body}</g>')
     bottom = 2 * HEIGHT + GAP
     parts.append(p.legend(bottom + 22, _legend()))
-    label = join_clauses(f"{name}: {content}" for name, content in told.items())
-    where = _(
-        "With MirroredStrategy and MultiWorkerMirroredStrategy, every replica has a copy of the "
-        "variables, and an all-reduce of the gradients keeps the copies equal. With "
+    ways = join_clauses(labeled(name, content) for name, content in told.items())
+    words = _(
+        "{ways}. With MirroredStrategy and MultiWorkerMirroredStrategy, every replica has a copy "
+        "of the variables, and an all-reduce of the gradients keeps the copies equal. With "
         "ParameterServerStrategy the parameter servers hold the variables, each a part of them."
     )
-    return p.figure(bottom + 34, parts, f"{label}. {where}")
+    return p.figure(bottom + 34, parts, words.format(ways=ways))
 
 
 def _legend() -> list[tuple[str, str]]:

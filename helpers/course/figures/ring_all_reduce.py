@@ -40,7 +40,7 @@ def ring_all_reduce(workers: int = 4, round: int = 0) -> Drawing:
         sent = next((move.part for move in moves if move.sender == number), None)
         parts.append(_worker(corner, number, state[number], sent, style))
     for move in moves:
-        content = f"{move.part}: {_sum(state[move.sender][move.part])}"
+        content = labeled(move.part, _sum(state[move.sender][move.part]))
         parts.append(_travel(corners, move, content, style))
     height = max(y for _x, y in corners) + _height(workers) + 2
     return p.figure(height, parts, _label(workers, round, state))

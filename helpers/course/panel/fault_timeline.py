@@ -74,8 +74,8 @@ def _mark(x: float, y: float, count: int) -> str:
 
 
 def _head(line: Entry) -> str:
-    """When it happened, and to which task, with the tag that makes it bold left open."""
-    return f"<b>{format_elapsed(line.seconds)} · {escape(labels.task(line.task))}"
+    """When it happened, and to which task, in bold."""
+    return f"<b>{format_elapsed(line.seconds)} · {escape(labels.task(line.task))}</b>"
 
 
 def lines(log: FaultLog) -> str:

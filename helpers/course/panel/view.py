@@ -30,7 +30,7 @@ from helpers.course.panel.status import Status
 from helpers.course.panel.style import STYLE
 from helpers.course.panel.widgets import TaskRow, close_tree, mime_bundle
 from helpers.errors import ClusterError
-from helpers.i18n import _
+from helpers.i18n import _, join_phrases, labeled
 from helpers.protocol.events import FaultType
 from helpers.results.progress import in_notebook
 from helpers.results.training_result import TrainingResult
@@ -185,10 +185,10 @@ class Panel(widgets.VBox):
         state = self.state
         way = communication_label(state.strategy, state.collective)
         parts = [labels.workers(state.workers), way, state.status.word]
-        text = f"Panel({', '.join(parts)}"
+        text = join_phrases(parts)
         if not state.busy and state.result and state.result.accuracy is not None:
-            text += ": " + labels.accuracy(state.result.accuracy, ".2f")
-        return text + ")"
+            text = labeled(text, labels.accuracy(state.result.accuracy, ".2f"))
+        return f"Panel({text})"
 
     def _ipython_display_(self, **unused: Any) -> None:
         self._handle = display(self._bundle(), raw=True, display_id=True)

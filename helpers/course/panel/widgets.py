@@ -9,7 +9,7 @@ import ipywidgets as widgets  # type: ignore[import-untyped]
 
 from helpers.course.panel.fragments import task_details, task_row
 from helpers.course.panel.run import TaskStatus
-from helpers.i18n import _
+from helpers.i18n import _, labeled
 
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 
@@ -80,8 +80,8 @@ class ToggleRow(widgets.VBox):
                 button.description = words.get(value, str(value))
                 button.value = value == chosen
                 button.disabled = off or bool(reason)
-                said = _("{name}: {value}, chosen") if button.value else "{name}: {value}"
-                button.tooltip = reason or said.format(name=name, value=button.description)
+                said = _("{value}, chosen") if button.value else "{value}"
+                button.tooltip = reason or labeled(name, said.format(value=button.description))
                 (button.add_class if reason else button.remove_class)("mwl-blocked")
         finally:
             self._painting = False

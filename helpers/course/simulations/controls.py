@@ -7,7 +7,7 @@ from typing import Any
 
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
-from helpers.i18n import number
+from helpers.i18n import labeled, number
 
 # In ipywidgets 8, the handle of a slider has no name, so a screen reader would only read "slider,
 # 3". Widgets are drawn one by one, so the script repeats until every handle has its name.
@@ -72,7 +72,7 @@ def step_slider(name: str, most: int) -> widgets.IntSlider:
 def setting_text(control: widgets.Widget) -> str:
     """The setting of a slider or a row of buttons, as shown by its label."""
     if isinstance(control, widgets.ToggleButtons):
-        return f"{control.description}: {control.label}"
+        return labeled(control.description, control.label)
     return str(control.description)
 
 
@@ -87,7 +87,7 @@ def _labelled(made: widgets.Widget, name: str, show: Callable[[Any], str]) -> wi
     """The slider, labelled with its name and its current value."""
 
     def say(_change: Any = None) -> None:
-        made.description = f"{name}: {show(made.value)}"
+        made.description = labeled(name, show(made.value))
 
     say()
     made.observe(say, "value")

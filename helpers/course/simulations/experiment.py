@@ -96,7 +96,7 @@ class Experiment(widgets.VBox):
         return join_clauses(map(setting_text, self.sliders.values()))
 
     def __repr__(self) -> str:
-        return f"Experiment({self._title}; {self.settings()})"
+        return f"Experiment({join_clauses([self._title, self.settings()])})"
 
     def _ipython_display_(self, **unused: Any) -> None:
         display(self._bundle(), raw=True)

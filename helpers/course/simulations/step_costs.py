@@ -21,7 +21,7 @@ from helpers.course.simulations.plot import (
     band,
     legend,
 )
-from helpers.i18n import _, join_phrases, join_sentences, ngettext, number
+from helpers.i18n import _, join_phrases, join_sentences, labeled, ngettext, number
 
 WORKERS = tuple(2**power for power in range(9))  # 1 … 256
 MEGABYTES = 0.3, 1.4, 5, 10, 25, 50, 100, 250, 500, 1000  # the first two are the course's networks
@@ -148,7 +148,7 @@ def _efficiency(workers: int, **network: float) -> str:
         _("without latency"), ORANGE, [[(n, c.efficiency) for n, c in bound.items()]], 1.8, "6 4"
     )
     here = costs[workers].efficiency
-    label = labels.workers(workers) + ": " + percent(here)
+    label = labeled(labels.workers(workers), percent(here))
     return "".join(
         [
             plot.frame(),
