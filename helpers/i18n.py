@@ -79,6 +79,13 @@ def number(value: float, spec: str) -> str:
     return format(value, spec).translate(_COMMA if _language in WITH_DECIMAL_COMMA else {})
 
 
+class LocalNumber(float):
+    """A number that `str.format` writes as the language in use does, as in ``"{seconds:g} s"``."""
+
+    def __format__(self, spec: str) -> str:
+        return number(float(self), spec)
+
+
 def join_sentences(sentences: Iterable[str]) -> str:
     """Joins sentences, without a space between them in Chinese."""
     return ("" if _language == "zh" else " ").join(sentences)

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from helpers import labels
 from helpers.cluster.timeouts import Timeouts
-from helpers.i18n import _, join_items
+from helpers.i18n import LocalNumber, _, join_items
 from helpers.protocol.events import Event, EventType
 from helpers.tf_config import EVALUATOR
 
@@ -139,7 +139,7 @@ class LivenessTracker:
             "{task} has not responded for {seconds:g} s, at step {step}: it is stopped, or "
             "other programs take its CPU time"
         )
-        values = {"task": labels.task(task), "seconds": seconds, "step": self.step}
+        values = {"task": labels.task(task), "seconds": LocalNumber(seconds), "step": self.step}
         return FailureCause(task, message.format(**values))
 
     def _start_timed_out(self, not_ready: Sequence[str]) -> FailureCause:
@@ -153,7 +153,11 @@ class LivenessTracker:
             if others
             else _("{task} was not ready within {seconds:g} s")
         )
-        values = {"task": labels.task(task), "seconds": self._timeouts.start, "others": others}
+        values = {
+            "task": labels.task(task),
+            "seconds": LocalNumber(self._timeouts.start),
+            "others": others,
+        }
         return FailureCause(task, message.format(**values))
 
     def _suspect_key(self, task: str) -> tuple[bool, float]:
@@ -171,7 +175,7 @@ class LivenessTracker:
         )
         values = {
             "task": labels.task(task),
-            "seconds": self._timeouts.progress,
+            "seconds": LocalNumber(self._timeouts.progress),
             "step": self.step,
         }
         return FailureCause(task, message.format(**values), is_alive=True)

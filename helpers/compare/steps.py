@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from helpers.compare.causes import Cause, Diagnosis
 from helpers.compare.runs import Record, Run, distance, largest
-from helpers.i18n import _, join_items, number
+from helpers.i18n import LocalNumber, _, join_items, number
 
 
 def first_different_step(one: Run, many: Run, tolerance: float) -> int | None:
@@ -92,8 +92,8 @@ def _by_gradients(
         return Diagnosis(Cause.LOCAL_GRADIENTS, message)
     for factor in (workers, 1 / workers):
         if abs(known / factor - 1) < 1e-3:
-            message = _("The gradient is {factor} times the gradient of one worker.")
-            return Diagnosis(Cause.LOSS_SCALE, message.format(factor=number(known, ".4g")))
+            message = _("The gradient is {factor:.4g} times the gradient of one worker.")
+            return Diagnosis(Cause.LOSS_SCALE, message.format(factor=LocalNumber(known)))
     return _partial(alone, steps, layers)
 
 
@@ -149,8 +149,8 @@ def _by_logs(
     if "loss" in wrong and logs.get("loss") and wrong["loss"]:
         factor = logs["loss"] / wrong["loss"]
         if any(abs(factor / times - 1) < 1e-3 for times in (len(steps), 1 / len(steps))):
-            message = _("The reported loss is {factor} times the loss of one worker.")
-            return Diagnosis(Cause.LOSS_SCALE, message.format(factor=number(factor, ".4g")))
+            message = _("The reported loss is {factor:.4g} times the loss of one worker.")
+            return Diagnosis(Cause.LOSS_SCALE, message.format(factor=LocalNumber(factor)))
     if "loss" not in wrong and wrong:
         message = _("Loss and weights agree, but not the metrics {names}.")
         return Diagnosis(Cause.METRICS, message.format(names=join_items(wrong)))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.errors import ConfigError, DataError, check_count, check_seconds
-from helpers.i18n import _
+from helpers.i18n import LocalNumber, _
 
 SUFFIXES = (".weights.h5", ".keras")
 POLL_SECONDS = 0.5
@@ -105,7 +105,7 @@ class SidecarEvaluator:
                 'checkpoints are like "ckpt-1.weights.h5" or "ckpt-1.keras". Write them to this '
                 "folder with keras.callbacks.ModelCheckpoint."
             )
-            raise DataError(message.format(folder=self._folder, seconds=self._timeout))
+            raise DataError(message.format(folder=self._folder, seconds=LocalNumber(self._timeout)))
         return done
 
     def __iter__(self) -> Iterator[Evaluation]:
@@ -161,7 +161,7 @@ class SidecarEvaluator:
             "sidecar evaluator stopped before max_evaluations={last}."
         )
         return message.format(
-            number=newest, folder=self._folder, seconds=self._timeout, last=self._last
+            number=newest, folder=self._folder, seconds=LocalNumber(self._timeout), last=self._last
         )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from helpers.errors import ConfigError
-from helpers.i18n import _
+from helpers.i18n import LocalNumber, _
 
 MAX_RESULT_BYTES = 400_000_000  # serialized. The notebook needs a multiple of it while it reads
 MAX_TEXT_BYTES = 600_000_000  # of the same as JSON
@@ -59,7 +59,7 @@ def _too_large(size: float, most: float) -> ConfigError:
         "The function returned about {size:,.0f} MB, and at most {most:,.0f} MB can be sent to "
         "the notebook. Return less, and save the rest to a file."
     )
-    return ConfigError(message.format(size=size / 1e6, most=most / 1e6))
+    return ConfigError(message.format(size=LocalNumber(size / 1e6), most=LocalNumber(most / 1e6)))
 
 
 def from_json(value: Any) -> Any:

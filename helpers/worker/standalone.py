@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from helpers import labels
-from helpers.i18n import _, join_phrases, number
+from helpers.i18n import LocalNumber, _, join_phrases, number
 from helpers.protocol.events import EventType
 from helpers.worker.context import Report
 
@@ -133,6 +133,8 @@ class StepWatchdog:
             "resumes from the last checkpoint. --step-timeout sets how long to wait."
         )
         print(
-            message.format(seconds=self._seconds, code=EXIT_RETRYABLE), file=sys.stderr, flush=True
+            message.format(seconds=LocalNumber(self._seconds), code=EXIT_RETRYABLE),
+            file=sys.stderr,
+            flush=True,
         )
         os._exit(EXIT_RETRYABLE)  # the main thread hangs in TensorFlow and would never react

@@ -19,7 +19,7 @@ from helpers.cluster.liveness import FailureCause, LivenessTracker
 from helpers.cluster.supervisor import exhaustion_message
 from helpers.cluster.timeouts import SuspendSafeClock
 from helpers.errors import ClusterError, StoppedError
-from helpers.i18n import _, ngettext
+from helpers.i18n import LocalNumber, _, ngettext
 from helpers.protocol.events import Event, EventType, supervisor_event
 from helpers.protocol.failures import to_exception
 
@@ -200,9 +200,9 @@ class _RunMonitor:
         return ClusterError(
             message.format(
                 workers=self._run.workers,
-                seconds=self._run.timeouts.start,
+                seconds=LocalNumber(self._run.timeouts.start),
                 resource=resource,
-                all=ray.cluster_resources().get(resource, 0),
-                free=ray.available_resources().get(resource, 0),
+                all=LocalNumber(ray.cluster_resources().get(resource, 0)),
+                free=LocalNumber(ray.available_resources().get(resource, 0)),
             )
         )

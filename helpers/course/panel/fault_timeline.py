@@ -80,9 +80,7 @@ def _head(line: Entry) -> str:
 
 def lines(log: FaultLog) -> str:
     """The lines of a fault log, numbered as on its timeline."""
-    rows = "".join(
-        f"<li>{labeled(_head(line), f'</b>{escape(line.message)}')}</li>" for line in log
-    )
+    rows = "".join(f"<li>{labeled(_head(line), escape(line.message))}</li>" for line in log)
     return f'<ol aria-live="polite">{rows}</ol>'
 
 

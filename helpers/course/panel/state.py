@@ -18,7 +18,7 @@ from helpers.course.panel.interrupts import on_idle_interrupt
 from helpers.course.panel.run import Run, RunRecord, TaskStatus
 from helpers.course.panel.status import Status
 from helpers.errors import ClusterError, ConfigError, StoppedError
-from helpers.i18n import _
+from helpers.i18n import LocalNumber, _
 from helpers.protocol.events import Event
 from helpers.results.training_result import TrainingResult
 from helpers.system.virtual_hosts import virtual_hosts_supported
@@ -174,7 +174,7 @@ class PanelState(Choices):
             raise
         if not ended:
             message = _("The training run is still running after {seconds:g} s.")
-            raise TimeoutError(message.format(seconds=seconds))
+            raise TimeoutError(message.format(seconds=LocalNumber(seconds)))
         if self.error:
             raise self.error
         assert self.result is not None
