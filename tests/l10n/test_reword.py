@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,22 @@ def test_a_file_that_is_no_listing_is_named(
     listing.write_text(text, "utf-8")
     assert run(project, "reword", str(listing)) == 1
     assert "listing.toml is not a list of rewords" in capsys.readouterr().err
+
+
+def test_a_text_that_is_hardly_alike_is_recorded_only_on_request(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    far = "`steps` = 60: one starts there."
+    change(project, far)
+    listing = project.root / "listing.toml"
+    listing.write_text(f'[["{LESSON}"]]\nold = "{OLD}"\nnew = "{far}"\n', "utf-8")
+    assert accept(project, listing) == 1
+    message = capsys.readouterr().err
+    assert "the similarity is 0." in message and "below 0.5" in message
+    [option] = re.findall(r"--similarity (0\.\d+)", message)
+    assert run(project, "reword", str(listing), "--similarity", option) == 0
+    run(project, "update")
+    assert not entry(project, far).fuzzy
 
 
 def test_quotes_breaks_and_other_scripts_survive_the_file() -> None:

@@ -80,6 +80,10 @@ GOOD = [
     ("zh", "It uses `RING`, `NCCL` or [MPI](x.md).", "它使用 `RING`、`NCCL` 或 [MPI](x.md)。"),
     ("zh", "**Careful.** Two steps: one (first).", "**注意**：有两步：一（第一）。"),
     ("zh", "See https://ray.io, then go on.", "请参阅 https://ray.io，然后继续。"),
+    ("zh", "Create it inside strategy.scope().", "请在 strategy.scope() 内创建。"),
+    ("zh", "LocalCluster(workers=N) uses it.", "LocalCluster(workers=N) 使用它。"),
+    ("zh", "Call tf.f(a, g(b)) or h(…).", "请调用 tf.f(a, g(b)) 或 h(…)。"),
+    ("ko", "A twentieth, three quarters, two zeros", "20분의 1, 4분의 3, 0 두 개"),
     ("zh", "`TF_CONFIG`, `task`", "`TF_CONFIG`, `task`"),
     ("ko", "The **replica** (a copy) runs.", "**복제본**(복사본)이 실행됩니다."),
     ("ru", 'The "loss" - a number - falls.', "«Потери» — число — уменьшаются."),
@@ -202,3 +206,5 @@ def test_a_bad_pattern_in_the_glossary_is_named(tmp_path: Path) -> None:
 def test_prose_is_left_of_a_message_when_code_math_and_marks_are_gone() -> None:
     text = "**a** [b](c_d) __e__ `f_g` h_i ~~j~~ $k$ <b>l</b> {m} https://n.o"
     assert strip_markup(text) == "a b e x h_i j x l x x"
+    assert strip_markup("a f(b, c) d e.f(g=(1, 2)).h i (j) k()") == "a x d x.h i (j) x"
+    assert strip_markup("복제본(replica)을 RING(복제본)") == "복제본(replica)을 RING(복제본)"

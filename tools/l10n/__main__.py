@@ -68,15 +68,16 @@ def run_reword(project: Project, args: argparse.Namespace) -> int:
     if args.list == bool(args.file):
         raise ToolError("Pass either --list or a file: python -m tools.l10n reword --help")
     if args.file:
+        least = pending.SAME_MEANING if args.similarity is None else args.similarity
         text = sys.stdin.read() if args.file == "-" else read_text(Path(args.file))
-        rejected = pending.accept(project, text, args.file, print)
+        rejected = pending.accept(project, text, args.file, print, least)
         print("".join(f"rejected: {sentence}\n" for sentence in rejected), end="", file=sys.stderr)
         return 1 if rejected else 0
     langs = [lang for lang in _languages(project, args) if lang != SOURCE]
     elsewhere = {lang: update.all_translations(project, lang) for lang in langs}
     for domain in (d for d in extract.domains(project) if fnmatch(d, args.only)):
         found = pending.candidates(project, domain, elsewhere)
-        if shown := [each for each in found if each.similarity >= args.similarity]:
+        if shown := [each for each in found if each.similarity >= (args.similarity or 0)]:
             print(pending.listing(domain, shown))
     return 0
 
@@ -184,9 +185,9 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
             command.add_argument(
                 "--similarity",
                 type=float,
-                default=0.0,
                 metavar="N",
-                help="list only from N, 0 to 1",
+                help="from 0 to 1: list, or record, only from N; by default from 0, or "
+                f"{pending.SAME_MEANING:g} to record",
             )
         if name == "build":
             command.add_argument("--execute", action="store_true", help="execute the notebooks")

@@ -12,6 +12,7 @@ from tools.l10n.catalog import LessonCatalog, msgid
 from tools.l10n.rewords import Reword
 from tools.lessons.project import Project, ToolError
 
+SAME_MEANING = 0.5  # the least similarity of a reword that is recorded without an option
 LOST = 0.4  # the least similarity of a new text and a lost text of another cell
 
 
@@ -52,11 +53,18 @@ def listing(domain: str, found: Iterable[Candidate]) -> str:
     return rewords.dumps(domain, notes, notes)
 
 
-def accept(project: Project, text: str, name: str, log: Callable[[str], None]) -> list[str]:
+def accept(
+    project: Project,
+    text: str,
+    name: str,
+    log: Callable[[str], None],
+    least: float = SAME_MEANING,
+) -> list[str]:
     """Records the rewords of a listing, so that an update keeps their translations.
 
     Args:
       name: the name of the file with the listing, for messages.
+      least: the least similarity of the two texts of a reword, from 0 to 1.
 
     Returns:
       A sentence for each reword that was rejected and not recorded.
@@ -72,6 +80,12 @@ def accept(project: Project, text: str, name: str, log: Callable[[str], None]) -
         accepted = []
         for reword in listed:
             reasons = rewords.objections(reword)
+            similar = update.similarity(reword.old[0], reword.new[0])
+            if similar < least:
+                reasons.append(
+                    f"the similarity is {similar:.2f}, below {least:g}, so the meaning may have "
+                    f"changed; if it has not, pass --similarity {similar - 0.005:.2f}"
+                )
             if reword.new not in texts:
                 reasons = ["the English source does not contain the new text"]
             if reasons:

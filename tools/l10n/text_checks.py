@@ -25,9 +25,12 @@ DESTINATION = re.compile(r"\]\((?:[^()]|\([^()]*\))*\)")
 TAG = re.compile(r"</?[A-Za-z!][^<>]*>")
 ADDRESS = re.compile(r"https?://[!-~]+")
 PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|\{[A-Za-z_]\w*(?:[.\[!:][^{}]*)?\}")
-# Code without backquotes in a program's message: "RING", steps=, stop(), tf.data.Dataset.
+# Code without backquotes in a program's message: "RING", steps=, stop(), tf.data.Dataset,
+# strategy.scope(), LocalCluster(workers=N).
+_ARGUMENTS = r"\((?:[ -'*-~…]|\([ -'*-~…]*\))*\)"  # ASCII, unlike the prose of translations
 BARE_CODE = re.compile(
-    r'TensorFlow Datasets|"[!#-~]+"|\b\w+=(?!=)|\b\w+\(\)|\b[A-Za-z]\w*(?:\.[A-Za-z]\w*)+\b'
+    rf"TensorFlow Datasets|\b(?a:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*){_ARGUMENTS}"
+    r'|"[!#-~]+"|\b\w+=(?!=)|\b\w+\(\)|\b[A-Za-z]\w*(?:\.[A-Za-z]\w*)+\b'
 )
 PLACEHOLDER_WORD = "x"  # the word that replaces code, math and placeholders
 
