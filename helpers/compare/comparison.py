@@ -117,9 +117,10 @@ class Comparison:
 
     def _sentence(self, run: Run, diagnosis: Diagnosis) -> str:
         step = diagnosis.step or self.first_steps.get(run.workers)
-        place = _(", from step {step} on").format(step=step) if step else ""
-        message = _("{workers}{place}: {cause}. {evidence}")
-        values = {"place": place, "evidence": diagnosis.evidence}
+        message = _("{workers}: {cause}. {evidence}")
+        if step:
+            message = _("{workers}, from step {step} on: {cause}. {evidence}")
+        values = {"step": step, "evidence": diagnosis.evidence}
         workers = labels.workers(run.workers)
         return message.format(workers=workers, cause=diagnosis.cause.label, **values)
 

@@ -50,9 +50,9 @@ class Run:
         found: dict[str, list[float]] = {}
         fits = self.fits(worker)
         for index, fit in enumerate(fits, 1):
-            prefix = _("fit {number}: ").format(number=index) if len(fits) > 1 else ""
+            call = _("fit {number}").format(number=index)
             for name, values in fit["history"].items():
-                found[prefix + name] = list(numbers(values))
+                found[labeled(call, name) if len(fits) > 1 else name] = list(numbers(values))
         for result in record["results"]:
             for name, values in _named(result["result"]):
                 key = labeled(result["call"], name) if name else result["call"]

@@ -19,13 +19,14 @@ NUMBER = re.compile(
     rf"(?:[{SPACES}-]?({'|'.join(sorted(UNITS, key=len, reverse=True))}))?"
 )
 NUMBER_WORDS = {
-    "half": "0.5", "zero": "0", "zeros": "0", "once": "1", "one": "1", "first": "1", "single": "1", "alone": "1",
+    "half": "0.5", "zero": "0", "zeros": "0",
+    "once": "1", "one": "1", "first": "1", "single": "1", "alone": "1",
     "two": "2", "twice": "2", "both": "2", "second": "2", "pair": "2", "double": "2",
     "three": "3", "third": "3", "thirds": "3", "four": "4", "fourth": "4", "five": "5",
     "six": "6", "seven": "7",
     "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "twenty": "20",
-    "thirty": "30", "sixty": "60", "quarter": "4", "quarters": "4", "fifth": "5", "eighth": "8", "tenth": "10",
-    "twentieth": "20",
+    "thirty": "30", "sixty": "60", "quarter": "4", "quarters": "4", "fifth": "5", "eighth": "8",
+    "tenth": "10", "twentieth": "20",
     "hundred": "100", "thousand": "1000", "million": "1000000", "a": "1", "an": "1",
     "each": "1", "per": "1", "every": "1",
 }  # fmt: skip
