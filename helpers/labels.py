@@ -45,6 +45,11 @@ def times(count: int) -> str:
     return ngettext("{count} time", "{count} times", count).format(count=count)
 
 
+def starts(count: int) -> str:
+    """How often something was started."""
+    return ngettext("{count} start", "{count} starts", count).format(count=count)
+
+
 def task(name: object) -> str:
     """A task in the language in use.
 

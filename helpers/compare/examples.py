@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from helpers.compare.causes import Cause, Diagnosis
@@ -40,20 +40,7 @@ def _first_epoch(
         "all": sum(wanted.values()),
     }
     if missing and not extra:
-        first = Counter(alone[0])
-        if first and not first & found:
-            message = ngettext(
-                "The first {missing} of {all} example of the data was not trained on.",
-                "The first {missing} of {all} examples of the data were not trained on.",
-                counts["all"],
-            )
-            return Diagnosis(Cause.READ_ONCE, message.format(**counts), 1)
-        message = ngettext(
-            "{missing} of {all} example of the first epoch was not trained on.",
-            "{missing} of {all} examples of the first epoch were not trained on.",
-            counts["all"],
-        )
-        return Diagnosis(Cause.DATASET_LENGTH, message.format(**counts))
+        return _missing(Counter(alone[0]), found, counts)
     if missing:
         message = ngettext(
             "In the first epoch, {missing} of {all} example is missing and {extra} others are "
@@ -73,6 +60,22 @@ def _first_epoch(
         )
         return Diagnosis(Cause.DATASET_LENGTH, message.format(**counts))
     return None
+
+
+def _missing(first: Counter[Any], found: Counter[Any], counts: Mapping[str, int]) -> Diagnosis:
+    if first and not first & found:
+        message = ngettext(
+            "The first {missing} of {all} example of the data was not trained on.",
+            "The first {missing} of {all} examples of the data were not trained on.",
+            counts["all"],
+        )
+        return Diagnosis(Cause.READ_ONCE, message.format(**counts), 1)
+    message = ngettext(
+        "{missing} of {all} example of the first epoch was not trained on.",
+        "{missing} of {all} examples of the first epoch were not trained on.",
+        counts["all"],
+    )
+    return Diagnosis(Cause.DATASET_LENGTH, message.format(**counts))
 
 
 def _other_steps(alone: Sequence[Any], together: Sequence[Any]) -> Diagnosis | None:

@@ -98,17 +98,7 @@ def _check_alike(group: Group, positions: Sequence[Position]) -> None:
         raise ConfigError(_filled(message, group, positions, sizes))
     endless = [position["infinite"] for position in positions]
     if len(set(endless)) > 1:
-        message = _(
-            "The data of {endless} never ends, and the data of {others} does, at {where}. Call "
-            "repeat() on the datasets of all workers, or of none."
-        )
-        names = {
-            key: join_items(
-                name for name, found in zip(group.names, endless, strict=True) if found == wanted
-            )
-            for key, wanted in (("endless", True), ("others", False))
-        }
-        raise ConfigError(_filled(message, group, positions, endless, **names))
+        raise ConfigError(_some_endless(group, positions, endless))
     seeds = [position["seed"] for position in positions]
     if len(set(seeds)) > 1:
         message = _(
@@ -126,6 +116,18 @@ def _check_alike(group: Group, positions: Sequence[Position]) -> None:
         )
         examples = [array and labels.examples(array[0]) for array in arrays]
         warnings.warn(_filled(message, group, positions, examples), stacklevel=2)
+
+
+def _some_endless(group: Group, positions: Sequence[Position], endless: Sequence[bool]) -> str:
+    message = _(
+        "The data of {endless} never ends, and the data of {others} does, at {where}. Call "
+        "repeat() on the datasets of all workers, or of none."
+    )
+    names: dict[bool, list[str]] = {True: [], False: []}
+    for name, found in zip(group.names, endless, strict=True):
+        names[found].append(name)
+    options = {"endless": join_items(names[True]), "others": join_items(names[False])}
+    return _filled(message, group, positions, endless, **options)
 
 
 def _filled(

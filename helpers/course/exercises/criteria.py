@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from helpers import labels
 from helpers.i18n import _, gettext_noop, join_clauses, join_items, number
 
 Case = Mapping[str, Any]
@@ -76,6 +77,15 @@ def join_numbers(values: Iterable[float], spec: str = ".4g") -> str:
     """
     texts = [number(float(value), spec) for value in values]
     return (join_clauses if any("," in text for text in texts) else join_items)(texts)
+
+
+def describe_calls(calls: Mapping[str, Iterable[str]]) -> str:
+    """The functions that each task called, in words."""
+    message, none = _("{task} calls {functions}"), _("no function")
+    return join_clauses(
+        message.format(task=labels.task(task), functions=join_items(functions) or none)
+        for task, functions in calls.items()
+    )
 
 
 def identity(answer: Any, case: Case) -> Any:

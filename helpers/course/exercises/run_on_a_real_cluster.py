@@ -13,6 +13,7 @@ from helpers.cluster.local import LocalCluster
 from helpers.course.exercises.criteria import (
     Criterion,
     Exercise,
+    describe_calls,
     expect,
     hide_all,
     hide_key,
@@ -20,7 +21,7 @@ from helpers.course.exercises.criteria import (
 )
 from helpers.course.exercises.manifests import check_pods, check_restart_policy
 from helpers.errors import ConfigError
-from helpers.i18n import _, gettext_noop, join_clauses, join_items, ngettext
+from helpers.i18n import _, gettext_noop
 from helpers.tf_config import WORKER, TFConfig, build_tf_configs
 from helpers.tf_config import Task as ClusterTask
 
@@ -95,23 +96,14 @@ def _does_its_part(name: str) -> Callable[[dict[str, Parts], Case], None]:
         right = case["clusters"][name]["parts"]
         expect(
             seen[name] == right,
-            expected=_in_words(right),
-            found=_in_words(seen[name]),
+            expected=describe_calls(right),
+            found=describe_calls(seen[name]),
             hint=_(
                 "Which task does the chief's work if there is a chief, and which if there is none?"
             ),
         )
 
     return check
-
-
-def _in_words(parts: Parts) -> str:
-    return join_clauses(
-        (_("{task} calls {functions}") if calls else _("{task} calls nothing")).format(
-            task=labels.task(task), functions=join_items(calls)
-        )
-        for task, calls in parts.items()
-    )
 
 
 def _slurm_texts(answer: Callable[..., Any], case: Case) -> dict[str, list[Any]]:
@@ -213,21 +205,17 @@ def _started_well(name: str, hint: str) -> Callable[[dict[str, list[tuple[int, A
     def check(seen: dict[str, list[tuple[int, Any]]], case: Case) -> None:
         for group, (starts, value) in zip(case["groups"][name], seen[name], strict=True):
             right = (len(group["codes"]), group["codes"][-1] == [0, 0])
-            expected = ngettext(
-                "{count} start, and {value} is returned, with the exit codes {codes}",
-                "{count} starts, and {value} is returned, with the exit codes {codes}",
-                right[0],
-            )
-            found = ngettext(
-                "{count} start, and {value} is returned, with restarts={restarts}",
-                "{count} starts, and {value} is returned, with restarts={restarts}",
-                starts,
-            )
+            expected = _("{starts}, and {value} is returned, with the exit codes {codes}")
+            found = _("{starts}, and {value} is returned, with restarts={restarts}")
             shown = NO_END if value == NO_END else repr(value)
             expect(
                 (starts, value) == right and type(value) is bool,
-                expected=expected.format(count=right[0], value=right[1], codes=group["codes"]),
-                found=found.format(count=starts, value=shown, restarts=group["restarts"]),
+                expected=expected.format(
+                    starts=labels.starts(right[0]), value=right[1], codes=group["codes"]
+                ),
+                found=found.format(
+                    starts=labels.starts(starts), value=shown, restarts=group["restarts"]
+                ),
                 hint=_(hint),
             )
 

@@ -142,6 +142,15 @@ def _accuracy(found: float | None) -> str:
     return _("accuracy about {accuracy}").format(accuracy=number(found, ".0%"))
 
 
+def _axis_name(images: int) -> str:
+    name = ngettext(
+        "accuracy on {count} image of the test set, %",
+        "accuracy on {count} images of the test set, %",
+        images,
+    )
+    return name.format(count=format_value(images))
+
+
 def _picture(batch: int, scaled: bool) -> str:
     found = recording()
     rates = found.rates
@@ -149,12 +158,7 @@ def _picture(batch: int, scaled: bool) -> str:
         _("learning rate"), rates[0], rates[-1], {r: format_value(r) for r in rates}, log=True
     )
     ticks = {level: number(level, ".0%") for level in (0, 0.25, 0.5, 0.75, 1)}
-    name = ngettext(
-        "accuracy on {count} image of the test set, %",
-        "accuracy on {count} images of the test set, %",
-        found.tested,
-    ).format(count=format_value(found.tested))
-    y = Scale(name, 0, TOP, ticks)
+    y = Scale(_axis_name(found.tested), 0, TOP, ticks)
     plot = Plot(50, 34, WIDTH - 50 - 24, 240, x, y)
     times = batch / BASE if scaled else 1
     base = [(rate * times, mean) for rate, mean in zip(rates, found.means(BASE), strict=True)]
