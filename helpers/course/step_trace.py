@@ -11,6 +11,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from helpers import labels
 from helpers.either_keras import tf
 from helpers.i18n import _, gettext_noop, number
 from helpers.results.svg_figure import SvgFigure
@@ -151,7 +152,7 @@ def timeline_chart(workers: Mapping[str, Sequence[Span]]) -> SvgFigure:
             axes.broken_barh(bars, (height - 0.4, 0.8), color=COLOURS[name])
         axes.set_yticks(range(len(CATEGORIES)), [_(name) for name in CATEGORIES.values()])
         axes.invert_yaxis()
-        axes.set_title(worker, loc="left", fontsize="medium")
+        axes.set_title(labels.task(worker), loc="left", fontsize="medium")
     rows[-1].set_xlabel(_("ms"))
     rows[-1].xaxis.set_major_formatter(lambda value, _position: number(value, ",.7g"))
     return SvgFigure(figure, _("one training step of each worker: input, compute, all-reduce"))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from helpers import labels
 from helpers.i18n import _, number
 from helpers.results.history import Evaluation, StepReport
 from helpers.results.svg_figure import SvgFigure
@@ -35,8 +36,8 @@ def training_chart(
     for name, points in history.items():
         steps = [point.step for point in points]
         rates = [point.examples_per_second or float("nan") for point in points]
-        losses.plot(steps, [point.loss for point in points], label=name, linewidth=1)
-        speeds.plot(steps, rates, label=name, linewidth=1)
+        losses.plot(steps, [point.loss for point in points], label=labels.task(name), linewidth=1)
+        speeds.plot(steps, rates, label=labels.task(name), linewidth=1)
     losses.set(xlabel=_("step"), ylabel=_("loss"), ylim=(0, None))
     speeds.set(xlabel=_("step"), ylabel=_("examples/s"), ylim=(0, None))
     for axis in (losses.xaxis, losses.yaxis, speeds.xaxis, speeds.yaxis):

@@ -11,6 +11,7 @@ from html import escape
 from itertools import pairwise
 from operator import attrgetter
 
+from helpers import labels
 from helpers.course.charts.svg import (
     CHART,
     FONT,
@@ -47,7 +48,7 @@ def loss_chart(result: TrainingResult | None) -> Drawing:
     remain visible.
     """
     lines = [
-        Line(name, PALETTE[k], _attempts(points, "step", "loss"), 5.0 - 3.0 * (k > 0))
+        Line(labels.task(name), PALETTE[k], _attempts(points, "step", "loss"), 5.0 - 3.0 * (k > 0))
         for k, (name, points) in enumerate(_visible_workers(result))
     ]
     top = max((y for line in lines for piece in line.pieces for _x, y in piece), default=2.0)
@@ -59,7 +60,7 @@ def speed_chart(result: TrainingResult | None) -> Drawing:
     """The examples per second of the whole group over time, as reported by each worker."""
     lines = [
         Line(
-            name,
+            labels.task(name),
             PALETTE[k],
             _attempts(points, "seconds", "examples_per_second"),
             4.0 - 2.5 * (k > 0),
@@ -121,7 +122,7 @@ def staleness_chart(result: TrainingResult | None) -> Drawing:
         else []
     )
     lines = [
-        Line(name, PALETTE[k], _attempts(points, "step", "updates"), 2.0)
+        Line(labels.task(name), PALETTE[k], _attempts(points, "step", "updates"), 2.0)
         for k, (name, points) in enumerate(lags)
         if points
     ]
