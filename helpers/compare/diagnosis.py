@@ -22,7 +22,7 @@ from helpers.compare.causes import Cause, Diagnosis
 from helpers.compare.examples import compare_examples
 from helpers.compare.runs import Record, Run, largest
 from helpers.compare.steps import compare_steps, first_different_step
-from helpers.i18n import _, join_items, ngettext
+from helpers.i18n import _, join_clauses, join_items, labeled, ngettext
 
 ERRORS = {  # the classes of errors of this package, whose messages are translated
     "DifferentWeightsError": Cause.STATE,
@@ -87,8 +87,11 @@ def _steps(one: Run, many: Run, _tolerance: float) -> Diagnosis | None:
     epochs = [[len(fit["epochs"]) for fit in own] for own in fits]
     steps = [[fit["epochs"] for fit in own] for own in fits]
     if any(own != epochs[0] for own in epochs):
-        message = _("The workers ran different calls or epochs of fit: {epochs}.")
-        return Diagnosis(Cause.CONTROL_FLOW, message.format(epochs=epochs))
+        message = _("The workers ran different calls or epochs of fit ({epochs}).")
+        texts = [join_items(map(str, own)) or "–" for own in epochs]
+        names = [labels.task(f"worker {worker}") for worker in range(many.workers)]
+        text = message.format(epochs=join_clauses(map(labeled, names, texts)))
+        return Diagnosis(Cause.CONTROL_FLOW, text)
     if any(own != steps[0] for own in steps):
         message = _("The workers ran different numbers of steps: {steps}.")
         counts = [len(many.all_steps(worker)) for worker in range(many.workers)]

@@ -78,12 +78,14 @@ class SidecarEvaluator:
         timeout: float = 600.0,
     ) -> None:
         if not model.compiled or not model.built:
-            message = _(
-                "The model of a SidecarEvaluator must be compiled and built (compiled: "
-                "{compiled}, built: {built}). Call compile, and add an Input to the model or call "
-                "build."
+            raise ConfigError(
+                _("The model of a SidecarEvaluator is not compiled. Call compile first.")
+                if model.built
+                else _(
+                    "The model of a SidecarEvaluator has no weights yet. Add an Input to it, or "
+                    "call build."
+                )
             )
-            raise ConfigError(message.format(compiled=model.compiled, built=model.built))
         for name, value in {"steps": steps, "max_evaluations": max_evaluations}.items():
             if value is not None:
                 check_count(name, value)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from helpers import i18n
 from helpers.compare import Cause, Comparison, Run, causes
 from helpers.compare.diagnosis import diagnose
 
@@ -64,6 +65,20 @@ def test_a_loss_that_is_twice_as_large_is_a_matter_of_scale() -> None:
 
 def test_a_group_that_stops_early_but_agrees_was_stopped() -> None:
     assert cause(run(2, epochs=1)) is Cause.CONTROL_FLOW
+
+
+def test_the_calls_of_each_worker_are_named() -> None:
+    many = run(2)
+    many.records[1]["fits"].append(many.records[1]["fits"][0])
+    found = diagnose(run(1), many, 1e-5)
+    assert found and found.cause is Cause.CONTROL_FLOW
+    assert "calls or epochs of fit (worker 0: 2; worker 1: 2, 2)." in found.evidence
+
+
+def test_numbers_of_evidence_are_those_of_the_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(i18n, "_language", "es")
+    found = diagnose(run(1), run(2, loss=0.5), 1e-5)
+    assert found and "0,5 times that of one worker" in found.evidence
 
 
 def test_other_examples_are_another_order() -> None:

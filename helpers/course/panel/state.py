@@ -172,7 +172,7 @@ class PanelState(Choices):
         except KeyboardInterrupt:
             self.stop_and_wait()
             raise
-        if not ended:
+        if not ended and seconds is not None:
             message = _("The training run is still running after {seconds:g} s.")
             raise TimeoutError(message.format(seconds=LocalNumber(seconds)))
         if self.error:
