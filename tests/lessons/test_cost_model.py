@@ -95,7 +95,7 @@ def test_no_fitted_number_is_negative_whatever_was_measured(
 
 
 def test_too_few_measurements_are_refused() -> None:
-    with pytest.raises(ConfigError, match="1 measurements cannot be fitted"):
+    with pytest.raises(ConfigError, match="1 measurement cannot be fitted"):
         fit([Measurement(2, GRADIENTS, 1e8, 0.2)])
 
 
