@@ -210,11 +210,8 @@ class Group:
         )
         if any(position.get("stage") == FAILED for position in positions):
             message = _("A worker has failed, so the others cannot continue: {positions}.")
-        texts = [
-            labeled(name, position["text"])
-            for name, position in zip(self.names, positions, strict=True)
-            if position
-        ]
+        pairs = zip(self.names, positions, strict=True)
+        texts = [labeled(name, position["text"]) for name, position in pairs if position]
         return message.format(positions=join_clauses(texts))
 
     def _publish(self, number: int, position: Position) -> None:

@@ -78,7 +78,7 @@ def test_the_calls_of_each_worker_are_named() -> None:
 def test_numbers_of_evidence_are_those_of_the_language(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(i18n, "_language", "es")
     found = diagnose(run(1), run(2, loss=0.5), 1e-5)
-    assert found and "0,5 times that of one worker" in found.evidence
+    assert found and "is 0,5 times the loss of one worker" in found.evidence
 
 
 def test_other_examples_are_another_order() -> None:

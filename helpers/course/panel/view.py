@@ -182,10 +182,8 @@ class Panel(widgets.VBox):
             self._paint_pictures()
 
     def __repr__(self) -> str:
-        state = self.state
-        way = communication_label(state.strategy, state.collective)
-        parts = [labels.workers(state.workers), way, state.status.word]
-        text = join_phrases(parts)
+        state, way = self.state, communication_label(self.state.strategy, self.state.collective)
+        text = join_phrases([labels.workers(state.workers), way, state.status.word])
         if not state.busy and state.result and state.result.accuracy is not None:
             text = labeled(text, labels.accuracy(state.result.accuracy, ".2f"))
         return f"Panel({text})"
