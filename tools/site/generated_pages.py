@@ -19,7 +19,7 @@ from tools.site import tree as names
 from tools.site.strings import Translate
 from tools.site.tree import Tree
 
-CODE, COMMANDS = "what-a-lessons-code-looks-like", "two-commands"  # chapters of README
+CODE, COMMANDS = "a-lessons-code", "two-commands"  # chapters of README
 CODE_BLOCKS, COMMAND_BLOCKS = 4, 5  # the number of first blocks of each, without tables
 
 
