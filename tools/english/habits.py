@@ -17,7 +17,8 @@ ARCHAIC = (
 )
 HABITS = {
     "processes as people": r"\b(?:nobody|somebody|anybody|everybody|whoever|whom|who|says?)\b",
-    "what, where for a noun, an if": r"\bwhat\b|\bwhere (?:there|it|they|no)\b",
+    # A question may ask "what".
+    "what, where for a noun, an if": (r"\bwhat\b(?![^.!?]*\?)|\bwhere (?:there|it|they|no)\b"),
     "semicolons": ";",
     "of its own": r"\bof (?:its|their|your|our) own\b",
     "that of, those of": r"\b(?:that|those|the ones?) of\b",
