@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
@@ -18,9 +19,12 @@ from tests.support import ROOT
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 from tests.support.processes import wait_until
 from tests.support.slurm import NODES, Slurm, why_not
+from tools.lessons import notebook
+from tools.lessons.project import Project
 
 pytestmark = pytest.mark.slurm
 JOB_TIMEOUT = 240.0
+PROJECT = Project.load(ROOT)
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +131,27 @@ def test_two_jobs_train_on_the_same_nodes_at_once(slurm: Slurm, tmp_path: Path) 
     for job, script in zip(jobs, scripts, strict=True):
         wait_for(slurm, job, script)
         assert last_step(script.parent) == 1500
+
+
+def test_the_program_of_lesson_7_trains_on_two_nodes_with_the_lines_for_slurm(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    lesson = notebook.read(PROJECT.notebook("07_run_on_a_real_cluster"))
+    sources = {cell["id"]: notebook.source(cell) for cell in lesson["cells"]}
+    [lines] = re.findall(r"```\n(import os\n.*?)```", sources["worker-result"], re.DOTALL)
+    program = sources["program"].partition("\n")[2]  # without %%writefile
+    (tmp_path / "program.py").write_text(f"{lines}\n{program}")
+    images = np.random.default_rng(1).integers(0, 255, [640, 28, 28, 1], np.uint8)
+    labels = images[:, 0, 0, 0] // 26
+    np.savez(tmp_path / "mnist.npz", x=images, y=labels, test_x=images, test_y=labels)
+    script = tmp_path / "job.sh"
+    script.write_text(
+        f"#!/bin/bash\ncd {tmp_path}\nsrun --kill-on-bad-exit=1 python program.py model\n"
+    )
+    job = submit(slurm, script, "--nodes=2", "--ntasks-per-node=1")
+    log = wait_for(slurm, job, script)
+    losses = re.findall(r"trained with all-reduce, loss ([\d.]+)", log)
+    assert len(losses) == 2 and losses[0] == losses[1], log
 
 
 TELL = """
