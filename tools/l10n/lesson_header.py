@@ -29,7 +29,7 @@ PATHS = "paths"  # the table of course.toml that is not a lesson
 PATH = gettext_noop("**Path {path}:** lesson {number} of {count}.")
 OFF_PATHS = gettext_noop("**Optional:** the paths {paths} do not need this lesson.")
 BEGINNERS = gettext_noop(
-    "**Before you start:** know Python, and have trained at least one model with Keras."
+    "**Before you start:** know Python, and have trained at least one Keras or Estimator model."
 )
 NEEDS = gettext_noop("**Before this lesson:** {lessons}.")
 TIME = gettext_noop("**Running time:** about {minutes} min on two cores.")
