@@ -11,7 +11,7 @@ from helpers.i18n import _
 from helpers.protocol.events import EventType
 from helpers.protocol.failures import split_graph_error
 from helpers.protocol.serialization import plain_metric
-from helpers.worker.checkpoints import CheckpointMonitor
+from helpers.worker.checkpoints import CheckpointMonitor, step_of
 from helpers.worker.context import PeerLostError, WorkerContext
 from helpers.worker.data_position import EndOfTraining
 from helpers.worker.devices import bytes_by_task
@@ -182,12 +182,16 @@ class EvaluationReporter(tf.estimator.Exporter):
         eval_result: Mapping[str, Any],
         is_the_final_export: bool,
     ) -> None:
-        report_evaluation(self._context, eval_result)
+        report_evaluation(self._context, eval_result, checkpoint_path)
         if self._end.is_at(int(eval_result["global_step"])):
             raise LastEvaluation
 
 
-def report_evaluation(context: WorkerContext, metrics: Mapping[str, Any]) -> None:
-    """Reports the metrics of one evaluation, and the step of its checkpoint."""
+def report_evaluation(context: WorkerContext, metrics: Mapping[str, Any], checkpoint: str) -> None:
+    """Reports the metrics of one evaluation, and the step of its checkpoint.
+
+    The step is the one in the checkpoint's name, as in the list of checkpoints. The variable in it
+    can be higher, because asynchronous workers go ahead while it is written.
+    """
     found = {name: plain_metric(value) for name, value in metrics.items() if name != "global_step"}
-    context.report(EventType.EVALUATION, step=int(metrics["global_step"]), metrics=found)
+    context.report(EventType.EVALUATION, step=step_of(checkpoint), metrics=found)

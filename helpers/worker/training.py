@@ -110,7 +110,7 @@ class _Task:
             metrics = estimator.evaluate(
                 self.input.evaluation, self.job.eval_steps, hooks=[self._evaluation_hook()]
             )
-            report_evaluation(self.context, metrics)
+            report_evaluation(self.context, metrics, estimator.latest_checkpoint())
 
     def _begin(self) -> tuple[Any, int]:
         """Creates the strategy, and counts the replicas that train."""

@@ -91,7 +91,11 @@ def test_the_first_screen_of_the_readme_has_the_two_commands_and_the_paths() -> 
     assert len(first.split()) <= 260
     paths = re.findall(r"^- \*\*You .*?(?=^- |\Z)", first, re.M | re.S)
     numbers = [re.findall(r"\b\d+\b(?!_)", path) for path in paths]
-    assert numbers == [["3", "4", "5", "6", "8", "10", "7", "12"], ["1", "9", "11", "7", "3", "12"], []]
+    assert numbers == [
+        ["3", "4", "5", "6", "8", "10", "7", "12"],
+        ["1", "9", "11", "7", "3", "12"],
+        [],
+    ]
 
 
 def test_the_documented_commands_are_targets_of_the_makefile() -> None:
