@@ -66,8 +66,8 @@ def _smoke(name: str) -> str:
 LANES = (
     Lane(
         "lessons",
-        "every lesson but the first, and the appendix, executed and compared, each in one language",
-        7,
+        "every lesson but the first, and the appendix, executed and compared; cells for GPUs",
+        9,
         "helpers/course/* helpers/results/* tests/lessons/* notebooks/*/published_program.ipynb",
     ),
     Lane(
@@ -93,7 +93,7 @@ LANES = (
     Lane(
         "faults",
         "faults under the other training API, faults at random, long loops",
-        5,
+        8,
         "helpers/cluster/* helpers/worker/* helpers/protocol/* tests/cluster/* "
         "tests/worker/* tests/support/faults.py benchmarks/chaos.py",
     ),
