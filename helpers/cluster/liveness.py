@@ -136,8 +136,8 @@ class LivenessTracker:
 
     def _heartbeat_lost(self, task: str, seconds: float) -> FailureCause:
         message = _(
-            "{task} has not responded for {seconds:g} s, at step {step}: it is stopped, or "
-            "other programs take its CPU time"
+            "{task} has not responded for {seconds:g} s, at step {step}: it is stopped, "
+            "or other programs are using its CPU time"
         )
         values = {"task": labels.task(task), "seconds": LocalNumber(seconds), "step": self.step}
         return FailureCause(task, message.format(**values))

@@ -71,7 +71,7 @@ def _scope(one: Run, many: Run, _tolerance: float) -> Diagnosis | None:
     for fit in many.fits():
         if fit["scope"] < many.workers:
             message = _(
-                "The model's strategy has {replicas}, and the group has {workers}, so the model "
+                "The model's strategy has {replicas}, but the group has {workers}, so the model "
                 "was built outside the scope of a MultiWorkerMirroredStrategy."
             )
             values = {
@@ -105,10 +105,10 @@ def _history(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
         if epochs < len(alone["epochs"]) and _agree_before(one, many, tolerance):
             wanted = len(alone["epochs"])
             message = ngettext(
-                "The workers agree in all of their steps ({steps}), and fit ended after {epochs} "
-                "of {wanted} epoch: something stopped a worker.",
-                "The workers agree in all of their steps ({steps}), and fit ended after {epochs} "
-                "of {wanted} epochs: something stopped a worker.",
+                "The workers agree in all of their steps ({steps}), but fit ended after "
+                "{epochs} of {wanted} epoch: something stopped a worker.",
+                "The workers agree in all of their steps ({steps}), but fit ended after "
+                "{epochs} of {wanted} epochs: something stopped a worker.",
                 wanted,
             )
             steps = labels.steps(len(many.all_steps()))
@@ -148,7 +148,7 @@ def _start(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
             return Diagnosis(Cause.STATE, message.format(number=index + 1, names=names), 0)
         if index == 0 and _far(alone["initial"], starts[0]) > tolerance:
             message = _(
-                "The weights start from other values than with one worker. Seed them: "
+                "The weights start from different values than with one worker. Seed them: "
                 "keras.utils.set_random_seed(1)."
             )
             return Diagnosis(Cause.START, message, 0)

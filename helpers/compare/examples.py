@@ -43,19 +43,19 @@ def _first_epoch(
         return _missing(Counter(alone[0]), found, counts)
     if missing:
         message = ngettext(
-            "In the first epoch, {missing} of {all} example is missing and {extra} others are "
-            "repeated or new: the workers do not shard one order of the examples.",
-            "In the first epoch, {missing} of {all} examples are missing and {extra} others are "
-            "repeated or new: the workers do not shard one order of the examples.",
+            "In the first epoch, {missing} of {all} example is missing and {extra} others "
+            "are repeated or new: the workers do not shard the examples in the same order.",
+            "In the first epoch, {missing} of {all} examples are missing and {extra} others "
+            "are repeated or new: the workers do not shard the examples in the same order.",
             counts["all"],
         )
         return Diagnosis(Cause.ORDER, message.format(**counts))
     if extra:
         message = ngettext(
-            "In the first epoch, the workers trained on {extra} example more than the {all} of "
-            "the data.",
-            "In the first epoch, the workers trained on {extra} examples more than the {all} of "
-            "the data.",
+            "In the first epoch, the workers trained on {extra} more example than "
+            "the {all} in the data.",
+            "In the first epoch, the workers trained on {extra} more examples than "
+            "the {all} in the data.",
             counts["extra"],
         )
         return Diagnosis(Cause.DATASET_LENGTH, message.format(**counts))
@@ -82,9 +82,11 @@ def _other_steps(alone: Sequence[Any], together: Sequence[Any]) -> Diagnosis | N
     for index, (wanted, found) in enumerate(zip(alone, together, strict=False), 1):
         if len(wanted) != len(found):
             message = ngettext(
-                "Step {step} has {found} example on all workers and {wanted} on one: the global "
+                "Step {step} has {found} example on all workers together and {wanted} on one "
+                "worker: the global "
                 "batch depends on the number of workers.",
-                "Step {step} has {found} examples on all workers and {wanted} on one: the global "
+                "Step {step} has {found} examples on all workers together and {wanted} on one "
+                "worker: the global "
                 "batch depends on the number of workers.",
                 len(found),
             )
@@ -92,8 +94,8 @@ def _other_steps(alone: Sequence[Any], together: Sequence[Any]) -> Diagnosis | N
             return Diagnosis(Cause.DATASET_LENGTH, message.format(**values), index)
         if Counter(wanted) != Counter(found):
             message = _(
-                "Each example occurs once per epoch, but step {step} has different ones than with "
-                "one worker. Pass a seed to the shuffle."
+                "Each example occurs once per epoch, but step {step} has different examples "
+                "than with one worker. Pass a seed to the shuffle."
             )
             return Diagnosis(Cause.ORDER, message.format(step=index), index)
     return None

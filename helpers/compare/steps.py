@@ -124,14 +124,15 @@ def _partial(alone: Record, steps: Sequence[Record], layers: Sequence[str]) -> D
     weights = [step["sample_weight"] for step in steps]
     message = (
         _(
-            "The gradient is no multiple of that of one worker, on the same examples: a mean was "
-            "taken over each worker's part. The parts have {parts} examples with sample weights of "
+            "The gradient is not a multiple of the gradient of one worker, on the same examples: "
+            "a mean was computed over each worker's part. The parts have {parts} examples with "
+            "sample weights of "
             "{weights}."
         )
         if any(weights)
         else _(
-            "The gradient is no multiple of that of one worker, on the same examples: a mean was "
-            "taken over each worker's part. The parts have {parts} examples."
+            "The gradient is not a multiple of the gradient of one worker, on the same examples: "
+            "a mean was computed over each worker's part. The parts have {parts} examples."
         )
     )
     parts = join_items(str(sum(step["parts"])) for step in steps)
@@ -156,5 +157,7 @@ def _by_logs(
         return Diagnosis(Cause.METRICS, message.format(names=join_items(wrong)))
     if wrong:
         return _partial(alone, steps, layers)
-    message = _("Other variables than the trained weights differ from one worker.")
+    message = _(
+        "Variables other than the trained weights differ from their values with one worker."
+    )
     return Diagnosis(Cause.RANDOM_LAYERS if layers else Cause.STATE, message)

@@ -59,7 +59,8 @@ def _check_packages() -> None:
     backend = os.environ.get(BACKEND, "tensorflow")
     if backend != "tensorflow":
         message = _(
-            "{variable} is {backend!r}, and helpers.keras_3 is for Keras on TensorFlow. Set it to "
+            "{variable} is {backend!r}, but helpers.keras_3 works only for Keras on TensorFlow. "
+            "Set it to "
             '"tensorflow", or leave it unset.'
         )
         raise PackageError(message.format(variable=BACKEND, backend=backend))

@@ -204,9 +204,9 @@ class Group:
     def parted(self, positions: Sequence[Position]) -> str:
         """The message that reports each worker's position, without the empty positions."""
         message = _(
-            "The workers' programs have parted: {positions}. All workers must call fit, evaluate "
-            "and predict in the same order, and end them at the same step: do not put them under a "
-            "condition that holds on some workers only."
+            "The workers' programs have diverged: {positions}. All workers must call fit, evaluate "
+            "and predict in the same order, and end them at the same step: do not call them "
+            "under a condition that is true on only some workers."
         )
         if any(position.get("stage") == FAILED for position in positions):
             message = _("A worker has failed, so the others cannot continue: {positions}.")

@@ -77,8 +77,8 @@ def check_model(model: Any, *, training: bool) -> None:
     if model.run_eagerly:
         raise ConfigError(
             _(
-                "run_eagerly=True does not work under ParameterServerStrategy, because a worker "
-                "runs TensorFlow functions only. Omit it."
+                "run_eagerly=True does not work under ParameterServerStrategy, because a "
+                "worker runs only TensorFlow functions. Omit it."
             )
         )
     if model.jit_compile:
@@ -91,11 +91,13 @@ def check_model(model: Any, *, training: bool) -> None:
     replicas = model.distribute_strategy.num_replicas_in_sync
     if replicas > 1:
         message = ngettext(
-            "Each worker has {number} GPU. fit, evaluate and predict of Keras 3 under "
-            "ParameterServerStrategy use one device in each worker: start one worker for each "
+            "Each worker has {number} GPU. Under ParameterServerStrategy, "
+            "Keras 3's fit, evaluate and predict use one device in each worker: start one worker "
+            "for each "
             "GPU, and set CUDA_VISIBLE_DEVICES for it.",
-            "Each worker has {number} GPUs. fit, evaluate and predict of Keras 3 under "
-            "ParameterServerStrategy use one device in each worker: start one worker for each "
+            "Each worker has {number} GPUs. Under ParameterServerStrategy, "
+            "Keras 3's fit, evaluate and predict use one device in each worker: start one worker "
+            "for each "
             "GPU, and set CUDA_VISIBLE_DEVICES for it.",
             replicas,
         )

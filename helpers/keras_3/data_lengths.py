@@ -120,7 +120,7 @@ def _check_alike(group: Group, positions: Sequence[Position]) -> None:
 
 def _some_endless(group: Group, positions: Sequence[Position], endless: Sequence[bool]) -> str:
     message = _(
-        "The data of {endless} never ends, and the data of {others} does, at {where}. Call "
+        "The data of {endless} never ends, but the data of {others} does, at {where}. Call "
         "repeat() on the datasets of all workers, or of none."
     )
     names: dict[bool, list[str]] = {True: [], False: []}
@@ -154,8 +154,8 @@ def _smallest(group: Group, positions: Sequence[Position]) -> int | None:
         )
         raise ConfigError(_filled(message, group, positions, steps))
     message = _(
-        "steps_per_epoch differs between workers, at {where}: {values}. All do {steps}, and each "
-        "epoch leaves out {batches}."
+        "steps_per_epoch differs between workers, at {where}: {values}. All workers run {steps}, "
+        "and each epoch leaves out {batches}."
     )
     least = min(steps)
     left = sum(steps) - least * len(steps)
@@ -166,12 +166,12 @@ def _smallest(group: Group, positions: Sequence[Position]) -> int | None:
 
 def _report_lengths(group: Group, lengths: Sequence[int]) -> None:
     message = ngettext(
-        "The workers have different numbers of batches: {values}. The epoch has {steps} step, "
-        "and no example is left out. A worker whose data has ended runs the other steps without "
-        "examples.",
-        "The workers have different numbers of batches: {values}. The epoch has {steps} steps, "
-        "and no example is left out. A worker whose data has ended runs the other steps without "
-        "examples.",
+        "The workers have different numbers of batches: {values}. The epoch has {steps} "
+        "step, and no example is left out. A worker whose data has ended runs the remaining steps "
+        "without examples.",
+        "The workers have different numbers of batches: {values}. The epoch has {steps} "
+        "steps, and no example is left out. A worker whose data has ended runs the remaining steps "
+        "without examples.",
         max(lengths),
     )
     values = join_items(map(labeled, group.names, lengths))

@@ -138,7 +138,7 @@ def _same_first_epoch(group: Group, positions: list[dict[str, Any]], call: str) 
     epochs = [position["epoch"] for position in positions]
     if len(set(epochs)) > 1:
         message = _(
-            "The workers differ in the first epoch, at the start of {call}: {values}. Pass the "
+            "The workers start with different epochs, at the start of {call}: {values}. Pass the "
             "same value on all workers."
         )
         values = join_items(map(labeled, group.names, epochs))

@@ -99,7 +99,8 @@ def _message(
                 count=len(differing),
             )
             advice = _(
-                "Load weights on all workers, and change variables on all alike; state that a "
+                "Load weights on all workers, and change variables in the same way on all of "
+                "them; state that a "
                 'layer assigns in call() needs aggregation="mean" in add_weight.'
             )
             return join_sentences([_finding(group, stage, facts, details), advice])

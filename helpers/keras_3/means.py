@@ -268,10 +268,12 @@ def _warn_of_own_statistics(layer: Any, step: Step) -> None:
     _warned.add(step.model)
     message = ngettext(
         "{layer} of {model!r} normalizes with the mean and variance of each worker's part of a "
-        "batch, so the results of {count} worker differ from one worker. For equal results, "
+        "batch, so the results of {count} worker differ from the results of one worker. For "
+        "equal results, "
         "create it with BatchNormalization(synchronized=True).",
         "{layer} of {model!r} normalizes with the mean and variance of each worker's part of a "
-        "batch, so the results of {count} workers differ from one worker. For equal results, "
+        "batch, so the results of {count} workers differ from the results of one worker. For "
+        "equal results, "
         "create it with BatchNormalization(synchronized=True).",
         step.workers,
     )

@@ -91,10 +91,12 @@ def _warn_of_late_sum(variables: Sequence[Any]) -> None:
     message = ngettext(
         "{place}: the gradients of {names} were not computed by GradientTape.gradient, so they are "
         "summed over the workers only when they are applied. If the program changes them before, "
-        "for example by clipping, the results of {count} worker differ from one worker.",
+        "for example by clipping, the results of {count} worker differ from the results of one "
+        "worker.",
         "{place}: the gradients of {names} were not computed by GradientTape.gradient, so they are "
         "summed over the workers only when they are applied. If the program changes them before, "
-        "for example by clipping, the results of {count} workers differ from one worker.",
+        "for example by clipping, the results of {count} workers differ from the results of one "
+        "worker.",
         step.workers,
     )
     names = join_items(str(getattr(v, "path", v.name)) for v in variables)

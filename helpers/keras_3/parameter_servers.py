@@ -236,12 +236,12 @@ def _no_steps(value: Any) -> ConfigError:
 
 def _out_of_data(steps: int) -> str:
     message = ngettext(
-        "A worker ran out of data before {steps} step of an epoch was done, so training ended. "
-        "Each worker reads its own data, and how many batches it needs is not known before: "
-        "repeat the dataset (dataset.repeat()).",
-        "A worker ran out of data before {steps} steps of an epoch were done, so training ended. "
-        "Each worker reads its own data, and how many batches it needs is not known before: "
-        "repeat the dataset (dataset.repeat()).",
+        "A worker ran out of data before {steps} step of an epoch was done, so training "
+        "ended. Each worker reads its own data, and how many batches it needs is not known "
+        "in advance: repeat the dataset (dataset.repeat()).",
+        "A worker ran out of data before {steps} steps of an epoch were done, so training "
+        "ended. Each worker reads its own data, and how many batches it needs is not known "
+        "in advance: repeat the dataset (dataset.repeat()).",
         steps,
     )
     return message.format(steps=steps)

@@ -68,8 +68,8 @@ def _misplaced(part: str, *, outside: bool) -> str:
         case "optimizer", False:
             return _(
                 "{method} of {model!r}, created at {line}, cannot train on several workers: its "
-                "optimizer, compiled at {compiled}, belongs to another strategy than the model: "
-                "the program has created two."
+                "optimizer, compiled at {compiled}, belongs to a different strategy "
+                "than the model: the program has created two."
             )
         case _model, True:
             return _(
@@ -79,8 +79,8 @@ def _misplaced(part: str, *, outside: bool) -> str:
         case _other:
             return _(
                 "{method} of {model!r}, created at {line}, cannot train on several workers: its "
-                "variable {variable} belongs to another strategy than the model: the program has "
-                "created two."
+                "variable {variable} belongs to a different strategy than the model: "
+                "the program has created two."
             )
 
 

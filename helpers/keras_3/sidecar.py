@@ -103,8 +103,8 @@ class SidecarEvaluator:
         done = list(self)
         if not done:
             message = _(
-                "No checkpoint in {folder} could be read within {seconds:g} s. The names of "
-                'checkpoints are like "ckpt-1.weights.h5" or "ckpt-1.keras". Write them to this '
+                "No checkpoint in {folder} could be read within {seconds:g} s. Checkpoints "
+                'must have names like "ckpt-1.weights.h5" or "ckpt-1.keras". Write them to this '
                 "folder with keras.callbacks.ModelCheckpoint."
             )
             raise DataError(message.format(folder=self._folder, seconds=LocalNumber(self._timeout)))

@@ -60,7 +60,8 @@ def check_release() -> str | None:
         raise _changed(found, changed if folders else REPLACED)
     message = _(
         "Keras {found} was not tested with helpers.keras_3 (tested: {oldest} to {newest}). The "
-        "functions that it replaces are unchanged, so they are replaced. Check your program with "
+        "functions that it replaces are the same as in a tested release, so the replacements "
+        "were applied. Check your program with "
         "helpers.compare, or install a tested release: {command}"
     )
     return message.format(found=found, command=_command(), **_tested())

@@ -88,10 +88,10 @@ class EvaluationLimit:
             raise ConfigError(_endless(self._data.line, self._batches - 1))
         if self._batches == self._notice and self._batches > MIN_BATCHES // MAX_TIMES:
             message = ngettext(
-                "The evaluation has read {batches}, {times} time as many as the training, and "
+                "The evaluation has read {batches}, {times} time as many as training, and "
                 "continues to the end of its input_fn. Pass eval_steps= to evaluate only a "
                 "part of them.",
-                "The evaluation has read {batches}, {times} times as many as the training, and "
+                "The evaluation has read {batches}, {times} times as many as training, and "
                 "continues to the end of its input_fn. Pass eval_steps= to evaluate only a "
                 "part of them.",
                 NOTICE_AFTER,

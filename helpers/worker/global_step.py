@@ -26,7 +26,7 @@ def check_moves(train_op: Any, global_step: Any, batches: int) -> None:
     if batches < MAX_BATCHES and any(_writers(train_op, global_step)):
         return
     message = _(
-        "The global step did not move in {batches} of training ({line}): its train_op does not "
+        "The global step did not increase in {batches} of training ({line}): its train_op does not "
         "count steps, so training would never end. Write "
         "optimizer.minimize(loss, global_step=tf.compat.v1.train.get_or_create_global_step()), or, "
         "for a Keras optimizer, optimizer.iterations = "

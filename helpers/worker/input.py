@@ -187,15 +187,17 @@ def _unknown_length(*, endless: bool) -> ConfigError:
     if endless:
         return ConfigError(
             _(
-                "epochs needs an input_fn whose length TensorFlow can determine, and this one "
-                "repeats forever. Return one epoch, without repeat(), or pass steps= instead "
+                "epochs needs an input_fn whose length TensorFlow can determine, "
+                "but this one repeats forever. Return one epoch, without repeat(), or pass "
+                "steps= instead "
                 "of epochs=."
             )
         )
     return ConfigError(
         _(
-            "epochs needs an input_fn whose length TensorFlow can determine, and the length of "
-            "this one is unknown. Return one epoch, without repeat(), or pass steps= instead "
+            "epochs needs an input_fn whose length TensorFlow can determine, but the "
+            "length of this one is unknown. Return one epoch, without repeat(), or pass steps= "
+            "instead "
             "of epochs=."
         )
     )

@@ -76,8 +76,8 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
         if reason is None:
             raise  # out of memory, for instance
         message = _(
-            "A checkpoint could not be written: {reason}. Free some space there, and training "
-            "resumes at step {step}, or use another model_dir."
+            "A checkpoint could not be written: {reason}. Free some space on that disk, or use "
+            "another model_dir. If you keep the model_dir, training resumes at step {step}."
         )
         step = resume_step(job.model_dir)
         raise ConfigError(message.format(reason=reason, step=step)) from None

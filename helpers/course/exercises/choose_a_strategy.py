@@ -182,7 +182,10 @@ def _mirrors(seen: dict[str, Any], case: Case) -> None:
             case["replicas"],
         ).format(count=case["replicas"]),
         found=_("{counts} as the numbers of copies").format(counts=seen["copies"]),
-        hint=_("The strategy decides the kind of a variable only if it is created in the scope."),
+        hint=_(
+            "The strategy determines the type of a variable only if the variable is created in "
+            "its scope."
+        ),
     )
 
 

@@ -92,7 +92,7 @@ def _is_equal(seen: dict[str, Any], case: Case) -> None:
     hint = _("How many examples does the whole group train on in one step, and in what order?")
     expect(
         not seen["difference"],
-        expected=_("two workers that compute the same as one worker"),
+        expected=_("two workers that compute the same results as one worker"),
         found=seen["difference"],
         hint=hint,
     )
@@ -259,7 +259,7 @@ EXERCISES = {
     "shares": Exercise(
         _weigh,
         (
-            Criterion(1, gettext_noop("The examples together count 1."), _adds_up),
+            Criterion(1, gettext_noop("The weights of the examples add up to 1."), _adds_up),
             Criterion(1, gettext_noop("Each counts as much as on real workers."), _is_real),
         ),
         {"global_batch": 8, "workers": 3},
@@ -267,7 +267,7 @@ EXERCISES = {
     "finished": Exercise(
         _finish,
         (
-            Criterion(2, gettext_noop("Both workers finish, and know the loss."), _both_know),
+            Criterion(2, gettext_noop("Both workers finish and return the loss."), _both_know),
             Criterion(1, gettext_noop("Only the chief saves."), _one_saves),
         ),
         {"examples": 12, "seconds": 30},

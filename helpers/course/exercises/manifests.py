@@ -42,7 +42,7 @@ def _replicas(job: Any) -> Mapping[str, Any]:
     try:
         manifest = TFJob(job).manifest
     except ConfigError as error:
-        expect(False, expected=_("a TFJob that can work"), found=str(error), hint=hint)
+        expect(False, expected=_("a valid TFJob"), found=str(error), hint=hint)
         raise
     replicas: Mapping[str, Any] = manifest["spec"]["tfReplicaSpecs"]
     return replicas

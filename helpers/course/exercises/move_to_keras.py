@@ -297,7 +297,7 @@ EXERCISES = {
         (
             Criterion(
                 2,
-                gettext_noop("The model predicts the same as the Estimator."),
+                gettext_noop("The model makes the same predictions as the Estimator."),
                 _predicts_alike,
             ),
             Criterion(1, gettext_noop("Training resumes at the right step."), _goes_on),

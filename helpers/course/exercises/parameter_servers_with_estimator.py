@@ -106,12 +106,13 @@ def _mixed(batches: list[list[int]], case: Case) -> None:
     spread = sum(spreads) / len(spreads)
     expect(
         spread > SPREAD * count,
-        expected=_("batches whose examples are more than {part} of the dataset apart").format(
+        expected=_("batches that span, on average, more than {part} of the dataset").format(
             part=number(SPREAD, ".0%")
         ),
         found=_("{part} on average").format(part=number(spread / count, ".0%")),
         hint=_(
-            "Neighbours in the dataset must not be in one batch more often than other examples."
+            "Neighbours in the dataset must not be in the same batch more often than other "
+            "examples."
         ),
     )
 

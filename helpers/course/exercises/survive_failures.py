@@ -172,7 +172,7 @@ def _went_on(steps: list[int], case: Case) -> None:
         expected=_(
             "a second process that resumes from a checkpoint and reaches step {limit}"
         ).format(limit=case["limit"]),
-        found=_("killed at step {step}, it restarted with step {begun}").format(
+        found=_("killed at step {step}, restarted at step {begun}").format(
             step=case["killed_at"], begun=begun
         ),
         hint=_("At the start, look for a saved checkpoint."),

@@ -293,7 +293,9 @@ EXERCISES = {
                 1, gettext_noop("You find the rows of equal shards."), _knows_servers("even")
             ),
             Criterion(
-                1, gettext_noop("And of shards that are not equal."), _knows_servers("uneven")
+                1,
+                gettext_noop("You find the rows of shards of different sizes."),
+                _knows_servers("uneven"),
             ),
         ),
         {"servers": 3, "even": [(6, 3), (10, 5)], "uneven": [(10, 3), (17, 7)]},

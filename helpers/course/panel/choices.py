@@ -187,8 +187,10 @@ class Choices(HasTraits):
             return []
         return [
             ngettext(
-                "This machine has {count} core: its workers share it, and go no faster together.",
-                "This machine has {count} cores: more workers share them, and go no faster.",
+                "This machine has {count} core: the workers share it, so more of them are no "
+                "faster.",
+                "This machine has {count} cores: additional workers share them, so they are no "
+                "faster.",
                 count,
             ).format(count=count)
         ]
