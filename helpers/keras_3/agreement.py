@@ -27,7 +27,10 @@ from helpers.i18n import _, join_clauses, labeled
 logger = logging.getLogger(__name__)
 
 SLICE_MILLISECONDS = 1000  # of a single wait, so that an interrupt is handled
-WAIT_REPORT_SECONDS = 10.0  # a longer wait is logged
+WAIT_REPORT_SECONDS = 10.0  # a longer wait is logged, and the peer's process is checked
+PEER_CHECKS = 3  # of a peer that does not answer, as in TensorFlow's own health check
+PEER_CHECK_MILLISECONDS = 10_000  # for each, likewise
+LONG_HEARTBEAT_MILLISECONDS = 3_600_000  # only a supervisor sets one as long
 STALLED_SECONDS = 2.0  # without a step, before the peers' positions are checked
 LEAVE_SECONDS = 2.0  # to publish a worker's last position
 LAST_WORD_SECONDS = 1.0  # for the peers to read it
@@ -77,6 +80,7 @@ class Group:
       index: the index of this worker.
       size: the number of workers.
       names: the names of all workers in messages.
+      devices: the names of all workers in TensorFlow, such as "/job:worker/replica:0/task:1".
       calls: the calls in progress in this worker, the innermost last.
       meetings: the number of agreements so far.
     """
@@ -84,6 +88,7 @@ class Group:
     index: int
     size: int
     names: Sequence[str]
+    devices: Sequence[str] = ()
     calls: list[Call] = field(default_factory=list)
     meetings: int = 0
     _aborted: str = ""
@@ -98,6 +103,7 @@ class Group:
 
         Raises:
           DivergedError: another worker is elsewhere in its program, failed, or has ended.
+          tf.errors.UnavailableError: the process of another worker was lost.
         """
         number, self.meetings = self.meetings, self.meetings + 1
         mine = {"stage": stage, "text": text, **facts}
@@ -223,7 +229,10 @@ class Group:
             position = self._peek(number, peer, SLICE_MILLISECONDS)
             if position is not None:
                 return position
-            if not reported and time.monotonic() - start > WAIT_REPORT_SECONDS:
+            if time.monotonic() - start <= WAIT_REPORT_SECONDS:
+                continue
+            self._check_process(peer)
+            if not reported:
                 reported = True
                 logger.warning(
                     _("%s (%s) has been waiting for %s for %d s. Its last report: %s"),
@@ -233,6 +242,26 @@ class Group:
                     WAIT_REPORT_SECONDS,
                     self._heard.get(peer, {}).get("text", _("nothing")),
                 )
+
+    def _check_process(self, peer: int) -> None:
+        """Raises UnavailableError if the process of a peer was lost."""
+        import tensorflow as tf
+
+        if not self.devices:
+            return
+        for _attempt in range(PEER_CHECKS):
+            try:
+                _context().check_collective_ops_peer_health(
+                    self.devices[peer], PEER_CHECK_MILLISECONDS
+                )
+                return
+            except tf.errors.DeadlineExceededError:
+                if _has_long_heartbeat():
+                    return
+            except (tf.errors.UnavailableError, tf.errors.FailedPreconditionError):
+                continue  # it ended, or another process has its address
+        message = _("{task} was lost while the others waited for it. Restart all workers.")
+        raise tf.errors.UnavailableError(None, None, message.format(task=self.names[peer]))
 
     def _peek(self, number: int, peer: int, milliseconds: int = 20) -> Position | None:
         import tensorflow as tf
@@ -257,13 +286,14 @@ def group_of(strategy: Any) -> Group:
     if size not in _groups:
         resolver = extended._cluster_resolver
         spec = resolver.cluster_spec().as_dict() if resolver is not None else {}
-        names = [
-            f"{job} {task}" for job in ("chief", "worker") for task in range(len(spec.get(job, ())))
+        tasks = [
+            (job, task) for job in ("chief", "worker") for task in range(len(spec.get(job, ())))
         ]
-        if len(names) != size:
-            names = [f"worker {task}" for task in range(size)]
-        names = [labels.task(name) for name in names]
-        _groups[size] = Group(extended._id_in_cluster, size, names)
+        if len(tasks) != size:
+            tasks = [("worker", task) for task in range(size)]
+        names = [labels.task(f"{job} {task}") for job, task in tasks]
+        devices = [f"/job:{job}/replica:0/task:{task}" for job, task in tasks] if spec else ()
+        _groups[size] = Group(extended._id_in_cluster, size, names, devices)
         atexit.register(leave, _("its program has ended"))
     return _groups[size]
 
@@ -313,6 +343,12 @@ def _watch(group: Group) -> None:
         if message:
             group._aborted = message
             _context().abort_collective_ops(INTERNAL, message)
+
+
+def _has_long_heartbeat() -> bool:
+    """Whether a supervisor decides which process is lost, because a machine may be asleep."""
+    config = _context().coordination_service
+    return bool(config and config.heartbeat_timeout_in_ms > LONG_HEARTBEAT_MILLISECONDS)
 
 
 def _is_of_the_network(error: Exception) -> bool:

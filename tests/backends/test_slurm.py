@@ -186,7 +186,7 @@ def test_an_arbitrary_distribution_is_refused_by_every_task(slurm: Slurm, tmp_pa
     hosts.write_text("n1\nn2\nn2\nn1\n")
     arbitrary = tell("-N2", "-n4", "--distribution=arbitrary")
     told = slurm.ask("env", f"SLURM_HOSTFILE={hosts}", *arbitrary)
-    assert told.count("refused: Slurm's variables do not tell") == 4, told
+    assert told.count("refused: Slurm's variables do not show") == 4, told
 
 
 def tell(*options: str) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -239,6 +240,24 @@ def loaded_outside_of_the_scope() -> None:
     keras.models.load_model(path).fit(**DATA)
 
 
+def lost_at_an_epochs_end() -> None:
+    """The last worker dies in a callback, between the steps of two epochs."""
+    end_last_worker(signal.SIGKILL)
+
+
+def frozen_at_an_epochs_end() -> None:
+    """The last worker freezes there."""
+    end_last_worker(signal.SIGSTOP)
+
+
+def end_last_worker(number: int) -> None:
+    def end(_epoch: int, _logs: Any) -> None:
+        if LAST:
+            os.kill(os.getpid(), number)
+
+    linear().fit(**DATA, epochs=3, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=end)])
+
+
 def main() -> None:
     """Runs the named programs."""
     path, answers = Path(sys.argv[1]), {}
@@ -251,6 +270,8 @@ def main() -> None:
         answers[name] = {"error": error, "seconds": time.monotonic() - start}
         print(name, str(answers[name])[:1500], flush=True)
         path.write_text(json.dumps(answers), encoding="utf-8")
+    if sys.argv[2:] == [frozen_at_an_epochs_end.__name__]:
+        os._exit(1)  # with a code that also ends the frozen worker
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ SENTENCES = {
     "learning_rate_of_one": r"at the end of epoch 1 of fit .*learning_rate is",
     "state_without_aggregation": r"at the end of epoch 1 of fit .*largest/most is",
     "weights_changed_in_a_long_epoch": r"at step 500 of fit .*bias is",
-    "epoch_of_a_backup": r"differ in the first epoch, .*worker 0: 0, worker 1: 1",
+    "epoch_of_a_backup": r"start with different epochs, .*worker 0: 0, worker 1: 1",
     "chief_alone_in_evaluate": r"worker 0: evaluate of .*; worker 1: fit of",
     "evaluation_in_a_callback_of_the_chief": r"worker 0: evaluate of .*; worker 1: the end of",
     "different_epochs": r"epochs differs between workers.*worker 0: 2, worker 1: 3",
@@ -83,3 +83,13 @@ def test_a_worker_in_a_step_is_not_left_waiting(name: str) -> None:
     for expected, answer in zip(LAST[name], errors(name), strict=True):
         assert re.search(expected, answer[name]["error"]), answer[name]
         assert bool(expected) == bool(answer[name]["error"])
+
+
+@pytest.mark.keras_3
+@pytest.mark.parametrize("name", ["lost_at_an_epochs_end", "frozen_at_an_epochs_end"])
+def test_the_others_do_not_wait_forever_for_a_lost_worker(name: str, tmp_path: Path) -> None:
+    files = [tmp_path / f"answers-{index}" for index in range(2)]
+    run("tests.keras_3.parting_programs", [[str(file), name] for file in files], tmp_path)
+    answer = json.loads(files[0].read_text("utf-8"))[name]
+    assert "UnavailableError" in answer["error"], answer
+    assert "worker 1" in answer["error"] or "task:1" in answer["error"], answer

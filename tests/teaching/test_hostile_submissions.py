@@ -410,7 +410,7 @@ def test_a_class_with_many_hostile_submissions_is_graded_to_the_end(
     class_of(place / "in", place)
     before = set(Path("/tmp").glob("grade-*"))
     program = [sys.executable, "-m", "tools.teaching.course", "grade", str(place / "in")]
-    program += ["--course", str(place), "--seconds=120"]
+    program += ["--course", str(place), "--timeout=120"]
     env = os.environ | {"JUPYTERHUB_API_TOKEN": "secret", "PYTHONPATH": str(ROOT)}
     env |= {"PYTHONWARNINGS": "error"}
     if who == "user":
