@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import selectors
 import signal
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -13,9 +14,11 @@ from helpers.cluster.equal_steps import EqualSteps
 from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.liveness import LivenessTracker
 from helpers.cluster.processes import TaskProcess
+from helpers.cluster.stack_collection import collect
+from helpers.cluster.stacks import Stacks, describe
 from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
 from helpers.errors import ClusterError, ConfigError, StoppedError
-from helpers.i18n import _
+from helpers.i18n import _, join_clauses, join_sentences
 from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
 from helpers.protocol.failures import error_summary
 from helpers.system import machine
@@ -97,11 +100,19 @@ class WorkerGroup:
         self._oom_kills = machine.oom_kill_count()
         self._errors: dict[str, Event] = {}
         self._equal_steps = EqualSteps()
+        self._last_stacks = Stacks()
+        self._stacks_lock = threading.Lock()
 
     @property
     def processes(self) -> list[TaskProcess]:
         """The current process of each task."""
         return list(self._processes)
+
+    def stacks(self) -> Stacks:
+        """The stacks of the running tasks or, without one, the last that were collected."""
+        with self._stacks_lock:  # two answers at once would be mixed in one file
+            self._last_stacks = collect(self._processes, self._liveness.steps) or self._last_stacks
+            return self._last_stacks
 
     def close(self) -> None:
         """Kills all processes, and sends all signals before it waits for the first process."""
@@ -184,7 +195,8 @@ class WorkerGroup:
                 logger.info("%s is ready at step %d", task, event["step"])
             yield event | {"task": task}
             if reason := self._equal_steps.note(process.config, event):
-                raise _final(process, reason)
+                is_waiting = event["event"] == EventType.WAITING
+                raise _final(process, self._with_places(reason) if is_waiting else reason)
 
     def _reap(self, process: TaskProcess) -> Event:
         code = process.wait()
@@ -230,7 +242,9 @@ class WorkerGroup:
             process = self._process_of(cause.task)
             if cause.is_alive:
                 self._check_peers(process)
-            raise TaskFailure(process, cause.reason)
+            stacks = self.stacks()  # before the processes are killed
+            places = [describe(stacks.values())] if stacks.answered else []
+            raise TaskFailure(process, join_clauses([cause.reason, *places]))
 
     def _process_of(self, task: str) -> TaskProcess:
         return next(process for process in self._processes if str(process.task) == task)
@@ -238,7 +252,15 @@ class WorkerGroup:
     def _check_peers(self, process: TaskProcess) -> None:
         """Raises a failure without restart if a task waits for a task that has ended."""
         if reason := self._equal_steps.explain(process.config):
-            raise _final(process, reason)
+            raise _final(process, self._with_places(reason))
+
+    def _with_places(self, sentences: str) -> str:
+        """Appends where the tasks are, if any of them reports its stack."""
+        stacks = self.stacks()
+        if not stacks.answered:
+            return sentences
+        places = _("At that time: {places}.").format(places=describe(stacks.values()))
+        return join_sentences([sentences, places])
 
 
 def _final(process: TaskProcess, reason: str) -> TaskFailure:

@@ -60,10 +60,12 @@ class LivenessTracker:
 
     Attributes:
       step: the last global step that was reported.
+      steps: the last step of each task that reported one.
     """
 
     def __init__(self, tasks: Sequence[str], timeouts: Timeouts, clock: Clock) -> None:
         self.step = 0
+        self.steps: dict[str, int] = {}
         self._timeouts = timeouts
         self._clock = clock
         self._running = list(tasks)
@@ -92,6 +94,8 @@ class LivenessTracker:
             self._observe_cpu(task, event["cpu"])
         if kind in (EventType.READY, EventType.STEP):
             self.step = max(self.step, event["step"])
+        if kind == EventType.STEP:
+            self.steps[task] = event["step"]
         if kind == EventType.CONNECTING:
             self._connecting.add(task)
         if kind == EventType.CONNECTED:

@@ -15,6 +15,7 @@ from helpers.cluster.fork_client import can_fork
 from helpers.cluster.launcher import Launcher
 from helpers.cluster.prewarm import is_prewarming, prewarm
 from helpers.cluster.processes import TaskProcess
+from helpers.cluster.stacks import Stacks
 from helpers.cluster.supervisor import Supervisor
 from helpers.cluster.timeouts import Timeouts, default_start_timeout
 from helpers.errors import check_count, check_seconds, unknown_choice
@@ -170,6 +171,18 @@ class LocalCluster(Cluster):
         return self._run_function(
             job, result_tasks + ["evaluator 0"] * job.has_evaluator, timeout, on_event
         )
+
+    def stacks(self) -> Stacks:
+        """Shows where each task is: your line, what it waits for, and all frames.
+
+        Call it while `train` or `run` is running: from `on_event`, from another thread, or from a
+        button. It waits at most a second. When a timeout passes, the stacks are collected before
+        the processes are killed, and this method returns them after the run.
+
+        Returns: a dict with the `helpers.cluster.stacks.TaskStack` of each task, such as
+          `stacks()["worker 1"].place`. Printed, it has a line for each task.
+        """
+        return self._supervisor.stacks() if self._supervisor else Stacks()
 
     def stop(self) -> None:
         """Stops `train` or `run` from any thread, or does nothing if none is running."""

@@ -16,7 +16,7 @@ from helpers.cluster.event_lines import LineBuffer
 from helpers.cluster.fork_client import ForkedProcess, can_fork, fork
 from helpers.cluster.process_handle import ProcessHandle, ProcessSpec
 from helpers.i18n import LANGUAGE, language, ngettext, number
-from helpers.protocol.events import EVENT_FD, Event, decode
+from helpers.protocol.events import EVENT_FD, Event, EventType, decode
 from helpers.system import orphans, parent_death, programs
 from helpers.system.descriptors import fill_standard
 from helpers.system.machine import VISIBLE_GPUS
@@ -159,6 +159,7 @@ class TaskProcess:
     Attributes:
       config: its `TF_CONFIG`.
       log: the file that its output is written to.
+      has_started: whether it has reported its start.
 
     Args:
       payload: the file that contains the job.
@@ -168,6 +169,8 @@ class TaskProcess:
       keras: the Keras it imports.
       delay: seconds to wait before it is started.
     """
+
+    has_started = False
 
     def __init__(
         self,
@@ -255,7 +258,9 @@ class TaskProcess:
         else:
             if not data:
                 self._close_pipe()
-        return [event for line in lines if (event := decode(line)) is not None]
+        events = [event for line in lines if (event := decode(line)) is not None]
+        self.has_started |= any(event["event"] == EventType.STARTED for event in events)
+        return events
 
     def wait(self, seconds: float = EXIT_TIMEOUT) -> int:
         """Waits for the end, and returns the exit code, or minus the signal number.

@@ -18,6 +18,7 @@ from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
 from helpers.cluster.launcher import Launcher
 from helpers.cluster.processes import TaskProcess
+from helpers.cluster.stacks import Stacks
 from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError
 from helpers.i18n import _, ngettext
@@ -60,6 +61,10 @@ class Supervisor:
     def processes(self) -> list[TaskProcess]:
         """The current or last process of each task."""
         return self._group.processes if self._group else []
+
+    def stacks(self) -> Stacks:
+        """The stacks of the running tasks or, after a deadline has passed, the collected ones."""
+        return self._group.stacks() if self._group else Stacks()
 
     def stop(self) -> None:
         """Stops the run from another thread, so that `run` raises StoppedError."""

@@ -185,7 +185,7 @@ def user_traceback(error: Event) -> str:
     Without such a frame, uses all frames.
     """
     frames = list(dict.fromkeys(tuple(frame) for frame in error["frames"]))
-    shown = [frame for frame in frames if _is_user_frame(frame[0])] or frames
+    shown = [frame for frame in frames if is_user_frame(frame[0])] or frames
     summary = traceback.StackSummary.from_list([(*frame, None) for frame in shown])
     heading = _("Traceback in the worker (most recent call last):")
     return f"{heading}\n{''.join(summary.format())}{error['type']}: {error['message']}"
@@ -194,14 +194,15 @@ def user_traceback(error: Event) -> str:
 def readers_line(frames: Sequence[Frame]) -> str | None:
     """The innermost line of the reader's code among some frames, with its text if known."""
     for filename, number, _function in reversed(frames):
-        if _is_user_frame(filename):
+        if is_user_frame(filename):
             place = _("{file}, line {number}").format(file=filename, number=number)
             text = linecache.getline(filename, number).strip()
             return labeled(place, text) if text else place
     return None
 
 
-def _is_user_frame(filename: str) -> bool:
+def is_user_frame(filename: str) -> bool:
+    """Whether a frame's file is neither TensorFlow's, Python's, ours nor of another package."""
     installed = "site-packages" in filename or "dist-packages" in filename
     generated = filename.startswith("<") or "__autograph_generated_file" in filename
     return not (installed or generated or filename.startswith((_PACKAGE_DIR, _STDLIB_DIR)))

@@ -1,0 +1,147 @@
+"""Collects the stacks of running tasks."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from helpers.cluster.processes import TaskProcess
+from helpers.cluster.stacks import Stacks, TaskStack, WaitsFor, locate
+from helpers.protocol.stack_dump import SIGNAL, dump_path, main_thread, parse
+from helpers.tf_config import EVALUATOR, TFConfig
+
+COLLECT_SECONDS = 1.0  # for all tasks together
+POLL_INTERVAL = 0.03
+MIN_BUSY_SHARE = 0.5  # of a core, from which a task computes and does not wait
+STOPPED = ("T", "t")
+
+
+def collect(
+    processes: Sequence[TaskProcess],
+    steps: Mapping[str, int],
+    seconds: float = COLLECT_SECONDS,
+) -> Stacks:
+    """Collects the stacks of all processes that have not ended.
+
+    Args:
+      steps: the last step of each task that reported one.
+      seconds: how long to wait for answers. A stopped process is not waited for.
+    """
+    requests = [StackRequest(process) for process in processes if not process.has_exited]
+    for request in requests:
+        request.send()
+    deadline = time.monotonic() + seconds
+    while any([request.is_pending() for request in requests]) and time.monotonic() < deadline:
+        time.sleep(POLL_INTERVAL)
+    found = [request.result(steps) for request in requests]
+    return Stacks({stack.task: stack for stack in found})
+
+
+class StackRequest:
+    """A request for the stacks of one process, and its answer."""
+
+    def __init__(self, process: TaskProcess) -> None:
+        self._process = process
+        self._path: Path | None = None
+        self._begin = 0  # of the answer, in the file
+        self._main = 0
+        self._answer = ""
+        self._complete = False
+        self._before: ProcessState | None = None
+
+    def send(self) -> None:
+        """Sends the signal, if the process has announced by a file that it handles it."""
+        process = self._process
+        if not process.has_started or SIGNAL is None:
+            return
+        path = dump_path(process.log.parent, process.pid)
+        with suppress(OSError):  # no such file, or the process has just ended
+            with path.open() as file:
+                self._main = main_thread(file.readline())
+            self._begin = path.stat().st_size
+            self._before = ProcessState.read(process.pid)
+            if process.is_running:
+                os.kill(process.pid, SIGNAL)  # not its children, which a signal would end
+                self._path = path
+
+    def is_pending(self) -> bool:
+        """Whether an answer may still arrive. The main thread's stack is the last part of it."""
+        if self._path is None or self._complete or self._is_stopped:
+            return False
+        before, self._answer = self._answer, self._read()
+        ended = self._answer == before and f"{self._main:x} (" in self._answer
+        self._complete = ended or self._process.has_exited
+        return not self._complete
+
+    def result(self, steps: Mapping[str, int]) -> TaskStack:
+        """The answer as far as it has arrived."""
+        task = str(self._process.task)
+        threads = parse(self._answer, self._main)
+        step = steps.get(task)
+        if threads:
+            waits_for, place = locate(threads)
+            return TaskStack(task, self._refined(waits_for), place, step, tuple(threads))
+        if not self._process.has_started:
+            return TaskStack(task, WaitsFor.START)
+        return TaskStack(
+            task, WaitsFor.CONTINUE if self._is_stopped else WaitsFor.UNKNOWN, step=step
+        )
+
+    @property
+    def _is_stopped(self) -> bool:
+        state = ProcessState.read(self._process.pid)
+        return state is not None and state.letter in STOPPED
+
+    def _read(self) -> str:
+        assert self._path is not None
+        with suppress(OSError), self._path.open() as file:
+            file.seek(self._begin)
+            return file.read()
+        return self._answer
+
+    def _refined(self, waits_for: WaitsFor) -> WaitsFor:
+        """A call of TensorFlow that uses the CPU does not wait, and one without peers is local."""
+        if waits_for != WaitsFor.COLLECTIVE:
+            return waits_for
+        now = ProcessState.read(self._process.pid)
+        if self._before and now and now.share_since(self._before) > MIN_BUSY_SHARE:
+            return WaitsFor.NOTHING
+        return WaitsFor.COLLECTIVE if _has_peers(self._process.config) else WaitsFor.OPERATION
+
+
+class ProcessState(NamedTuple):
+    """The state of a process, from proc(5).
+
+    Attributes:
+      letter: "T" if it is stopped.
+      cpu: the seconds of CPU time it has used.
+      time: when it was read.
+    """
+
+    letter: str
+    cpu: float
+    time: float
+
+    @classmethod
+    def read(cls, pid: int) -> ProcessState | None:
+        """Reads it, or returns None if the system does not provide it."""
+        with suppress(OSError, IndexError, ValueError):
+            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+            fields = text.rpartition(")")[2].split()
+            ticks = int(fields[11]) + int(fields[12])
+            return cls(fields[0], ticks / os.sysconf("SC_CLK_TCK"), time.monotonic())
+        return None
+
+    def share_since(self, before: ProcessState) -> float:
+        """The cores it has used on average since then."""
+        return (self.cpu - before.cpu) / max(self.time - before.time, 1e-6)
+
+
+def _has_peers(config: TFConfig) -> bool:
+    """Whether its steps need other tasks."""
+    trains = config.task.type != EVALUATOR and config.task in config.tasks
+    return trains and not config.is_asynchronous and len(config.tasks) > 1

@@ -1,0 +1,89 @@
+"""The stacks of a worker, which it writes to a file when its process receives a signal.
+
+`faulthandler` writes them from the signal's handler in C. It needs no lock of Python, so a worker
+answers even while TensorFlow holds the lock and waits for peers.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from helpers.protocol.failures import Frame
+
+SIGNAL = getattr(signal, "SIGUSR1", None)  # not used by TensorFlow, Python or this package
+_MAIN = re.compile(r"Main thread 0x([0-9a-f]+)\n")
+_THREAD = re.compile(r"(?:Current thread|Thread) 0x([0-9a-f]+)\b.*")
+_FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
+_ESCAPED = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})|\\U([0-9a-f]{8})")
+
+
+class ThreadStack(NamedTuple):
+    """The stack of one thread.
+
+    Attributes:
+      is_main: whether it is the thread that runs the job.
+      frames: the most recent call last, as in a traceback.
+    """
+
+    is_main: bool
+    frames: tuple[Frame, ...]
+
+
+def dump_path(folder: Path, pid: int) -> Path:
+    """The file that a process writes its stacks to."""
+    return folder / f"stacks-{pid}.txt"
+
+
+def write_on_signal(folder: Path) -> None:
+    """Makes this process append the stacks of all threads to its file at each `SIGNAL`.
+
+    Does nothing on a system without that signal, or if the file cannot be created.
+    """
+    if SIGNAL is None or not hasattr(faulthandler, "register"):
+        return
+    with suppress(OSError):
+        file = dump_path(folder, os.getpid()).open("a")  # faulthandler keeps it open
+        file.write(f"Main thread {threading.main_thread().ident:#x}\n")
+        file.flush()
+        faulthandler.register(SIGNAL, file=file, all_threads=True)
+
+
+def main_thread(header: str) -> int:
+    """The main thread, from the first line of a file, or 0."""
+    found = _MAIN.match(header)
+    return int(found[1], 16) if found else 0
+
+
+def parse(text: str, main: int) -> list[ThreadStack]:
+    """The threads in one answer, the main thread first if it is there.
+
+    Args:
+      main: the main thread's number.
+    """
+    stacks = [ThreadStack(number == main, frames) for number, frames in _threads(text.splitlines())]
+    return sorted(stacks, key=lambda stack: not stack.is_main)
+
+
+def _threads(lines: list[str]) -> Iterator[tuple[int, tuple[Frame, ...]]]:
+    starts = [k for k, line in enumerate(lines) if _THREAD.fullmatch(line)]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        found = _THREAD.fullmatch(lines[start])
+        assert found
+        frames = [_FRAME.fullmatch(line) for line in lines[start + 1 : end]]
+        yield (
+            int(found[1], 16),
+            tuple((_decoded(f[1]), int(f[2]), _decoded(f[3])) for f in reversed(frames) if f),
+        )
+
+
+def _decoded(name: str) -> str:
+    """Replaces the escapes of characters that are not ASCII."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1] or found[2] or found[3], 16)), name)
