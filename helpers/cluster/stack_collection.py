@@ -60,7 +60,7 @@ class StackRequest:
             return
         path = dump_path(process.log.parent, process.pid)
         with suppress(OSError):  # no such file, or the process has just ended
-            with path.open() as file:
+            with path.open(errors="replace") as file:
                 self._main = main_thread(file.readline())
             self._begin = path.stat().st_size
             self._before = ProcessState.read(process.pid)
@@ -73,7 +73,7 @@ class StackRequest:
         if self._path is None or self._complete or self._is_stopped:
             return False
         before, self._answer = self._answer, self._read()
-        ended = self._answer == before and f"{self._main:x} (" in self._answer
+        ended = self._answer == before and f"{self._main:x} " in self._answer
         self._complete = ended or self._process.has_exited
         return not self._complete
 
@@ -98,7 +98,7 @@ class StackRequest:
 
     def _read(self) -> str:
         assert self._path is not None
-        with suppress(OSError), self._path.open() as file:
+        with suppress(OSError), self._path.open(errors="replace") as file:
             file.seek(self._begin)
             return file.read()
         return self._answer

@@ -73,6 +73,8 @@ PATTERNS = (
     Pattern(WaitsFor.PEERS, r"tensorflow/python/training/session_manager\.py", "wait_for_.*"),
     Pattern(WaitsFor.COLLECTIVE, r"helpers/keras_3/agreement\.py", "_wait"),
     Pattern(WaitsFor.COLLECTIVE, r"tensorflow/python/ops/(gen_)?collective_ops\.py"),
+    # which may run in a thread
+    Pattern(WaitsFor.COLLECTIVE, r"tensorflow/python/distribute/cross_device_(ops|utils)\.py"),
     Pattern(WaitsFor.COORDINATED, r"tensorflow/python/distribute/coordinator/\w+\.py"),
     Pattern(WaitsFor.DATA, r"tensorflow/python/data/ops/iterator_ops\.py", "_?next.*|__next__"),
     Pattern(WaitsFor.DATA, r"tensorflow/python/ops/gen_dataset_ops\.py", ".*_next.*"),

@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +19,7 @@ from helpers.protocol.failures import Frame
 
 SIGNAL = getattr(signal, "SIGUSR1", None)  # not used by TensorFlow, Python or this package
 _MAIN = re.compile(r"Main thread 0x([0-9a-f]+)\n")
-_THREAD = re.compile(r"(?:Current thread|Thread) 0x([0-9a-f]+)\b.*")
+_HEADING = re.compile(r"^(?:Current thread|Thread) 0x(?=[0-9a-f])", re.MULTILINE)
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})|\\U([0-9a-f]{8})")
 
@@ -68,20 +67,14 @@ def parse(text: str, main: int) -> list[ThreadStack]:
     Args:
       main: the main thread's number.
     """
-    stacks = [ThreadStack(number == main, frames) for number, frames in _threads(text.splitlines())]
+    stacks = []
+    for part in _HEADING.split(text)[1:]:
+        heading, *lines = part.splitlines()
+        number = int(heading.split()[0], 16)
+        frames = [_FRAME.fullmatch(line) for line in reversed(lines)]
+        found = ((_decoded(f[1]), int(f[2]), _decoded(f[3])) for f in frames if f)
+        stacks.append(ThreadStack(number == main, tuple(found)))
     return sorted(stacks, key=lambda stack: not stack.is_main)
-
-
-def _threads(lines: list[str]) -> Iterator[tuple[int, tuple[Frame, ...]]]:
-    starts = [k for k, line in enumerate(lines) if _THREAD.fullmatch(line)]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-        found = _THREAD.fullmatch(lines[start])
-        assert found
-        frames = [_FRAME.fullmatch(line) for line in lines[start + 1 : end]]
-        yield (
-            int(found[1], 16),
-            tuple((_decoded(f[1]), int(f[2]), _decoded(f[3])) for f in reversed(frames) if f),
-        )
 
 
 def _decoded(name: str) -> str:
