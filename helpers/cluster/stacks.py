@@ -238,6 +238,20 @@ def _messages(count: int) -> Mapping[WaitsFor, str]:
     return {
         WaitsFor.NOTHING: ngettext("{tasks} runs", "{tasks} run", count),
         WaitsFor.START: ngettext("{tasks} has not started", "{tasks} have not started", count),
+        WaitsFor.CONTINUE: ngettext(
+            "{tasks} is frozen (SIGSTOP)", "{tasks} are frozen (SIGSTOP)", count
+        ),
+        WaitsFor.REQUESTS: ngettext("{tasks} serves", "{tasks} serve", count),
+        WaitsFor.END: ngettext("{tasks} has finished", "{tasks} have finished", count),
+        WaitsFor.UNKNOWN: ngettext(
+            "{tasks} did not report its stack", "{tasks} did not report their stacks", count
+        ),
+        **_messages_about_calls(count),
+    }
+
+
+def _messages_about_calls(count: int) -> Mapping[WaitsFor, str]:
+    return {
         WaitsFor.PEERS: ngettext(
             "{tasks} waits for the start of a peer", "{tasks} wait for the start of a peer", count
         ),
@@ -267,13 +281,5 @@ def _messages(count: int) -> Mapping[WaitsFor, str]:
         ),
         WaitsFor.DEBUGGER: ngettext(
             "{tasks} waits in a debugger", "{tasks} wait in a debugger", count
-        ),
-        WaitsFor.CONTINUE: ngettext(
-            "{tasks} is frozen (SIGSTOP)", "{tasks} are frozen (SIGSTOP)", count
-        ),
-        WaitsFor.REQUESTS: ngettext("{tasks} serves", "{tasks} serve", count),
-        WaitsFor.END: ngettext("{tasks} has finished", "{tasks} have finished", count),
-        WaitsFor.UNKNOWN: ngettext(
-            "{tasks} did not report its stack", "{tasks} did not report their stacks", count
         ),
     }

@@ -125,12 +125,9 @@ def wait_for_a_generator_in_the_graph(context: WorkerContext) -> None:
     iterator = iter(strategy.distribute_datasets_from_function(lambda _context: data))
 
     def replica_step(number: Any) -> Any:
-        return tf.distribute.get_replica_context().all_reduce("SUM", number)
+        return tf.distribute.get_replica_context().all_reduce("SUM", tf.identity(number))
 
-    @tf.function
-    def step() -> Any:
-        return strategy.run(replica_step, args=(next(iterator),))
-
+    step = tf.function(lambda: strategy.run(replica_step, args=(next(iterator),)))
     while True:
         step()  # worker 0
 
@@ -205,15 +202,11 @@ def have_another_model_on_one_worker(context: WorkerContext) -> None:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     layers = 2 - context.config.task.index
 
-    @tf.function
-    def step() -> Any:
-        def replica_step() -> Any:
-            group = tf.distribute.get_replica_context()
-            return [group.all_reduce("SUM", tf.ones([k + 1])) for k in range(layers)]
+    def replica_step() -> Any:
+        group = tf.distribute.get_replica_context()
+        return [group.all_reduce("SUM", tf.ones([k + 1])) for k in range(layers)]
 
-        return strategy.run(replica_step)
-
-    step()  # worker 0
+    tf.function(lambda: strategy.run(replica_step))()  # worker 0
     time.sleep(600)  # worker 1
 
 
