@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from helpers.cluster.processes import TaskProcess
-from helpers.cluster.stacks import Stacks, TaskStack, WaitsFor, locate
+from helpers.cluster.stack_patterns import WaitsFor, locate
+from helpers.cluster.stacks import Stacks, TaskStack
 from helpers.protocol.stack_dump import SIGNAL, dump_path, main_thread, parse
 from helpers.tf_config import EVALUATOR, TFConfig
 

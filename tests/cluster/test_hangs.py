@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from helpers import LocalCluster
-from helpers.cluster.stacks import Stacks, WaitsFor
+from helpers.cluster.stack_patterns import WaitsFor
+from helpers.cluster.stacks import Stacks
 from helpers.errors import ClusterError, HelpersError
 from helpers.protocol.events import Event, EventType
 from helpers.worker.context import WorkerContext

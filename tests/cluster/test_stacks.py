@@ -18,7 +18,8 @@ import pytest
 
 import helpers
 from helpers.cluster.stack_collection import collect
-from helpers.cluster.stacks import Stacks, TaskStack, WaitsFor, describe, format_place, locate
+from helpers.cluster.stack_patterns import WaitsFor, locate
+from helpers.cluster.stacks import Stacks, TaskStack, describe, format_place
 from helpers.protocol.failures import Frame
 from helpers.protocol.stack_dump import (
     SIGNAL,
@@ -149,12 +150,42 @@ def test_a_task_without_a_line_of_the_reader_has_none() -> None:
     assert found((f"{OURS}/worker/server.py", 31, "serve")) == (WaitsFor.REQUESTS, None)
 
 
-@pytest.mark.parametrize("call", [EXECUTE, NEXT])
-def test_a_call_of_the_input_pipeline_in_another_thread_is_waited_for(call: Frame) -> None:
-    pipeline = ((f"{TF}/ops/script_ops.py", 270, "__call__"), LOAD)
-    assert found(STEP, call, other=pipeline) == (WaitsFor.DATA, LOAD)
-    assert found(STEP, call, other=pipeline[:1])[1] == STEP
-    assert found(STEP, text="sleep(1)", other=pipeline) == (WaitsFor.SLEEP, STEP)
+SCRIPT = (f"{TF}/ops/script_ops.py", 270, "__call__")
+GENERATOR = (f"{TF}/data/ops/from_generator_op.py", 200, "generator_py_func")
+REPLICA = (f"{TF}/distribute/mirrored_run.py", 380, "run")
+JOIN = (f"{STDLIB}/threading.py", 1100, "join")
+
+
+@pytest.mark.parametrize(
+    ("frames", "other", "waits_for"),
+    [
+        ([STEP, EXECUTE], [SCRIPT, GENERATOR, LOAD], WaitsFor.DATA),
+        ([STEP, NEXT], [SCRIPT, GENERATOR, LOAD], WaitsFor.DATA),
+        ([STEP, NEXT], [SCRIPT, LOAD], WaitsFor.DATA),
+        ([STEP, EXECUTE], [SCRIPT, LOAD], WaitsFor.SLEEP),
+        ([JOIN], [REPLICA, LOAD], WaitsFor.SLEEP),
+        ([STEP, JOIN], [REPLICA, LOAD, EXECUTE], WaitsFor.COLLECTIVE),
+    ],
+)
+def test_a_function_that_tensorflow_calls_in_another_thread_is_waited_for(
+    frames: list[Frame], other: list[Frame], waits_for: WaitsFor
+) -> None:
+    assert found(*frames, text="sleep(1)", other=tuple(other)) == (waits_for, LOAD)
+
+
+def test_a_function_that_autograph_has_rewritten_is_named_without_a_line() -> None:
+    rewritten = ("/tmp/__autograph_generated_file_x1.py", 40, "tf__model_fn")
+    body = ("/tmp/__autograph_generated_file_x1.py", 38, "if_body")
+    waits_for, place = found(JOIN, other=(REPLICA, rewritten, body))
+    assert describe([stack("worker 1", waits_for, place)]) == "worker 1 runs (in model_fn)"
+    assert found(STEP, rewritten, EXECUTE) == (WaitsFor.COLLECTIVE, STEP)
+
+
+def test_other_threads_decide_nothing() -> None:
+    assert found(STEP, NEXT, other=(SCRIPT,)) == (WaitsFor.DATA, STEP)
+    assert found(STEP, EXECUTE, other=(LOAD,)) == (WaitsFor.COLLECTIVE, STEP)
+    assert found(STEP, JOIN, other=(LOAD,)) == (WaitsFor.THREAD, STEP)
+    assert found(STEP, text="sleep(1)", other=(SCRIPT, LOAD)) == (WaitsFor.SLEEP, STEP)
 
 
 def stack(task: str, waits_for: WaitsFor, place: Frame | None = STEP, **fields: Any) -> TaskStack:
