@@ -100,7 +100,7 @@ class WorkerGroup:
         self._oom_kills = machine.oom_kill_count()
         self._errors: dict[str, Event] = {}
         self._equal_steps = EqualSteps()
-        self._last_stacks = Stacks()
+        self._stacks_at_failure = Stacks()
         self._stacks_lock = threading.Lock()
 
     @property
@@ -109,10 +109,14 @@ class WorkerGroup:
         return list(self._processes)
 
     def stacks(self) -> Stacks:
-        """The stacks of the running tasks or, without one, the last that were collected."""
+        """The stacks of the running tasks or, after a failure, those collected before the kill."""
         with self._stacks_lock:  # two answers at once would be mixed in one file
-            self._last_stacks = collect(self._processes, self._liveness.steps) or self._last_stacks
-            return self._last_stacks
+            return collect(self._processes, self._liveness.steps) or self._stacks_at_failure
+
+    def _collect_places(self) -> str | None:
+        """Collects the stacks before a kill, and describes them if any task reports its stack."""
+        self._stacks_at_failure = stacks = self.stacks()
+        return describe(stacks.values()) if stacks.answered else None
 
     def close(self) -> None:
         """Kills all processes, and sends all signals before it waits for the first process."""
@@ -242,9 +246,8 @@ class WorkerGroup:
             process = self._process_of(cause.task)
             if cause.is_alive:
                 self._check_peers(process)
-            stacks = self.stacks()  # before the processes are killed
-            places = [describe(stacks.values())] if stacks.answered else []
-            raise TaskFailure(process, join_clauses([cause.reason, *places]))
+            places = self._collect_places()
+            raise TaskFailure(process, join_clauses(filter(None, [cause.reason, places])))
 
     def _process_of(self, task: str) -> TaskProcess:
         return next(process for process in self._processes if str(process.task) == task)
@@ -256,11 +259,10 @@ class WorkerGroup:
 
     def _with_places(self, sentences: str) -> str:
         """Appends where the tasks are, if any of them reports its stack."""
-        stacks = self.stacks()
-        if not stacks.answered:
+        places = self._collect_places()
+        if not places:
             return sentences
-        places = _("At that time: {places}.").format(places=describe(stacks.values()))
-        return join_sentences([sentences, places])
+        return join_sentences([sentences, _("At that time: {places}.").format(places=places)])
 
 
 def _final(process: TaskProcess, reason: str) -> TaskFailure:

@@ -65,7 +65,7 @@ class StackRequest:
                 self._main = main_thread(file.readline())
             self._begin = path.stat().st_size
             self._before = ProcessState.read(process.pid)
-            if process.is_running:
+            if process.is_running and _catches(process.pid, SIGNAL):
                 os.kill(process.pid, SIGNAL)  # not its children, which a signal would end
                 self._path = path
 
@@ -140,6 +140,15 @@ class ProcessState(NamedTuple):
     def share_since(self, before: ProcessState) -> float:
         """The cores it has used on average since then."""
         return (self.cpu - before.cpu) / max(self.time - before.time, 1e-6)
+
+
+def _catches(pid: int, number: int) -> bool:
+    """Whether a process handles a signal, which would end it otherwise. True if it is unknown."""
+    with suppress(OSError, ValueError):
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+        caught = status.partition("\nSigCgt:")[2].partition("\n")[0]
+        return bool(int(caught, 16) >> (number - 1) & 1)
+    return True
 
 
 def _has_peers(config: TFConfig) -> bool:

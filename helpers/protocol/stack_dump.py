@@ -10,6 +10,7 @@ import faulthandler
 import os
 import re
 import signal
+import socket
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -37,8 +38,8 @@ class ThreadStack(NamedTuple):
 
 
 def dump_path(folder: Path, pid: int) -> Path:
-    """The file that a process writes its stacks to."""
-    return folder / f"stacks-{pid}.txt"
+    """The file of a process on this machine. Several machines may share the folder."""
+    return folder / f"stacks-{socket.gethostname()}-{pid}.txt"
 
 
 def write_on_signal(folder: Path) -> None:

@@ -299,6 +299,8 @@ def test_a_process_that_does_not_answer_is_not_waited_for_long(tmp_path: Path) -
 def test_processes_without_a_handler_get_no_signal(tmp_path: Path) -> None:
     """The signal would end them, as it would end this test."""
     assert repr(collect([this_process(tmp_path)], {})) == "worker 1 did not report its stack"
+    dump_path(tmp_path, os.getpid()).write_text("Main thread 0x1\n")  # the handler was removed
+    assert repr(collect([this_process(tmp_path)], {})) == "worker 1 did not report its stack"
     not_started = this_process(tmp_path, has_started=False)
     assert repr(collect([not_started], {})) == "worker 1 has not started"
     assert collect([this_process(tmp_path, has_exited=True)], {}) == {}

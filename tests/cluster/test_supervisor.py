@@ -13,10 +13,14 @@ import pytest
 from helpers.cluster import group as group_module
 from helpers.cluster import supervisor as supervisor_module
 from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
+from helpers.cluster.stack_patterns import WaitsFor
+from helpers.cluster.stacks import Stacks, TaskStack
 from helpers.cluster.supervisor import Supervisor
 from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
 from helpers.errors import ClusterError, StoppedError, UserCodeError
 from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
+from helpers.protocol.stack_dump import ThreadStack
+from helpers.results.fault_log import FaultLog
 from helpers.tf_config import PS, TFConfig, build_tf_configs
 from tests.support.fake_worker import FakeTime, ScriptedProcess, step
 
@@ -361,3 +365,41 @@ def watched(group: WorkerGroup) -> Iterator[Event]:
     finally:
         os.close(silent)
         os.close(wake)
+
+
+@pytest.mark.usefixtures("clock")
+def test_stacks_are_collected_before_the_kill_and_the_reason_names_the_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    launcher = Launcher()
+    signals: list[list[int]] = []
+    threads = (ThreadStack(True, (("/home/me/train.py", 12, "step"),)),)
+
+    def collect(processes: list[ScriptedProcess], steps: dict[str, int]) -> Stacks:
+        signals.append([number for process in processes for number in process.signals])
+        stack = TaskStack(
+            "worker 1", WaitsFor.COLLECTIVE, threads[0].frames[0], steps["worker 1"], threads
+        )
+        return Stacks({"worker 1": stack})
+
+    def react(event: Event) -> None:
+        if is_last_launch(event, launcher):
+            for process in launcher.processes:
+                process.send(EventType.READY, step=0)
+                step(process, 3)
+        if event["event"] == EventType.GROUP_RESTART:
+            monkeypatch.setattr(launcher, "launch", launch_and_finish)
+
+    def launch_and_finish(attempt: int) -> list[ScriptedProcess]:
+        processes = Launcher.launch(launcher, attempt)
+        finish(launcher)
+        return processes
+
+    monkeypatch.setattr(group_module, "collect", collect)
+    events = events_of(launcher, react)
+    [restart] = [event for event in events if event["event"] == EventType.GROUP_RESTART]
+    assert signals == [[]]
+    assert restart["reason"].endswith("; worker 1 waits in a collective (train.py:12, in step)")
+    log = FaultLog()
+    log.add(restart, 5.0)
+    assert "worker 1 waits in a collective (train.py:12, in step)" in repr(log)
