@@ -1,4 +1,4 @@
-"""Where workers are, decided from stacks without processes."""
+"""The reader's line of a worker and what it waits for, from stacks without other processes."""
 
 from __future__ import annotations
 
