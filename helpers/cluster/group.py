@@ -108,14 +108,15 @@ class WorkerGroup:
         """The current process of each task."""
         return list(self._processes)
 
-    def stacks(self) -> Stacks:
+    def stacks(self, *, before_kill: bool = False) -> Stacks:
         """The stacks of the running tasks or, after a failure, those collected before the kill."""
         with self._stacks_lock:  # two answers at once would be mixed in one file
-            return collect(self._processes, self._liveness.steps) or self._stacks_at_failure
+            found = collect(self._processes, self._liveness.steps, before_kill=before_kill)
+            return found or self._stacks_at_failure
 
     def _collect_places(self) -> str | None:
         """Collects the stacks before a kill, and describes them if any task reports its stack."""
-        self._stacks_at_failure = stacks = self.stacks()
+        self._stacks_at_failure = stacks = self.stacks(before_kill=True)
         return describe(stacks.values()) if stacks.answered else None
 
     def close(self) -> None:

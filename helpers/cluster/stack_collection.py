@@ -12,10 +12,11 @@ from typing import NamedTuple
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.stack_patterns import WaitsFor, locate
 from helpers.cluster.stacks import Stacks, TaskStack
-from helpers.protocol.stack_dump import SIGNAL, dump_path, main_thread, parse
+from helpers.protocol.stack_dump import REQUEST, SIGNAL, DumpFiles, main_thread, parse
 from helpers.tf_config import EVALUATOR, TFConfig
 
 COLLECT_SECONDS = 1.0  # for all tasks together
+THREAD_SHARE = 0.4  # of that time, for the thread that answers, before a signal is sent
 POLL_INTERVAL = 0.03
 MIN_BUSY_SHARE = 0.5  # of a core, from which a task computes and does not wait
 STOPPED = ("T", "t")
@@ -25,21 +26,34 @@ def collect(
     processes: Sequence[TaskProcess],
     steps: Mapping[str, int],
     seconds: float = COLLECT_SECONDS,
+    *,
+    before_kill: bool = False,
 ) -> Stacks:
     """Collects the stacks of all processes that have not ended.
 
     Args:
       steps: the last step of each task that reported one.
       seconds: how long to wait for answers. A stopped process is not waited for.
+      before_kill: whether all processes are killed next, so that a signal can do no harm. Otherwise
+        only those that use no CPU get one.
     """
     requests = [StackRequest(process) for process in processes if not process.has_exited]
     for request in requests:
         request.send()
     deadline = time.monotonic() + seconds
-    while any([request.is_pending() for request in requests]) and time.monotonic() < deadline:
-        time.sleep(POLL_INTERVAL)
+    _wait(requests, deadline - seconds * (1 - THREAD_SHARE))
+    for request in requests:
+        if not request.has_answer:
+            request.send_signal(force=before_kill)
+    _wait(requests, deadline)
     found = [request.result(steps) for request in requests]
     return Stacks({stack.task: stack for stack in found})
+
+
+def _wait(requests: Sequence[StackRequest], deadline: float) -> None:
+    """Waits until all answers are complete."""
+    while any([request.is_pending() for request in requests]) and time.monotonic() < deadline:
+        time.sleep(POLL_INTERVAL)
 
 
 class StackRequest:
@@ -54,20 +68,44 @@ class StackRequest:
         self._complete = False
         self._before: ProcessState | None = None
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether an answer has begun to arrive."""
+        return bool(self._answer)
+
     def send(self) -> None:
+        """Sends a request to the thread that answers, if the process has one."""
+        process = self._process
+        if not process.has_started:
+            return
+        self._before = ProcessState.read(process.pid)
+        files = DumpFiles.of(process.log.parent, process.pid)
+        with suppress(OSError):  # no such file, or the process has just ended
+            requests = os.open(files.requests, os.O_WRONLY | os.O_NONBLOCK)
+            try:
+                self._expect_answer(files.answers)
+                os.write(requests, REQUEST)
+            finally:
+                os.close(requests)
+
+    def send_signal(self, *, force: bool) -> None:
         """Sends the signal, if the process has announced by a file that it handles it."""
         process = self._process
-        if not process.has_started or SIGNAL is None:
+        if not process.has_started or SIGNAL is None or self._is_stopped:
             return
-        path = dump_path(process.log.parent, process.pid)
-        with suppress(OSError):  # no such file, or the process has just ended
-            with path.open(errors="replace") as file:
-                self._main = main_thread(file.readline())
-            self._begin = path.stat().st_size
-            self._before = ProcessState.read(process.pid)
+        if not force and self._is_busy:
+            return
+        with suppress(OSError):
             if process.is_running and _catches(process.pid, SIGNAL):
+                self._expect_answer(DumpFiles.of(process.log.parent, process.pid).signal_answers)
                 os.kill(process.pid, SIGNAL)  # not its children, which a signal would end
-                self._path = path
+
+    def _expect_answer(self, path: Path) -> None:
+        """Expects an answer at the end of a file. Raises OSError without that file."""
+        with path.open(errors="replace") as file:
+            self._main = main_thread(file.readline())
+        self._begin = path.stat().st_size
+        self._path = path
 
     def is_pending(self) -> bool:
         """Whether an answer may still arrive. The main thread's stack is the last part of it."""
@@ -108,10 +146,17 @@ class StackRequest:
         """A call of TensorFlow that uses the CPU does not wait, and one without peers is local."""
         if waits_for != WaitsFor.COLLECTIVE:
             return waits_for
-        now = ProcessState.read(self._process.pid)
-        if self._before and now and now.share_since(self._before) > MIN_BUSY_SHARE:
+        if self._is_busy:
             return WaitsFor.NOTHING
         return WaitsFor.COLLECTIVE if _has_peers(self._process.config) else WaitsFor.OPERATION
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether the process has been computing since the request."""
+        now = ProcessState.read(self._process.pid)
+        if not self._before or not now:
+            return False
+        return now.share_since(self._before) > MIN_BUSY_SHARE
 
 
 class ProcessState(NamedTuple):

@@ -1,7 +1,10 @@
-"""The stacks of a worker, which it writes to a file when its process receives a signal.
+"""The stacks of a worker, which it writes to a file on request.
 
-`faulthandler` writes them from the signal's handler in C. It needs no lock of Python, so a worker
-answers even while TensorFlow holds the lock and waits for peers.
+A thread of the worker answers requests, with `faulthandler`, while it holds Python's lock, so no
+frame changes meanwhile. While TensorFlow holds the lock and waits for peers, that thread cannot
+run. Then a signal makes `faulthandler` write the stacks from its handler in C, which needs no lock.
+The signal is not the first choice, because a handler that reads the frames of threads that run at
+that moment may crash the process.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ import socket
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from helpers.protocol.failures import Frame
 
 SIGNAL = getattr(signal, "SIGUSR1", None)  # not used by TensorFlow, Python or this package
+REQUEST = b"s"
 _MAIN = re.compile(r"Main thread 0x([0-9a-f]+)\n")
 _HEADING = re.compile(r"^(?:Current thread|Thread) 0x(?=[0-9a-f])", re.MULTILINE)
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
@@ -37,23 +41,54 @@ class ThreadStack(NamedTuple):
     frames: tuple[Frame, ...]
 
 
-def dump_path(folder: Path, pid: int) -> Path:
-    """The file of a process on this machine. Several machines may share the folder."""
-    return folder / f"stacks-{socket.gethostname()}-{pid}.txt"
+class DumpFiles(NamedTuple):
+    """The files of one process.
 
-
-def write_on_signal(folder: Path) -> None:
-    """Makes this process append the stacks of all threads to its file at each `SIGNAL`.
-
-    Does nothing on a system without that signal, or if the file cannot be created.
+    Attributes:
+      requests: a named pipe (FIFO), from which the thread reads a `REQUEST`.
+      answers: the answers of the thread.
+      signal_answers: the answers to signals.
     """
-    if SIGNAL is None or not hasattr(faulthandler, "register"):
-        return
+
+    requests: Path
+    answers: Path
+    signal_answers: Path
+
+    @classmethod
+    def of(cls, folder: Path, pid: int) -> DumpFiles:
+        """The files of a process on this machine. Several machines may share the folder."""
+        name = f"stacks-{socket.gethostname()}-{pid}"
+        return cls(folder / f"{name}.fifo", folder / f"{name}.txt", folder / f"{name}-signal.txt")
+
+
+def serve_stacks(folder: Path) -> None:
+    """Makes this process answer requests and signals, as far as the system supports it."""
+    files = DumpFiles.of(folder, os.getpid())
     with suppress(OSError):
-        file = dump_path(folder, os.getpid()).open("a")  # faulthandler keeps it open
-        file.write(f"Main thread {threading.main_thread().ident:#x}\n")
-        file.flush()
-        faulthandler.register(SIGNAL, file=file, all_threads=True)
+        if SIGNAL is not None and hasattr(faulthandler, "register"):
+            # faulthandler keeps the file open.
+            faulthandler.register(SIGNAL, file=_create(files.signal_answers), all_threads=True)
+    with suppress(OSError):
+        if hasattr(os, "mkfifo"):
+            answers = _create(files.answers)
+            os.mkfifo(files.requests)
+            requests = os.open(files.requests, os.O_RDWR)  # so that it has no end
+            threading.Thread(target=_answer, args=(requests, answers), daemon=True).start()
+
+
+def _create(path: Path) -> IO[str]:
+    """Creates a file that begins with the number of the main thread."""
+    file = path.open("a")
+    file.write(f"Main thread {threading.main_thread().ident:#x}\n")
+    file.flush()
+    return file
+
+
+def _answer(requests: int, answers: IO[str]) -> None:
+    """Appends the stacks of all threads for each request."""
+    with suppress(OSError, ValueError):  # the reader's function has closed the files
+        while os.read(requests, 1) == REQUEST:
+            faulthandler.dump_traceback(answers, all_threads=True)
 
 
 def main_thread(header: str) -> int:

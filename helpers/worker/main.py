@@ -35,7 +35,7 @@ from helpers.i18n import ENGLISH, LANGUAGE, set_language
 from helpers.protocol import payload
 from helpers.protocol.events import EVENT_FD, EventType, EventWriter
 from helpers.protocol.failures import USER_FACING_ERRORS, error_fields, is_preempted
-from helpers.protocol.stack_dump import write_on_signal
+from helpers.protocol.stack_dump import serve_stacks
 from helpers.system import keras_version, orphans
 from helpers.system.machine import pin_to_cores
 from helpers.system.netns import enter_from_env
@@ -159,7 +159,7 @@ def main(argv: list[str] | None = None) -> int:
     threading.Thread(target=send_heartbeats, args=(report,), daemon=True).start()
     attempt = Path(tempfile.gettempdir()) if supervised else None
     if attempt:
-        write_on_signal(attempt)  # before "started" is reported, after which it may be asked
+        serve_stacks(attempt)  # before "started" is reported, after which it may be asked
     host = socket.gethostname()
     error = Worker(args.payload, report, args.cores, isolated, host, supervised, attempt).run()
     orphans.kill_descendants()

@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 
 import helpers
-from helpers.cluster.stack_collection import collect
+from helpers.cluster.stack_collection import StackRequest, collect
 from helpers.cluster.stack_patterns import WaitsFor, locate
 from helpers.cluster.stacks import Stacks, TaskStack, describe, format_place
 from helpers.protocol.failures import Frame
 from helpers.protocol.stack_dump import (
     SIGNAL,
+    DumpFiles,
     ThreadStack,
-    dump_path,
     main_thread,
     parse,
-    write_on_signal,
+    serve_stacks,
 )
 from helpers.tf_config import build_tf_configs
 
@@ -256,40 +256,58 @@ def this_process(folder: Path, **fields: Any) -> Any:
     )
 
 
+FILES = DumpFiles.of(Path(), os.getpid())
+
+
 @contextmanager
 def answering(folder: Path) -> Iterator[None]:
-    """Answers with the stacks of this process."""
+    """Answers requests for the stacks of this process."""
     assert SIGNAL is not None
-    write_on_signal(folder)
+    serve_stacks(folder)
     try:
         yield
     finally:
         faulthandler.unregister(SIGNAL)
+        (folder / FILES.requests).write_text("end")
 
 
-def test_a_process_answers_with_all_its_threads(tmp_path: Path) -> None:
+@pytest.mark.parametrize("signaled", [False, True])
+def test_a_process_answers_with_all_its_threads(signaled: bool, tmp_path: Path) -> None:
+    """The thread answers or, if Python's lock is held, the handler of the signal."""
     done = threading.Event()
     threading.Thread(target=done.wait).start()
     with answering(tmp_path):
+        if signaled:
+            (tmp_path / FILES.requests).rename(tmp_path / "requests")
         for _time in range(2):  # the second answer begins at the end of the first
-            [one] = collect([this_process(tmp_path)], {"worker 1": 3}, seconds=20).values()
+            found = collect(
+                [this_process(tmp_path)],
+                {"worker 1": 3},
+                seconds=20 if not signaled else 2,
+                before_kill=True,
+            )
+            [one] = found.values()
             assert (one.task, one.step) == ("worker 1", 3)
             main, *others = one.threads
             assert main.is_main
-            assert [frame[2] for frame in main.frames][-1] == "send"
+            assert "collect" in [frame[2] for frame in main.frames]
             assert "wait" in [thread.frames[-1][2] for thread in others]
             assert len([thread for thread in one.threads if thread.is_main]) == 1
+        if signaled:
+            (tmp_path / "requests").rename(tmp_path / FILES.requests)
+    answered = (tmp_path / FILES.signal_answers).stat().st_size > 100
+    assert answered == signaled
     done.set()
 
 
 def test_a_process_that_does_not_answer_is_not_waited_for_long(tmp_path: Path) -> None:
     assert SIGNAL is not None
-    dump_path(tmp_path, os.getpid()).write_text("Main thread 0x1\n")
+    (tmp_path / FILES.signal_answers).write_text("Main thread 0x1\n")
     before = signal.signal(SIGNAL, lambda number, frame: None)  # such as the reader's handler
     try:
         began = time.monotonic()
-        found = collect([this_process(tmp_path)], {}, seconds=0.2)
-        assert 0.2 <= time.monotonic() - began < 5
+        found = collect([this_process(tmp_path)], {}, seconds=0.2, before_kill=True)
+        assert 0.1 <= time.monotonic() - began < 5
     finally:
         signal.signal(SIGNAL, before)
     assert repr(found) == "worker 1 did not report its stack"
@@ -298,23 +316,47 @@ def test_a_process_that_does_not_answer_is_not_waited_for_long(tmp_path: Path) -
 
 def test_processes_without_a_handler_get_no_signal(tmp_path: Path) -> None:
     """The signal would end them, as it would end this test."""
-    assert repr(collect([this_process(tmp_path)], {})) == "worker 1 did not report its stack"
-    dump_path(tmp_path, os.getpid()).write_text("Main thread 0x1\n")  # the handler was removed
-    assert repr(collect([this_process(tmp_path)], {})) == "worker 1 did not report its stack"
+    for name in ("", FILES.answers.name, FILES.signal_answers.name):
+        if name:  # the handler was removed
+            (tmp_path / name).write_text("Main thread 0x1\n")
+        found = collect([this_process(tmp_path)], {}, seconds=0.1, before_kill=True)
+        assert repr(found) == "worker 1 did not report its stack"
     not_started = this_process(tmp_path, has_started=False)
     assert repr(collect([not_started], {})) == "worker 1 has not started"
     assert collect([this_process(tmp_path, has_exited=True)], {}) == {}
 
 
-def test_a_system_without_the_signal_collects_nothing(
+def test_a_busy_process_gets_no_signal_unless_it_is_killed_next(tmp_path: Path) -> None:
+    assert SIGNAL is not None
+    (tmp_path / FILES.signal_answers).write_text("Main thread 0x1\n")
+    signals: list[int] = []
+    before = signal.signal(SIGNAL, lambda number, frame: signals.append(number))
+    request = StackRequest(this_process(tmp_path))
+    request.send()
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        pass
+    try:
+        if is_busy := request._is_busy:  # unless other programs take the CPU
+            request.send_signal(force=False)
+            assert not signals
+        request.send_signal(force=True)
+        assert signals == [SIGNAL]
+    finally:
+        signal.signal(SIGNAL, before)
+    assert is_busy in (True, False)
+
+
+def test_a_system_without_pipes_and_signals_collects_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("helpers.protocol.stack_dump.SIGNAL", None)
     monkeypatch.setattr("helpers.cluster.stack_collection.SIGNAL", None)
-    write_on_signal(tmp_path)
+    monkeypatch.delattr(os, "mkfifo")
+    serve_stacks(tmp_path)
     assert not list(tmp_path.iterdir())
     assert repr(collect([this_process(tmp_path)], {})) == "worker 1 did not report its stack"
 
 
 def test_a_folder_that_cannot_be_written_harms_no_worker(tmp_path: Path) -> None:
-    write_on_signal(tmp_path / "missing")
+    serve_stacks(tmp_path / "missing")

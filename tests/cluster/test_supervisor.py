@@ -375,7 +375,10 @@ def test_stacks_are_collected_before_the_kill_and_the_reason_names_the_places(
     signals: list[list[int]] = []
     threads = (ThreadStack(True, (("/home/me/train.py", 12, "step"),)),)
 
-    def collect(processes: list[ScriptedProcess], steps: dict[str, int]) -> Stacks:
+    def collect(
+        processes: list[ScriptedProcess], steps: dict[str, int], *, before_kill: bool
+    ) -> Stacks:
+        assert before_kill
         signals.append([number for process in processes for number in process.signals])
         stack = TaskStack(
             "worker 1", WaitsFor.COLLECTIVE, threads[0].frames[0], steps["worker 1"], threads
