@@ -34,7 +34,7 @@ def collect(
     Args:
       steps: the last step of each task that reported one.
       seconds: how long to wait for answers. A stopped process is not waited for.
-      before_kill: whether all processes are killed next, so that a signal can do no harm. Otherwise
+      before_kill: whether all processes are killed next, so that a crash does not matter. Otherwise
         only those that use no CPU get one.
     """
     requests = [StackRequest(process) for process in processes if not process.has_exited]

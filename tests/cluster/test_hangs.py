@@ -349,7 +349,7 @@ def test_stacks_show_the_line_at_which_each_worker_hangs(
 @pytest.mark.faults
 @pytest.mark.parametrize("program", [take_unequal_steps, end_the_data_early, evaluate_on_the_chief])
 def test_the_line_of_a_worker_whose_peer_has_finished_is_named(program: Program) -> None:
-    message, stacks = error_of_hang(program, timeout=60)
+    message, stacks = error_of_hang(program, timeout=15)
     assert_at_its_line(stacks, "worker 0", WaitsFor.COLLECTIVE)
     assert "worker 1 has finished, while worker 0 is still training" in message
     assert f"worker 0 waits in a collective ({FILE}:" in message
