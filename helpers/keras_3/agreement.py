@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import importlib
 import json
 import logging
 import queue
@@ -23,14 +22,12 @@ from typing import Any
 from helpers import labels
 from helpers.errors import ConfigError
 from helpers.i18n import _, join_clauses, labeled
+from helpers.keras_3.peer_health import check_process, is_of_the_network, tf_context
 
 logger = logging.getLogger(__name__)
 
 SLICE_MILLISECONDS = 1000  # of a single wait, so that an interrupt is handled
 WAIT_REPORT_SECONDS = 10.0  # a longer wait is logged, and the peer's process is checked
-PEER_CHECKS = 3  # of a peer that does not answer, as in TensorFlow's own health check
-PEER_CHECK_MILLISECONDS = 10_000  # for each, likewise
-LONG_HEARTBEAT_MILLISECONDS = 3_600_000  # only a supervisor sets one as long
 STALLED_SECONDS = 2.0  # without a step, before the peers' positions are checked
 LEAVE_SECONDS = 2.0  # to publish a worker's last position
 LAST_WORD_SECONDS = 1.0  # for the peers to read it
@@ -114,7 +111,7 @@ class Group:
         ]
         if number >= 2:  # all have read it, because a later agreement has ended
             with contextlib.suppress(Exception):
-                _context().delete_config_key_value(_key(number - 2, self.index))
+                tf_context().delete_config_key_value(_key(number - 2, self.index))
         if any(position["stage"] != stage for position in positions):
             messages = [p["message"] for p in positions if "message" in p]
             raise DivergedError(messages[0] if messages else self.parted(positions))
@@ -166,7 +163,7 @@ class Group:
                 self._diverged = True
                 self.leave(FAILED, call.text, message=self._aborted)
                 raise DivergedError(self._aborted) from None
-            if len(self.calls) == 1 and not _is_of_the_network(error):
+            if len(self.calls) == 1 and not is_of_the_network(error):
                 text = " ".join(str(error).split())[:MAX_ERROR_CHARACTERS]
                 template = _("failed in {call} with {error}")
                 error_text = f"{type(error).__name__}: {text}"
@@ -221,7 +218,7 @@ class Group:
         return message.format(positions=join_clauses(texts))
 
     def _publish(self, number: int, position: Position) -> None:
-        _context().set_config_key_value(_key(number, self.index), json.dumps(position))
+        tf_context().set_config_key_value(_key(number, self.index), json.dumps(position))
 
     def _wait(self, number: int, peer: int, text: str) -> Position:
         start, reported = time.monotonic(), False
@@ -231,7 +228,8 @@ class Group:
                 return position
             if time.monotonic() - start <= WAIT_REPORT_SECONDS:
                 continue
-            self._check_process(peer)
+            if self.devices:
+                check_process(self.devices[peer], self.names[peer])
             if not reported:
                 reported = True
                 logger.warning(
@@ -243,31 +241,11 @@ class Group:
                     self._heard.get(peer, {}).get("text", _("nothing")),
                 )
 
-    def _check_process(self, peer: int) -> None:
-        """Raises UnavailableError if the process of a peer was lost."""
-        import tensorflow as tf
-
-        if not self.devices:
-            return
-        for _attempt in range(PEER_CHECKS):
-            try:
-                _context().check_collective_ops_peer_health(
-                    self.devices[peer], PEER_CHECK_MILLISECONDS
-                )
-                return
-            except tf.errors.DeadlineExceededError:
-                if _has_long_heartbeat():
-                    return
-            except (tf.errors.UnavailableError, tf.errors.FailedPreconditionError):
-                continue  # it ended, or another process has its address
-        message = _("{task} was lost while the others waited for it. Restart all workers.")
-        raise tf.errors.UnavailableError(None, None, message.format(task=self.names[peer]))
-
     def _peek(self, number: int, peer: int, milliseconds: int = 20) -> Position | None:
         import tensorflow as tf
 
         try:
-            value = _context().get_config_key_value(_key(number, peer), milliseconds)
+            value = tf_context().get_config_key_value(_key(number, peer), milliseconds)
         except (tf.errors.DeadlineExceededError, tf.errors.NotFoundError):
             return None
         position: Position = json.loads(value)
@@ -311,10 +289,10 @@ def _seed(group: Group) -> int:
     if group.size not in _seeds:
         if group.index == 0:
             drawn = time.time_ns() % (1 << 31)
-            _context().set_config_key_value(key, str(drawn))
+            tf_context().set_config_key_value(key, str(drawn))
             _seeds[group.size] = drawn
         else:
-            _seeds[group.size] = int(_context().get_config_key_value(key, 0))
+            _seeds[group.size] = int(tf_context().get_config_key_value(key, 0))
     return _seeds[group.size]
 
 
@@ -342,35 +320,8 @@ def _watch(group: Group) -> None:
             continue
         if message:
             group._aborted = message
-            _context().abort_collective_ops(INTERNAL, message)
-
-
-def _has_long_heartbeat() -> bool:
-    """Whether a supervisor decides which process is lost, because a machine may be asleep."""
-    config = _context().coordination_service
-    return bool(config and config.heartbeat_timeout_in_ms > LONG_HEARTBEAT_MILLISECONDS)
-
-
-def _is_of_the_network(error: Exception) -> bool:
-    """Whether a lost worker may be the cause, in which case a supervisor restarts the group."""
-    import tensorflow as tf
-
-    errors = tf.errors
-    return isinstance(
-        error,
-        errors.UnavailableError
-        | errors.AbortedError
-        | errors.CancelledError
-        | errors.DeadlineExceededError
-        | errors.FailedPreconditionError
-        | errors.InternalError
-        | errors.UnknownError,
-    )
+            tf_context().abort_collective_ops(INTERNAL, message)
 
 
 def _key(number: int, index: int) -> str:
     return f"helpers.keras_3/{number}/{index}"
-
-
-def _context() -> Any:
-    return importlib.import_module("tensorflow.python.eager.context").context()
