@@ -95,7 +95,7 @@ def describe(stacks: Iterable[TaskStack]) -> str:
 
 
 def _clause(waits_for: WaitsFor, place: Frame | None, tasks: Sequence[str]) -> str:
-    count = len(tasks)
+    count = min(len(tasks), 2)  # two labels or more are a plural in every language
     names = join_items(tasks[:MAX_NAMES])
     if (more := count - MAX_NAMES) > 0:
         message = ngettext("{tasks} and {count} more", "{tasks} and {count} more", more)
