@@ -95,9 +95,9 @@ def describe(stacks: Iterable[TaskStack]) -> str:
 
 
 def _clause(waits_for: WaitsFor, place: Frame | None, tasks: Sequence[str]) -> str:
-    count = min(len(tasks), 2)  # two labels or more are a plural in every language
+    count = min(len(tasks), 2)  # in Russian, a list of 21 names would be a singular
     names = join_items(tasks[:MAX_NAMES])
-    if (more := count - MAX_NAMES) > 0:
+    if (more := len(tasks) - MAX_NAMES) > 0:
         message = ngettext("{tasks} and {count} more", "{tasks} and {count} more", more)
         names = message.format(tasks=names, count=more)
     if waits_for == WaitsFor.NOTHING and place and place[1]:
