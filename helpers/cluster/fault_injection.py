@@ -159,7 +159,7 @@ class FaultInjector:
             message = _(
                 "Nothing is running, so there is no process to inject a fault into. Call "
                 "inject_fault while train or run is running, from on_event or from another "
-                "thread. Only {fault!r} can be injected beforehand."
+                "thread. Only {fault!r} can be injected earlier."
             )
             raise ClusterError(message.format(fault=FaultType.DELAY_START.value))
         running = self._running()

@@ -69,11 +69,10 @@ def serve_stacks(folder: Path) -> None:
             # faulthandler keeps the file open.
             faulthandler.register(SIGNAL, file=_create(files.signal_answers), all_threads=True)
     with suppress(OSError):
-        if hasattr(os, "mkfifo"):
-            answers = _create(files.answers)
-            os.mkfifo(files.requests)
-            requests = os.open(files.requests, os.O_RDWR)  # so that it has no end
-            threading.Thread(target=_answer, args=(requests, answers), daemon=True).start()
+        answers = _create(files.answers)
+        os.mkfifo(files.requests)
+        requests = os.open(files.requests, os.O_RDWR)  # so that it has no end
+        threading.Thread(target=_answer, args=(requests, answers), daemon=True).start()
 
 
 def _create(path: Path) -> IO[str]:
