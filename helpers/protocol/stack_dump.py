@@ -68,9 +68,9 @@ def serve_stacks(folder: Path) -> None:
         if SIGNAL is not None and hasattr(faulthandler, "register"):
             # faulthandler keeps the file open.
             faulthandler.register(SIGNAL, file=_create(files.signal_answers), all_threads=True)
-    with suppress(OSError):
-        answers = _create(files.answers)
+    with suppress(OSError, AttributeError):  # a system without named pipes
         os.mkfifo(files.requests)
+        answers = _create(files.answers)
         requests = os.open(files.requests, os.O_RDWR)  # so that it has no end
         threading.Thread(target=_answer, args=(requests, answers), daemon=True).start()
 

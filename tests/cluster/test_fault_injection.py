@@ -255,7 +255,7 @@ def test_a_full_disk_ends_the_run_with_a_sentence() -> None:
     message = str(caught.value)
     assert message.startswith(f"A checkpoint could not be written: {run.result.model_dir}")
     assert "model.ckpt" in message  # and no file that is written at the end
-    assert f"training resumes at step {run.result.checkpoints[-1]}," in message
+    assert f"training resumes at step {run.result.checkpoints[-1]}." in message
     assert run.told("group_restart") == []
     assert whats(run.result.fault_log) == ["its disk is full: no write to a file succeeds"]
 

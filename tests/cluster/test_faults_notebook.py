@@ -182,7 +182,7 @@ def test_stop_from_another_thread_ends_everything_at_once() -> None:
 
 def test_too_many_faults_end_the_run_with_the_last_lines_of_the_log() -> None:
     with LocalCluster(workers=2, max_restarts=0) as cluster:
-        with pytest.raises(ClusterError, match="restarted 0 time") as caught:
+        with pytest.raises(ClusterError, match="restarts are disabled") as caught:
             train(cluster, 10**6, FaultAtStep(cluster, 100, kill("worker 1")))
         assert "worker 1 ended with signal 9" in str(caught.value)
         assert "Its last lines" in str(caught.value)

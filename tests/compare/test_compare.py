@@ -47,7 +47,7 @@ def test_the_result_is_a_table_with_the_first_step_that_differs_and_a_picture() 
     assert loss.values.keys() == {1, 2} and loss.difference > result.tolerance
     text = str(result)
     assert "1 worker  2 workers  largest difference" in text.splitlines()[0]
-    assert "2 workers, from step 1 on: partial means. The gradient is no multiple" in text
+    assert "2 workers, from step 1 on: partial means. The gradient is not a multiple" in text
     assert "<table>" in result._repr_html_()
     assert "Comparison(1, 2 workers differ: partial means)" in result.plot()._repr_html_()
 

@@ -29,7 +29,7 @@ def import_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_keras_that_is_too_old_is_refused(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KERAS_BACKEND", raising=False)
     monkeypatch.setattr(metadata, "version", lambda name: found)
-    expected = rf'Keras 3\.10 to 3\.15; found: {found}\..*"keras>=3\.10,<3\.16"'
+    expected = rf'Keras 3\.10 to 3\.15 \(found: {found}\)\..*"keras>=3\.10,<3\.16"'
     with pytest.raises(PackageError, match=expected):
         import_anew(monkeypatch)
 

@@ -245,7 +245,7 @@ def test_a_page_has_the_badges_of_the_course_below_its_title_once(tmp_path: Path
     homeless = make_project(tmp_path, *lesson())
     (tmp_path / "README.md").write_text(page, "utf-8")
     project = make_project(tmp_path, *lesson(), repository="https://github.com/a/b")
-    assert "its address or version is not" in whats(list(checks.check(project, ["en"])))
+    assert "its address or version differs" in whats(list(checks.check(project, ["en"])))
     run(project, "build")
     first = (tmp_path / "README.md").read_text("utf-8")
     title, line, rest = first.split("\n\n")

@@ -177,7 +177,7 @@ def test_a_step_that_stands_still_is_named_after_one_batch(
     model_fn: Callable[..., Any], line: str, cluster: LocalCluster
 ) -> None:
     events: list[Event] = []
-    with pytest.raises(ConfigError, match="did not move in 1 batch") as raised:
+    with pytest.raises(ConfigError, match="did not increase in 1 batch") as raised:
         cluster.train(
             model_fn,
             batches,

@@ -78,7 +78,7 @@ def refused(cluster: LocalCluster, *functions: Callable[..., Any], **options: An
 
 def test_unequal_shards_are_named_before_the_first_step(cluster: LocalCluster) -> None:
     said = refused(cluster, plain_model_fn, three_files, epochs=1, evaluate=None)
-    assert "An epoch has 10 steps on worker 0 and 5 on worker 1" in said
+    assert "An epoch has 10 steps on worker 0 and 5 steps on worker 1" in said
     assert "steps=" in said
 
 
