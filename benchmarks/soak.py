@@ -237,11 +237,11 @@ def report(samples: Sequence[Sample]) -> str:
         ["", f"minute {then['minute']:.0f}", f"minute {end['minute']:.0f}", "no growth"],
         rows,
     )
-    told = (
+    note = (
         f"{len(samples)} rounds of {len(ACTIONS)} actions: {', '.join(ACTIONS)}. Memory is in MB, "
         "for the process that starts the clusters. All other rows include its descendants."
     )
-    return f"{text}\n{told}\n"
+    return f"{text}\n{note}\n"
 
 
 def draw(samples: Sequence[Sample], path: Path) -> None:

@@ -150,8 +150,8 @@ class Comparison:
             return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
         body = "".join(line(cells, "td") for cells in self._cells())
-        told = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences())
-        return f"<table>{line(self._heading(), 'th')}{body}</table>{told}"
+        sentences = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences())
+        return f"<table>{line(self._heading(), 'th')}{body}</table>{sentences}"
 
     def _heading(self) -> list[str]:
         counts = [labels.workers(run.workers) for run in self.runs]

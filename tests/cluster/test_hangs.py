@@ -103,7 +103,8 @@ def reduce_in_one_worker_only(context: WorkerContext) -> None:
     os.read(os.pipe()[0], 1)  # worker 1
 
 
-def wait_for_a_generator(context: WorkerContext) -> None:
+def blocking_data(context: WorkerContext) -> Any:
+    """Returns batches of one number, of which worker 1 gets one only."""
     import tensorflow as tf
 
     def numbers() -> Any:
@@ -113,25 +114,21 @@ def wait_for_a_generator(context: WorkerContext) -> None:
         while True:
             yield 1.0
 
-    step = make_step()
     data = tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec([]))
-    for _number in data.batch(1):
+    return data.batch(1, drop_remainder=True)
+
+
+def wait_for_a_generator(context: WorkerContext) -> None:
+    step = make_step()
+    for _number in blocking_data(context):
         step()  # worker 0
 
 
 def wait_for_a_generator_in_the_graph(context: WorkerContext) -> None:
     import tensorflow as tf
 
-    def numbers() -> Any:
-        yield 1.0
-        if context.config.task.index == 1:
-            time.sleep(600)  # worker 1
-        while True:
-            yield 1.0
-
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    data = tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec([]))
-    data = data.batch(1, drop_remainder=True)
+    data = blocking_data(context)
     iterator = iter(strategy.distribute_datasets_from_function(lambda _context: data))
 
     def replica_step(number: Any) -> Any:

@@ -40,16 +40,17 @@ def freshness_problems(
         what = "differs from the result of a build" if path.exists() else "has not been built"
         yield Finding(project.short(path), f"the notebook {what}", command)
     elif execute.is_executable(domain) and (lang == SOURCE or lang in project.released):
-        for cell in notebook.cells(notebook.read(path), "code"):
+        stored = notebook.parse(built.text, domain)
+        for cell in notebook.cells(stored, "code"):
             if notebook.source(cell).strip() and not notebook.executed(cell):
                 what = "the cell has not been executed"
                 place = f"cell {cell['id']}"
                 yield Finding(project.short(path), what, f"{command} --execute", place)
                 return
-        for cell_id, claim in claims.broken(path.read_text("utf-8"), str(path)):
+        for cell_id, claim in claims.broken(built.text, str(path)):
             what = f"the stored output contradicts the claim {claim!r} of the text"
             yield Finding(project.short(path), what, f"{command} --execute", f"cell {cell_id}")
-        for cell_id, message in printed.outdated(notebook.read(path), _translations(project, lang)):
+        for cell_id, message in printed.outdated(stored, _translations(project, lang)):
             what = "the stored output lacks the message, or has an older translation of it"
             place = f"cell {cell_id}"
             yield Finding(project.short(path), what, f"{command} --execute", place, message)

@@ -21,11 +21,7 @@ def outdated(text: Json, translate: Callable[[str], str]) -> Iterator[tuple[str,
       translate: an English message into the language of the notebook.
     """
     for cell in notebook.cells(text, "code"):
-        printed = "".join(
-            "".join(output["text"])
-            for output in cell["outputs"]
-            if output["output_type"] == "stream" and output["name"] == "stdout"
-        )
+        printed = notebook.printed(cell["outputs"])
         for message in _printed_messages(notebook.source(cell)) if printed else ():
             if not re.search(_pattern(translate(message)), printed):
                 yield cell["id"], message

@@ -38,11 +38,7 @@ def broken(text: str, path: str) -> Iterator[tuple[str, str]]:
 
 def numbers(outputs: list[Json], lang: str = SOURCE) -> list[float]:
     """The numbers that a cell printed, in the notation of its language."""
-    printed = "".join(
-        "".join(output["text"])
-        for output in outputs
-        if output["output_type"] == "stream" and output["name"] == "stdout"
-    )
+    printed = notebook.printed(outputs)
     if lang in WITH_DECIMAL_COMMA:
         found = WITH_COMMA.findall(printed)
         return [float(text.replace("\u00a0", "").replace(",", ".")) for text in found]

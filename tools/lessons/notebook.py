@@ -106,6 +106,15 @@ def source(cell: Json) -> str:
     return "".join(cell["source"])
 
 
+def printed(outputs: list[Json]) -> str:
+    """The text that a code cell wrote to standard output, from its outputs."""
+    return "".join(
+        "".join(output["text"])
+        for output in outputs
+        if output["output_type"] == "stream" and output["name"] == "stdout"
+    )
+
+
 def set_source(cell: Json, text: str) -> None:
     """Sets a cell's text, as lines if it was a list of lines. Equal text changes nothing."""
     if text == source(cell):

@@ -22,7 +22,7 @@ ASIDE = 24  # the distance from the middle of a process to an arrow's start
 
 def batch_paths() -> Drawing:
     """Four strategies: the examples of each replica, and the location of the variables."""
-    told = {
+    contents = {
         "OneDeviceStrategy": _("one replica takes the batch"),
         "MirroredStrategy": _("replicas of one process share it"),
         "MultiWorkerMirroredStrategy": _("several processes share it"),
@@ -30,7 +30,7 @@ def batch_paths() -> Drawing:
     }
     bodies = [_one_device(), _mirrored(), _several_workers(), _servers()]
     parts = []
-    for number, ((name, content), body) in enumerate(zip(told.items(), bodies, strict=True)):
+    for number, ((name, content), body) in enumerate(zip(contents.items(), bodies, strict=True)):
         row, column = divmod(number, 2)
         x, y = column * (p.WIDTH - WIDTH), row * (HEIGHT + GAP)
         title = p.note(0, 8, name, WIDTH, anchor="start", size=TEXT, weight=BOLD)
@@ -38,7 +38,7 @@ def batch_paths() -> Drawing:
         parts.append(f'<g transform="translate({x} {y})">{title}{below}{body}</g>')
     bottom = 2 * HEIGHT + GAP
     parts.append(p.legend(bottom + 22, _legend()))
-    ways = join_clauses(labeled(name, content) for name, content in told.items())
+    ways = join_clauses(labeled(name, content) for name, content in contents.items())
     words = _(
         "{ways}. With MirroredStrategy and MultiWorkerMirroredStrategy, every replica has a copy "
         "of the variables, and an all-reduce of the gradients keeps the copies equal. With "
