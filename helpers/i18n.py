@@ -20,6 +20,7 @@ LANGUAGE = "LESSON_LANGUAGE"  # the notebook's language, for a worker
 # The format of a language for Python's 1,234.5 or 98.1%.
 _COMMA = str.maketrans({",": "\u00a0", ".": ",", "%": "\u00a0%"})
 WITH_DECIMAL_COMMA = frozenset({"es", "ru"})
+MIN_GROUPED = 9999.5  # four digits are not separated (Ortografía de la lengua española, 2010)
 
 _translations: gettext.NullTranslations = gettext.NullTranslations()
 _language = ENGLISH
@@ -71,12 +72,16 @@ def ngettext(singular: str, plural: str, n: int) -> str:
 
 
 def number(value: float, spec: str) -> str:
-    """Formats a number in the language in use: `number(1234.5, ",.1f")` is 1 234,5 in Russian.
+    """Formats a number in the language in use: `number(12345.6, ",.1f")` is 12 345,6 in Russian.
 
     Args:
       spec: a format specification of Python.
     """
-    return format(value, spec).translate(_COMMA if _language in WITH_DECIMAL_COMMA else {})
+    if _language not in WITH_DECIMAL_COMMA:
+        return format(value, spec)
+    if abs(value) < MIN_GROUPED:
+        spec = spec.replace(",", "")
+    return format(value, spec).translate(_COMMA)
 
 
 class LocalNumber(float):

@@ -106,7 +106,9 @@ def test_a_number_is_written_as_the_language_does() -> None:
     assert f"{LocalNumber(2.5):g} s" == "2.5 s"
     i18n._language = "es"
     assert f"{LocalNumber(2.5):g} s" == "2,5 s"
-    assert f"{LocalNumber(1234.5):,.1f}" == "1\u00a0234,5"
+    assert f"{LocalNumber(12345.6):,.1f}" == "12\u00a0345,6"
+    assert f"{LocalNumber(1234.5):>9,.1f}" == "   1234,5"
+    assert f"{LocalNumber(9999.9):,.0f}" == "10\u00a0000"
 
 
 @pytest.fixture

@@ -24,13 +24,13 @@ def outdated(output: str, source: str = SOURCE) -> list[tuple[str, str]]:
     return list(printed.outdated(text, lambda message: RUSSIAN.get(message, message)))
 
 
-@pytest.mark.parametrize("output", ["worker 1: шагов 1\u00a0000\n", "", "x\nworker 0: шагов 7"])
+@pytest.mark.parametrize("output", ["worker 1: шагов 1000\n", "", "x\nworker 0: шагов 7"])
 def test_an_output_in_the_present_words_is_current(output: str) -> None:
     assert outdated(output) == []
 
 
 @pytest.mark.parametrize(
-    "output", ["worker 1: 1,000 steps\n", "worker 1: всего шагов 1\u00a0000\n"]
+    "output", ["worker 1: 1,000 steps\n", "worker 1: всего шагов 1000\n"]
 )
 def test_an_output_in_older_words_is_found(output: str) -> None:
     assert outdated(output) == [("run", "{name}: {steps:,} steps")]
