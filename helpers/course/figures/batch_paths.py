@@ -42,7 +42,7 @@ def batch_paths() -> Drawing:
     words = _(
         "{ways}. With MirroredStrategy and MultiWorkerMirroredStrategy, every replica has a copy "
         "of the variables, and an all-reduce of the gradients keeps the copies equal. With "
-        "ParameterServerStrategy the parameter servers hold the variables, each a part of them."
+        "ParameterServerStrategy, each parameter server holds a part of the variables."
     )
     return p.figure(bottom + 34, parts, words.format(ways=ways))
 

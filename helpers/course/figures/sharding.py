@@ -61,7 +61,7 @@ def sharding(workers: int = 2, examples: int = 12, batch: int = 2) -> Drawing:
     ways = _ways(workers, examples)
     numbers = [str(number) for number in range(examples)]
     parts = [
-        p.row_label(12, LEFT - 8, _("data set")),
+        p.row_label(12, LEFT - 8, _("dataset")),
         p.cells(p.Area(LEFT, 2, RIGHT - LEFT, CELL), numbers, p.PLACE._replace(corner=1)),
     ]
     pitch = workers * ROW + GAP

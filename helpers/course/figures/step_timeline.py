@@ -37,9 +37,9 @@ def step_timeline(workers: int = 2) -> Drawing:
         p.bracket(barrier + PAUSE, p.WIDTH, bottom + 2, _("together")),
     ]
     label = _(
-        "The time of one step, {workers}. Each reads its input and computes forward and backward. "
-        "Worker {straggler} is slower, a straggler, and the others wait for it. Then all of them "
-        "sum their gradients in one all-reduce, and update their variables."
+        "The time of one step, {workers}. Each reads its input and runs a forward and a backward "
+        "pass. Worker {straggler} is slower, a straggler, and the others wait for it. Then all of "
+        "them sum their gradients in one all-reduce, and update their variables."
     ).format(workers=labels.workers(workers), straggler=STRAGGLER)
     return p.figure(bottom + 32, parts, label)
 
