@@ -314,7 +314,7 @@ def test_the_lessons_of_a_map_do_not_overlap_and_stand_in_reading_order(
     for lessons in paths.values():
         order = [(places[name][1], places[name][0]) for name in lessons]
         assert order == sorted(order)
-    assert "then the path Keras" in drawing.label
+    assert "then the Keras path" in drawing.label
 
 
 # Letters.

@@ -57,14 +57,14 @@ def test_each_path_can_be_read_without_the_other_one() -> None:
 @pytest.mark.parametrize(
     ("domain", "head", "foot"),
     [
-        ("03_train_with_keras_fit", ["**Path Keras:** lesson 1 of "], ["(04_write_a"]),
-        ("11_move_to_keras", ["**Path Estimator:** lesson "], ["(03_train", "(path Keras)"]),
+        ("03_train_with_keras_fit", ["**Keras path:** lesson 1 of "], ["(04_write_a"]),
+        ("11_move_to_keras", ["**Estimator path:** lesson "], ["(03_train", "(Keras path)"]),
         (
             "02_choose_a_strategy",
-            ["paths Keras, Estimator do not need"],
+            ["these paths do not need this lesson: Keras, Estimator."],
             ["(03_train", "(01_train"],
         ),
-        ("12_keras_3_on_several_workers", ["**Path Keras:** lesson 8 of 8"], []),
+        ("12_keras_3_on_several_workers", ["**Keras path:** lesson 8 of 8"], []),
     ],
 )
 def test_a_head_states_the_path_and_a_foot_leads_on_along_it(

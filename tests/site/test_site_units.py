@@ -232,9 +232,9 @@ def test_a_folded_cell_is_folded_on_its_page(tmp_path: Path) -> None:
 
 def test_the_first_page_leads_each_path_in_reading_order() -> None:
     start = next(generated_pages.pages(tree.tree(PROJECT, "en")))
-    keras, estimator = start.text.index("**Path Keras**"), start.text.index("**Path Estimator**")
+    keras, estimator = start.text.index("**Keras path**"), start.text.index("**Estimator path**")
     places = [start.text.index(f"/notebooks/en/{number}_", keras) for number in ("03", "04", "07")]
     assert keras < places[0] < places[1] < places[2] < estimator
     rest = start.text[estimator:]
     assert rest.index("[1. ") < rest.index("[9. ") < rest.index("[11. ")
-    assert rest.index("- then the path Keras") < rest.index("**Optional: [2. ")
+    assert rest.index("- then the Keras path") < rest.index("**Optional: [2. ")

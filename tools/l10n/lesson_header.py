@@ -26,10 +26,11 @@ Translate = Callable[[str], str]
 PATHS = "paths"  # the table of course.toml that is not a lesson
 
 
-PATH = gettext_noop("**Path {path}:** lesson {number} of {count}.")
-OFF_PATHS = gettext_noop("**Optional:** the paths {paths} do not need this lesson.")
+PATH = gettext_noop("**{path} path:** lesson {number} of {count}.")
+OFF_PATHS = gettext_noop("**Optional:** these paths do not need this lesson: {paths}.")
 BEGINNERS = gettext_noop(
-    "**Before you start:** know Python, and have trained at least one Keras or Estimator model."
+    "**Before you start:** you should know Python, and have trained at least one Keras or "
+    "Estimator model."
 )
 NEEDS = gettext_noop("**Before this lesson:** {lessons}.")
 TIME = gettext_noop("**Running time:** about {minutes} min on two cores.")
@@ -38,7 +39,7 @@ NEW_WORDS = gettext_noop("**New words:** {words}")
 EXERCISE = gettext_noop("**Try it yourself:** {exercises}")
 APPENDIX = gettext_noop("**Appendix:** {notebook}")
 NEXT = gettext_noop("**Next lesson:** {lesson}")
-NEXT_ON_PATH = gettext_noop("**Next lesson:** {lesson} (path {path})")
+NEXT_ON_PATH = gettext_noop("**Next lesson:** {lesson} ({path} path)")
 READ_ON = gettext_noop("**Further reading**")
 REFERENCE = gettext_noop("[{title}]({address}) ({kind})")
 KINDS = {

@@ -30,9 +30,9 @@ ABOUT_PATHS = gettext_noop(
     "Two paths lead through the course, and you can follow each of them without the other one."
 )
 # i18n: a heading above the lessons of a path
-PATH = gettext_noop("Path {path}")
+PATH = gettext_noop("{path} path")
 # i18n: the last entry of a list of lessons
-THEN = gettext_noop("then the path {path}")
+THEN = gettext_noop("then the {path} path")
 # i18n: below the lists of lessons
 OPTIONAL = gettext_noop("Optional: {lessons}")
 # i18n: the name of the list of languages

@@ -105,7 +105,7 @@ def _box_height(titles: Sequence[str]) -> float:
 
 
 def _next_path(path: str) -> str:
-    return _("then the path {path}").format(path=path)
+    return _("then the {path} path").format(path=path)
 
 
 def _label(
@@ -115,7 +115,7 @@ def _label(
     clauses = []
     for path, lessons in paths.items():
         items = [*lessons, *([_next_path(then[path])] if path in then else [])]
-        message = _("Path {path}: {lessons}")
+        message = _("{path} path: {lessons}")
         clauses.append(message.format(path=path, lessons=join_items(items)))
     if optional:
         clauses.append(_("Optional: {lessons}").format(lessons=join_items(optional)))
