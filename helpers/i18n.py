@@ -1,6 +1,6 @@
 """The language of the messages that a reader sees.
 
-`python -m tools.l10n build` compiles the catalogues that this module reads, from
+`python -m tools.l10n build` compiles the catalogs that this module reads, from
 locales/<lang>/LC_MESSAGES/helpers.po into locale/<lang>/LC_MESSAGES/helpers.mo next to it.
 """
 
