@@ -105,7 +105,7 @@ LANES = (
     ),
     Lane(
         "programs",
-        "programs of other people, with real processes",
+        "other people's programs, with real processes",
         4,
         "helpers/cluster/* helpers/keras_3/* helpers/worker/*",
     ),
@@ -123,7 +123,7 @@ LANES = (
     ),
     Lane(
         "soak",
-        "one process trains, fails and is stopped for five minutes; is anything left behind?",
+        "for five minutes, one process trains, fails and is stopped; is anything left behind?",
         5,
         "helpers/cluster/* benchmarks/soak.py",
     ),
@@ -137,7 +137,8 @@ LANES = (
     ),
     Lane(
         "tf215",
-        "Python 3.11 or 3.10 and TensorFlow 2.15, the last with its own Estimator: equal numbers",
+        "Python 3.11 or 3.10 and TensorFlow 2.15, the last version with its own Estimator: "
+        "the numbers must be equal",
         5,
         "helpers/estimator/* helpers/system/* tests/estimator/* pyproject.toml",
         marked=False,
@@ -151,27 +152,28 @@ LANES = (
     ),
     Lane(
         "ray",
-        "Ray on one machine and, as root, on two hosts of which one is lost",
+        "Ray on one machine and, as root, on two hosts, one of which is lost",
         5,
         "helpers/backends/ray/* tests/backends/test_ray.py",
         command=_smoke("ray"),
     ),
     Lane(
         "slurm",
-        "as root, slurmctld, slurmd, slurm-client and munge of Debian: a Slurm of two nodes",
+        "as root, slurmctld, slurmd, slurm-client and munge from Debian: "
+        "a Slurm cluster with two nodes",
         2,
         "helpers/tf_config/* helpers/worker/* tests/backends/test_slurm.py",
     ),
     Lane(
         "site",
-        "Chromium: every page of the web site, wide and narrow, light and dark",
+        "Chromium: every page of the website, wide and narrow, light and dark",
         5,
         "tools/site/* tests/site/* docs/*.md",
         command=_smoke("site"),
     ),
     Lane(
         "degraded",
-        "lessons 1, 5 and 8 without what macOS and containers lack",
+        "lessons 1, 5 and 8 without the features that macOS and containers lack",
         5,
         "helpers/system/* helpers/cluster/processes.py tests/degraded/* "
         "tests/support/missing_features/*",
@@ -179,14 +181,15 @@ LANES = (
     ),
     Lane(
         "docker",
-        "as root, mmdebstrap and buildah of Debian: the Dockerfile, two containers as two workers",
+        "as root, mmdebstrap and buildah from Debian: "
+        "the Dockerfile, two containers as two workers",
         5,
         "Dockerfile .dockerignore tests/backends/test_image.py environment.sh",
         command=_smoke("docker"),
     ),
     Lane(
         "release",
-        "workflows, forms, citation and Binder's files, by their own checkers",
+        "workflows, forms, citation and Binder's files, checked by their own tools",
         2,
         ".github/* .binder/* CITATION.cff tests/project/test_public.py",
     ),

@@ -1,4 +1,4 @@
-"""Builds a web site of the course, with a tree of pages and a search for each language.
+"""Builds a website of the course, with a tree of pages and a search for each language.
 
     python -m tools.site build      into .artefacts/site
     python -m tools.site serve      shows it on 127.0.0.1
