@@ -12,7 +12,7 @@ COPY helpers helpers
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel .
 
 FROM ${BASE}
-# The headers, a sixth of the image, and clang are for those who compile operations of their own.
+# The headers, a sixth of the image, and clang are needed only to compile custom operations.
 RUN --mount=type=bind,from=wheel,source=/wheel,target=/wheel \
     pip install --no-cache-dir "$(echo /wheel/*.whl)[course]" && \
     cd "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \

@@ -281,12 +281,12 @@ def test_an_environment_that_cannot_be_made_is_told_with_the_reason(tmp_path: Pa
     (tmp_path / "venv.py").write_text("if __name__ == '__main__': raise SystemExit('Why.\\n\\n')")
     done = run_setup(tmp_path, PYTHON=sys.executable, PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
-    assert "Python could not make .venv: Why. (all of it: " in done.stderr
+    assert "Python could not create .venv: Why. (full log: " in done.stderr
 
 
 def test_set_up_makes_the_environment_where_it_is_asked_to(tmp_path: Path) -> None:
     done = run_setup(tmp_path, PYTHON=sys.executable, VENV=".venv312", **NO_INDEX)
-    assert "Making .venv312 with Python" in done.stderr
+    assert "Creating .venv312 with Python" in done.stderr
     assert (tmp_path / ".venv312/bin/python").exists()
     assert not (tmp_path / ".venv").exists()
 
@@ -294,13 +294,13 @@ def test_set_up_makes_the_environment_where_it_is_asked_to(tmp_path: Path) -> No
 def test_set_up_without_room_says_so(tmp_path: Path) -> None:
     done = run_setup(tmp_path, PYTHON=sys.executable, NEEDED_MB="999999999")
     assert done.returncode == 1
-    assert "Not enough room" in done.stderr
+    assert "Not enough disk space" in done.stderr
 
 
 def test_set_up_without_a_network_says_so(tmp_path: Path) -> None:
     done = run_setup(tmp_path, PYTHON=sys.executable, **NO_INDEX)
     assert done.returncode == 1
-    assert "no package index answers" in done.stderr
+    assert "no package index responds" in done.stderr
 
 
 @pytest.mark.parametrize(
