@@ -4,7 +4,7 @@
     ├── ConfigError        a TF_CONFIG, a parameter or a choice that cannot work
     │   ├── PackageError       the installed packages do not match (also an ImportError)
     │   └── PlatformError      the lessons do not run on the operating system (likewise)
-    ├── DataError          a data set that is missing, damaged or of the wrong shape
+    ├── DataError          a dataset that is missing, damaged or of the wrong shape
     └── ClusterError       a group of processes that did not finish its work
         ├── UserCodeError      the reader's own function raised, and nothing is restarted
         └── StoppedError       the reader called stop(), or interrupted the kernel
@@ -36,7 +36,7 @@ class PlatformError(ConfigError, ImportError):
 
 
 class DataError(HelpersError):
-    """A data set that is missing, damaged or of the wrong shape."""
+    """A dataset that is missing, damaged or of the wrong shape."""
 
 
 class ClusterError(HelpersError, RuntimeError):
@@ -86,9 +86,9 @@ def not_installed(package: str, requirement: str) -> PackageError:
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:
-    """Raises ConfigError unless the `value` of parameter `name` is a whole number from `least`."""
+    """Raises ConfigError unless the `value` of parameter `name` is a whole number >= `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        message = _("{name}={value!r} must be a whole number from {least}.")
+        message = _("{name}={value!r} must be a whole number of at least {least}.")
         raise ConfigError(message.format(name=name, value=value, least=least))
 
 

@@ -1,4 +1,4 @@
-"""Builds the bundled data sets from four IDX files as TensorFlow Datasets folders.
+"""Builds the bundled datasets from four IDX files as TensorFlow Datasets folders.
 
     python -m tools.datasets IDX_DIR [OUT_DIR] [--name fashion_mnist]
 
@@ -42,7 +42,7 @@ MD5 = {  # checksums of the files above
 
 
 def check_idx_files(folder: Path, name: str = "mnist") -> None:
-    """Raises DataError unless `folder` contains the four unpacked original files of a data set."""
+    """Raises DataError unless `folder` contains the four unpacked original files of a dataset."""
     for file, expected in zip(FILES, MD5[name], strict=True):
         path = folder / file
         if not path.is_file():

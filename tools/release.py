@@ -147,7 +147,7 @@ def _packages(root: Path, source: Path, folder: Path) -> None:
 
 
 def _core_wheel(root: Path, source: Path, folder: Path) -> None:
-    """Builds the wheel of the clusters without the course: no lessons, no data sets."""
+    """Builds the wheel of the clusters without the course: no lessons, no datasets."""
     clean = source.with_name("core")
     left_out = shutil.ignore_patterns("course", "datasets")
     shutil.copytree(source / "helpers", clean / "helpers", ignore=left_out)

@@ -102,7 +102,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _count(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least 1")
     return int(text)
 
 

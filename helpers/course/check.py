@@ -172,7 +172,7 @@ def _notebook() -> Mapping[str, Any]:
 
 def _empty() -> CheckFailed:
     hint = _("Write your answer in place of the line that raises NotImplementedError.")
-    return CheckFailed(_("your answer"), _("an empty place"), hint)
+    return CheckFailed(_("your answer"), _("no answer yet"), hint)
 
 
 def _head(name: str, earned: float, points: float) -> str:

@@ -33,7 +33,7 @@ def input_fn(
         ``"eval"`` and ``"infer"`` read the test split.
       params: ``batch_size`` (examples per replica, 64), ``dataset`` (a TFDS name,
         "mnist"), ``data_dir`` (the bundled folder), ``image_size`` ((height, width) to
-        resize to, for data sets whose images differ), ``seed`` of the shuffle (1).
+        resize to, for datasets whose images differ), ``seed`` of the shuffle (1).
       input_context: passed by Estimator and by `distribute_datasets_from_function`. This worker
         reads part `input_pipeline_id` of `num_input_pipelines` of the train split.
 
@@ -42,7 +42,7 @@ def input_fn(
       [batch]. In "infer" mode, a dataset of images only.
 
     Raises:
-      DataError: the data set is missing, damaged, or its images have no common size.
+      DataError: the dataset is missing, damaged, or its images have no common size.
     """
     params = params or {}
     training = mode == "train"
@@ -102,7 +102,7 @@ def _has_records(info: Any, split: Any) -> bool:
 
 
 def _have_one_shape(info: Any) -> bool:
-    """Whether a data set consists of pairs with fixed shapes, one value of a record each.
+    """Whether a dataset consists of pairs with fixed shapes, one value of a record each.
 
     Images of one size with labels are such pairs.
     """
@@ -169,7 +169,7 @@ def single_thread_options() -> tf.data.Options:
 
 
 def find_damaged_file(params: Mapping[str, Any]) -> str | None:
-    """A sentence about the first file of the data set that cannot be read to its end, or None."""
+    """A sentence about the first file of the dataset that cannot be read to its end, or None."""
     import tensorflow_datasets as tfds
 
     name, data_dir = params.get("dataset", "mnist"), params.get("data_dir") or DATA_DIR

@@ -8,4 +8,4 @@ import helpers.course.data
 import helpers.course.model
 import helpers.keras_callbacks  # noqa: F401
 
-tensorflow_datasets.builder_cls("mnist")  # imports the definitions of all data sets
+tensorflow_datasets.builder_cls("mnist")  # imports the definitions of all datasets

@@ -134,7 +134,7 @@ def _describe_fault(fault: str, options: dict[str, float]) -> str:
         case FaultType.DISK_FULL:
             what = _("its disk is full: no write to a file succeeds")
         case _delay:
-            return _("its next start is {seconds} s late").format(**_numbers(options))
+            return _("its next start is delayed by {seconds} s").format(**_numbers(options))
     if "seconds" in options:
         what = join_phrases([what, _("for {seconds} s")])
     return what.format(**_numbers(options))
@@ -152,7 +152,7 @@ def _describe_cleared_fault(fault: str) -> str:
         case FaultType.DISK_FULL:
             return _("its disk has space again")
         case _delay:
-            return _("its next start is not late")
+            return _("its next start is not delayed")
 
 
 def _lost_steps(steps: int) -> str:

@@ -107,7 +107,7 @@ def why_unfixed() -> str | None:
 
 
 def check_one_tensorflow() -> None:
-    """Raises PackageError if two TensorFlows were installed over each other.
+    """Raises PackageError if two TensorFlow packages were installed over each other.
 
     Their files are then mixed, and the import fails with an undefined symbol, or worse.
     """
@@ -117,7 +117,8 @@ def check_one_tensorflow() -> None:
             found[name] = metadata.version(name)
     if len(set(found.values())) > 1:
         message = _(
-            "Two TensorFlows are installed over each other: {found}. Remove both, and install one: "
+            "Two TensorFlow packages are installed over each other: {found}. Remove both, and "
+            "install one: "
             "{command}"
         )
         last = max(found.values(), key=_minor)

@@ -148,7 +148,8 @@ def read_task(value: dict[str, Any]) -> Task:
         index = int(index)  # TensorFlow reads "1" as 1 too
     if isinstance(index, bool) or not isinstance(index, int):
         message = _(
-            'TF_CONFIG["task"]["index"] is {index!r:.40}, but it must be a whole number from 0.'
+            'TF_CONFIG["task"]["index"] is {index!r:.40}, but it must be a whole number of at '
+            "least 0."
         )
         raise ConfigError(message.format(index=index))
     return Task(task["type"], index)

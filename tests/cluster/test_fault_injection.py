@@ -244,7 +244,7 @@ def test_a_start_can_be_late_the_first_one_and_that_after_a_restart() -> None:
         asked = run.time_of("launched", task, attempt=attempt)
         assert late - 0.1 < run.time_of("started", task, attempt=attempt) - asked
     assert len(result.restarts) == 1
-    assert result.fault_log[0].message == "its next start is 2 s late"
+    assert result.fault_log[0].message == "its next start is delayed by 2 s"
 
 
 def test_a_full_disk_ends_the_run_with_a_sentence() -> None:

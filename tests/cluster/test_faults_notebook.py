@@ -222,13 +222,13 @@ def test_a_second_training_on_a_busy_cluster_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"workers": 0}, "whole number from 1"),
+        ({"workers": 0}, "whole number of at least 1"),
         ({"collective": "MPI"}, "AUTO, RING, NCCL"),
         ({"strategy": "Mirrored"}, "unknown"),
         ({"workers": 1_000_000}, "do not fit into the free memory"),
         ({"ps": 1_000_000}, "ps=1000000 parameter servers do not fit"),
-        ({"max_restarts": -1}, "max_restarts=-1 must be a whole number from 0"),
-        ({"max_restarts": 1.5}, "whole number from 0"),
+        ({"max_restarts": -1}, "max_restarts=-1 must be a whole number of at least 0"),
+        ({"max_restarts": 1.5}, "whole number of at least 0"),
         ({"step_timeout": 0}, "step_timeout=0 must be a number of seconds above 0"),
         ({"start_timeout": -5}, "start_timeout=-5 must be a number of seconds above 0"),
         ({"start_timeout": "soon"}, "number of seconds above 0"),

@@ -233,7 +233,7 @@ def test_an_empty_answer_is_named_so_even_in_a_worker(capsys: pytest.CaptureFixt
     code = "def {}(*arguments):\n    raise NotImplementedError()\n"
     for task in ("third_worker", "scaled_loss"):
         assert points_of(task, code.format(task)) == 0
-        assert "found: an empty place" in capsys.readouterr().out
+        assert "found: no answer yet" in capsys.readouterr().out
 
 
 def test_an_answer_that_raises_is_told_what_it_raised(capsys: pytest.CaptureFixture[str]) -> None:
@@ -249,7 +249,7 @@ def test_an_unknown_task_is_refused() -> None:
 def test_a_check_speaks_the_language_of_the_notebook(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = {"an empty place": "una respuesta vacía", "found: {found}": "hallado: {found}"}
+    words = {"no answer yet": "una respuesta vacía", "found: {found}": "hallado: {found}"}
     monkeypatch.setattr(i18n._translations, "gettext", lambda text: words.get(text, text))
     points_of("third_worker", "def third_worker(_): raise NotImplementedError()")
     assert "hallado: una respuesta vacía" in capsys.readouterr().out
@@ -336,5 +336,5 @@ def test_a_message_that_names_an_error_is_not_an_empty_answer(
     code = "def {}(*arguments):\n    raise ValueError('no NotImplementedError, but a bug')\n"
     assert points_of("scaled_loss", code.format("scaled_loss")) == 0
     printed = capsys.readouterr().out
-    assert "an empty place" not in printed
+    assert "no answer yet" not in printed
     assert "but a bug" in printed

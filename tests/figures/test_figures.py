@@ -351,13 +351,17 @@ def test_no_letter_is_lost_in_breaking_and_no_line_is_too_long(content: str, roo
 @pytest.mark.parametrize(
     ("draw", "chosen", "sentence"),
     [
-        (figures.synchronous_step, {"workers": 1}, r"workers=1 must be a whole number from 2\."),
+        (
+            figures.synchronous_step,
+            {"workers": 1},
+            r"workers=1 must be a whole number of at least 2\.",
+        ),
         (figures.synchronous_step, {"workers": 7}, r"workers=7 is more .* at most 6\."),
         (figures.synchronous_step, {"workers": True}, "workers=True must be"),
         (figures.step_timeline, {"workers": 2.5}, r"workers=2\.5 must be"),
         (figures.step_timeline, {"workers": 7}, "at most 6"),
         (figures.sharding, {"workers": 5}, "workers=5 is more .* at most 4"),
-        (figures.sharding, {"examples": 3}, "examples=3 must be a whole number from 4"),
+        (figures.sharding, {"examples": 3}, "examples=3 must be a whole number of at least 4"),
         (figures.sharding, {"examples": 17}, "at most 16"),
         (figures.sharding, {"batch": 0}, "batch=0 must be"),
         (figures.sharding, {"workers": 3, "batch": 5}, "batch=5 is more .* at most 4"),

@@ -133,7 +133,7 @@ def test_a_killed_worker_that_comes_late_keeps_the_others_waiting(tab: Any) -> N
     run(tab)
     do(tab, "delay its next start by 5 s")
     do(tab, "kill")
-    wait_for_story(tab, "5 s late", "killed", "detected", "next step")
+    wait_for_story(tab, "delayed by 5 s", "killed", "detected", "next step")
     wait_for_status(tab, "done")
 
 

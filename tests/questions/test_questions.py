@@ -144,11 +144,11 @@ def test_when_all_are_answered_it_says_how_many_at_the_first_try(shown_quiz: Que
     for box, question in zip(shown_quiz.boxes, questions, strict=True):
         assert score_of(shown_quiz) == ""
         row_of(box, question, right=True).button.click()
-    assert "3 of 4 at the first try" in score_of(shown_quiz) and 'role="status"' in score_of(
+    assert "3 of 4 on the first try" in score_of(shown_quiz) and 'role="status"' in score_of(
         shown_quiz
     )
     row_of(shown_quiz.boxes[1], questions[1], right=False).button.click()
-    assert "3 of 4 at the first try" in score_of(shown_quiz)
+    assert "3 of 4 on the first try" in score_of(shown_quiz)
 
 
 def score_of(shown_quiz: Questions) -> str:

@@ -70,7 +70,7 @@ def _check_roles(replicas: Mapping[str, Any]) -> None:
         count = _count(replicas, role)
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             message = _(
-                "{role} has replicas={count!r}: use a whole number from 1, or leave it out."
+                "{role} has replicas={count!r}: use a whole number of at least 1, or leave it out."
             )
             raise ConfigError(message.format(role=role, count=count))
         if role in ("Chief", "Evaluator") and count > 1:

@@ -163,7 +163,9 @@ class _RunMonitor:
         if failure["raised"] and (self._aborted or not failure["lost"]):
             return failure["raised"][0]
         task = f"worker {min(failure['lost'], default=0)}"
-        message = _("{task} was lost at step {step}: its process on {host}, or {host}, has ended")
+        message = _(
+            "{task} was lost at step {step}: its process on {host}, or {host} itself, has died"
+        )
         host = self._hosts.get(task, "?")
         values = {"task": labels.task(task), "step": self._liveness.step, "host": host}
         return FailureCause(task, message.format(**values))

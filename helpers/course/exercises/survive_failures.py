@@ -63,7 +63,7 @@ def _whole(found: list[Any], case: Case) -> None:
     for steps, numbers in zip(found, [*case["usual"], *case["extreme"]], strict=True):
         expect(
             isinstance(steps, int) and steps >= 1,
-            expected=_("a whole number of steps, from 1, with {numbers}").format(
+            expected=_("a whole number of steps, at least 1, with {numbers}").format(
                 numbers=dict(numbers)
             ),
             found=repr(steps),

@@ -1,4 +1,4 @@
-"""The examples of a data set that each worker reads."""
+"""The examples of a dataset that each worker reads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def unsharded(workers: int, examples: int) -> Reading:
 
 
 def sharding(workers: int = 2, examples: int = 12, batch: int = 2) -> Drawing:
-    """A data set as a row of numbered examples, and the examples of each worker, for three ways.
+    """A dataset as a row of numbered examples, and the examples of each worker, for three ways.
 
     Args:
       workers: the number of workers, from 2 to 4.

@@ -61,7 +61,7 @@ def answer(choice: Choice, right: bool) -> str:
 
 def score(at_first_try: int, total: int) -> str:
     """The score after every question has been answered."""
-    line = _("{count} of {total} at the first try").format(count=at_first_try, total=total)
+    line = _("{count} of {total} on the first try").format(count=at_first_try, total=total)
     return f'<div class="mwl-score" role="status">{escape(line)}</div>'
 
 

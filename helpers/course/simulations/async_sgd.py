@@ -83,8 +83,8 @@ def simulate(workers: int, slowness: float, rate: float, updates: int = UPDATES)
     check_count("updates", updates)
     if not (slowness >= 1 and 0 < rate < math.inf):
         message = _(
-            "slowness={slowness!r} and rate={rate!r} cannot be simulated: use a slowness from 1, "
-            "and a learning rate above 0."
+            "slowness={slowness!r} and rate={rate!r} cannot be simulated: use a slowness of "
+            "at least 1, and a learning rate above 0."
         )
         raise ConfigError(message.format(slowness=slowness, rate=rate))
     chance = np.random.default_rng(SEED)

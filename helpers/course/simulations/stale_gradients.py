@@ -133,7 +133,7 @@ def _losses(training: Training) -> str:
         {k: format_value(k) for k in range(0, UPDATES + 1, 60)},
     )
     ticks = {10.0**power: format_value(10.0**power) for power in range(-4, 3, 2)}
-    y = Scale(_("loss, times the first one"), MIN_LOSS, LARGEST_LOSS, ticks, log=True)
+    y = Scale(_("loss, relative to the first one"), MIN_LOSS, LARGEST_LOSS, ticks, log=True)
     plot = Plot(400, 34, 346, 200, x, y)
     asynchronous = Line(_("asynchronous"), ORANGE, _shown(training.losses), 2.2)
     synchronous = Line(_("synchronous"), BLUE, _shown(training.synchronous), 2.0, "6 4")
