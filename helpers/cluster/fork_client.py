@@ -186,7 +186,7 @@ class ForkedProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, also of its process group. Waits until the server has forked it.
+        """The id of the process and of its process group. Waits until the server has forked it.
 
         Raises:
           ProcessLookupError: it was killed before it was forked.
@@ -206,7 +206,7 @@ class ForkedProcess:
         """Waits for the end.
 
         Raises:
-          subprocess.TimeoutExpired: it still runs.
+          subprocess.TimeoutExpired: it is still running.
         """
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         while self._returncode is None:

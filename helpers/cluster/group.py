@@ -76,7 +76,7 @@ class WorkerGroup:
       timeouts: how long to wait before a task counts as failed.
       respawn_policy: replaces lost workers. Without one, each loss is a failure of the group.
       fault_injector: injects faults into these processes, and records the events about them.
-      clock: measures the timeouts. The default does not count time in suspend.
+      clock: measures the timeouts. The default does not count time spent in suspend.
     """
 
     def __init__(

@@ -123,7 +123,7 @@ class LivenessTracker:
         self._last_event[task] = self._last_progress = self._clock.now
 
     def check(self) -> FailureCause | None:
-        """Returns the failed task if a timeout has passed."""
+        """Returns the failed task if a timeout has expired."""
         now, limits = self._clock.now, self._timeouts
         free = [task for task in self._running if task not in self._connecting]
         for task in free:

@@ -176,11 +176,11 @@ class LocalCluster(Cluster):
         """Shows where each task is: your line, what it waits for, and all frames.
 
         Call it while `train` or `run` is running: from `on_event`, from another thread, or from a
-        button. It waits at most a second. When a timeout passes, the stacks are collected before
+        button. It waits at most a second. When a timeout expires, the stacks are collected before
         the processes are killed, and this method returns them after the run.
 
         Returns: a dict with the `helpers.cluster.stacks.TaskStack` of each task, such as
-          `stacks()["worker 1"].place`. Printed, it has a line for each task.
+          `stacks()["worker 1"].place`. When printed, it has a line for each task.
         """
         return self._supervisor.stacks() if self._supervisor else Stacks()
 

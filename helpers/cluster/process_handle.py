@@ -33,7 +33,7 @@ class ProcessHandle(Protocol):
 
     @property
     def pid(self) -> int:
-        """The process id, also of its process group. Waits until the process was started.
+        """The id of the process and of its process group. Waits until the process has started.
 
         Raises:
           ProcessLookupError: it was killed before it was started.
@@ -46,7 +46,7 @@ class ProcessHandle(Protocol):
         """Waits for the end, and returns the value of `poll`.
 
         Raises:
-          subprocess.TimeoutExpired: it still runs after `timeout` seconds.
+          subprocess.TimeoutExpired: it is still running after `timeout` seconds.
         """
 
     def signal(self, number: int) -> None:

@@ -72,7 +72,7 @@ class SpawnedProcess(subprocess.Popen[bytes]):
 
 
 class DelayedProcess:
-    """A process that is started after a delay, unless it is killed before."""
+    """A process that is started after a delay, unless it is killed first."""
 
     def __init__(self, spec: ProcessSpec, seconds: float) -> None:
         self._spec = replace(spec, log_fd=os.dup(spec.log_fd), event_fd=os.dup(spec.event_fd))
@@ -217,7 +217,7 @@ class TaskProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, also of its process group."""
+        """The id of the process and of its process group."""
         return self._process.pid
 
     @property
@@ -265,7 +265,7 @@ class TaskProcess:
     def wait(self, seconds: float = EXIT_TIMEOUT) -> int:
         """Waits for the end, and returns the exit code, or minus the signal number.
 
-        A process still there after `seconds` is killed.
+        A process that is still running after `seconds` is killed.
         """
         try:
             return self._process.wait(seconds)

@@ -35,7 +35,7 @@ def collect(
       steps: the last step of each task that reported one.
       seconds: how long to wait for answers. A stopped process is not waited for.
       before_kill: whether all processes are killed next, so that a crash does not matter. Otherwise
-        only those that use no CPU get one.
+        only processes that use no CPU get a signal.
     """
     requests = [StackRequest(process) for process in processes if not process.has_exited]
     for request in requests:

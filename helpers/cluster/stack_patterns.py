@@ -1,4 +1,4 @@
-"""What a task waits for and the reader's line, decided from the stacks of its threads.
+"""What a task waits for and the reader's line, derived from the stacks of its threads.
 
 The patterns are data. A new one is a line of `PATTERNS`, with the function of a library that waits.
 """

@@ -36,7 +36,8 @@ class TaskStack:
         TensorFlow called the reader's function in another thread, its line in that thread. The line
         is 0 if AutoGraph has rewritten the function.
       step: the last step it reported, or None.
-      threads: the stacks of its threads, first of the one that runs the job; empty without answer.
+      threads: the stacks of its threads, starting with the one that runs the job; empty
+        without an answer.
     """
 
     task: str
@@ -110,7 +111,7 @@ def _clause(waits_for: WaitsFor, place: Frame | None, tasks: Sequence[str]) -> s
 
 
 def format_place(place: Frame, line_of: Callable[[str, int], str] = linecache.getline) -> str:
-    """A line as "train.py:12, in step", or of a notebook's cell, whose file has no useful name."""
+    """Formats a line as "train.py:12, in step". A line of a notebook's cell is quoted instead."""
     file, line, function = place
     values = {"file": Path(file).name, "line": line, "function": function}
     if not line:

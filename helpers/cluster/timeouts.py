@@ -42,18 +42,18 @@ class Timeouts:
 
 
 def default_start_timeout(workers: int) -> float:
-    """Seconds until a group must be ready, with more for many importing workers on few cores."""
+    """Seconds until a group must be ready, more if many workers import TensorFlow on few cores."""
     return DEFAULT_START_TIMEOUT * max(1.0, workers / (2 * cores()))
 
 
 class SuspendSafeClock:
-    """Monotonic clock that does not count time in suspend.
+    """Monotonic clock that does not count time spent in suspend.
 
     While the machine sleeps, or while the notebook's process is stopped, the workers cannot make
-    progress either, so no timeout may pass.
+    progress either, so no timeout may expire.
 
     Args:
-      time: the seconds of a clock that never goes back.
+      time: the seconds of a clock that never goes backward.
     """
 
     def __init__(self, time: Callable[[], float] = time.monotonic) -> None:

@@ -52,7 +52,7 @@ def compare(
       workers: the group sizes, of which the first is the reference.
       tolerance: the largest difference of equal numbers: absolute for numbers up to 1, relative
         above.
-      timeout: seconds for the function on one group size.
+      timeout: seconds for the function with one group size.
       options: keyword arguments of `LocalCluster`.
 
     Raises:

@@ -36,7 +36,7 @@ class Cause(Enum):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The likely fault on a group size.
+    """The likely fault with one group size.
 
     Attributes:
       cause: the kind of fault.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity on each group size.
+    """One quantity with each group size.
 
     Attributes:
       name: the name of the quantity, such as "loss" or "weights".
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A program on several group sizes, the first of which is the reference.
+    """A program with several group sizes, the first of which is the reference.
 
     Attributes:
       runs: one for each group size.

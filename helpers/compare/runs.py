@@ -1,4 +1,4 @@
-"""The records of a program on one group size, and the distance between two numbers."""
+"""The records of a program with one group size, and the distance between two numbers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """A program on one group size.
+    """A program with one group size.
 
     Attributes:
       workers: the number of workers.
       records: the records of the workers, in their order, or none if the run failed.
-      error: the reason of the failure, or "".
+      error: the reason for the failure, or "".
       raised: the class of the error, or "".
     """
 
@@ -92,7 +92,7 @@ def numbers(value: Any) -> Iterator[float]:
 
 
 def distance(one: float, other: float) -> float:
-    """The distance between two numbers, relative if they are above 1. NaN differs from all."""
+    """The distance between two numbers, relative if they are above 1. NaN equals only NaN."""
     if one == other or (math.isnan(one) and math.isnan(other)):
         return 0.0
     found = abs(one - other) / max(1.0, abs(one))

@@ -1,7 +1,7 @@
 """Messages between the workers of a MultiWorkerMirroredStrategy, in addition to their tensors.
 
 TensorFlow's coordination service, which every such strategy starts, stores texts under keys and
-lets a worker wait for a key. A round trip lasts half a millisecond and is independent of the order
+lets a worker wait for a key. A round trip takes half a millisecond and is independent of the order
 of collectives. Each worker counts its agreements and publishes its position in the program at each
 of them. So a diverged worker is reported by name, and no collective waits for it forever.
 """
@@ -277,7 +277,7 @@ def group_of(strategy: Any) -> Group:
 
 
 def leave(text: str) -> None:
-    """Publishes that this worker's function has returned, and so joins no further agreement."""
+    """Publishes that this worker's function has returned, so that it joins no further agreement."""
     for group in _groups.values():
         if group._watched:
             group.leave(ENDED, text)

@@ -1,8 +1,8 @@
 """Detects workers that have diverged in their programs, weights or strategies.
 
-`fit`, `evaluate` and `predict` meet the other workers when they begin. `fit` also meets them at the
-end of each epoch and every CHECK_STEPS steps. At each meeting, the workers compare their positions
-in the program, their weights and their state, and agree on whether to stop.
+`fit`, `evaluate` and `predict` synchronize with the other workers when they begin. `fit` also does
+so at the end of each epoch and every CHECK_STEPS steps. Each time, the workers compare their
+positions in the program, their weights and their state, and agree on whether to stop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether the processes of the other workers still run, by TensorFlow's own means."""
+"""Checks with TensorFlow's own means whether the processes of the other workers still run."""
 
 from __future__ import annotations
 

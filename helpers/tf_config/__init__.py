@@ -140,7 +140,7 @@ class TFConfig:
 
     @property
     def is_server(self) -> bool:
-        """Whether it only serves a coordinator, as a worker or ps with a chief and a ps."""
+        """Whether it only serves a coordinator: a worker or ps in a cluster with chief and ps."""
         return {PS, CHIEF} <= self.cluster.keys() and self.task.type in (WORKER, PS)
 
     @property
@@ -150,7 +150,7 @@ class TFConfig:
 
     @property
     def is_respawnable(self) -> bool:
-        """Whether the others continue without it and accept a replacement, as with a ps."""
+        """Whether the others continue without it and accept a replacement: a worker with a ps."""
         return self.is_asynchronous and self.task.type == WORKER
 
     @property

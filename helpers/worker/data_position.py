@@ -66,7 +66,7 @@ class EndOfTraining:
     """The chief's note to the evaluator, with the global step at which training ended.
 
     Args:
-      plan: the epochs and steps of the job. A note of another plan is outdated.
+      plan: the epochs and steps of the job. A note from another plan is outdated.
     """
 
     def __init__(self, model_dir: str, plan: object) -> None:

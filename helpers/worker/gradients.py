@@ -19,10 +19,10 @@ MAX_DENSE_BYTES = 64 * 2**20
 def sum_sparse_gradients_of_any_length() -> None:
     """Allows the number of ids of an embedding to vary from step to step.
 
-    TensorFlow gathers the rows of all workers, and in graph mode (to TensorFlow 2.21) a collective
-    keeps the shape of its first step: "Shape mismatch in the collective instance". If the number is
-    not fixed, whole tables are all-reduced, and the rows that any worker has used are selected from
-    the sum. The result is the same gradient.
+    TensorFlow gathers the rows of all workers, and in graph mode (up to TensorFlow 2.21) a
+    collective keeps the shape of its first step: "Shape mismatch in the collective instance". If
+    the number is not fixed, whole tables are all-reduced, and the rows that any worker has used are
+    selected from the sum. The result is the same gradient.
 
     Call it once in a process, before the graph is built.
     """

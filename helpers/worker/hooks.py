@@ -128,8 +128,8 @@ def run_with_retry(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Calls a session's `run` with the other arguments, and retries rejected requests.
 
     A session on a server draws a random number out of 2**32 for each request, and rejects a number
-    that was among the last 100,000 (RecentRequestIds, to TensorFlow 2.21). So after that many steps
-    one in 43,000 is rejected by chance, before anything was computed for it.
+    that was among the last 100,000 (RecentRequestIds, up to TensorFlow 2.21). So after that many
+    steps one in 43,000 is rejected by chance, before anything was computed for it.
 
     Raises:
       PeerLostError: with TensorFlow's reason.
@@ -191,7 +191,7 @@ def report_evaluation(context: WorkerContext, metrics: Mapping[str, Any], checkp
     """Reports the metrics of one evaluation, and the step of its checkpoint.
 
     The step is the one in the checkpoint's name, as in the list of checkpoints. The variable in it
-    can be higher, because asynchronous workers go ahead while it is written.
+    can be higher, because asynchronous workers continue while it is written.
     """
     found = {name: plain_metric(value) for name, value in metrics.items() if name != "global_step"}
     context.report(EventType.EVALUATION, step=step_of(checkpoint), metrics=found)

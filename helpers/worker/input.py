@@ -27,7 +27,7 @@ _READERS = ("IteratorGetNext", "QueueDequeue", "ReaderRead")
 
 
 class InputPipeline:
-    """An `input_fn`, called like Estimator does, by the names of its arguments.
+    """An `input_fn`, called as Estimator calls it, by the names of its arguments.
 
     Args:
       pipelines: the number of tasks that read data.
@@ -68,7 +68,7 @@ class InputPipeline:
         return next_batch
 
     def evaluation(self, mode: str, config: Any) -> Any:
-        """Returns the evaluation data, to its end or `eval_steps` batches.
+        """Returns the evaluation data, all of it or `eval_steps` batches.
 
         Tensors that do not change are one batch.
         """

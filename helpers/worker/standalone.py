@@ -98,7 +98,7 @@ class StepWatchdog:
 
     TensorFlow may wait forever for a peer that has died or is frozen. The watchdog starts with the
     first step, because before it a worker waits until all others have started, and an evaluator
-    waits for a checkpoint. Time in suspend does not count.
+    waits for a checkpoint. Time spent in suspend does not count.
 
     Args:
       report: receives the events.

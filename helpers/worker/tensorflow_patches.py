@@ -40,7 +40,7 @@ def apply(job: Job, context: WorkerContext, *, supervised: bool) -> None:
     | raise_efbig_as_resource_exhausted | 2.15.1 to 2.21 | an Estimator                           |
     | set_session_recovery_wait         | 2.15.1 to 2.21 | an Estimator with parameter servers    |
 
-    No TensorFlow release so far removes the need for one of them.
+    No TensorFlow release so far removes the need for any of them.
 
     Args:
       supervised: whether a supervisor watches this process.
@@ -62,7 +62,7 @@ def apply(job: Job, context: WorkerContext, *, supervised: bool) -> None:
 def disable_coordination_heartbeat() -> None:
     """Disables TensorFlow's own heartbeat in a group that a supervisor watches.
 
-    By default a worker whose heartbeat is late by some seconds ends the collectives of all workers,
+    By default a worker whose heartbeat is a few seconds late ends the collectives of all workers,
     even if the machine only slept or is busy. TensorFlow has no public name for this timeout
     (coordination_config.proto has the field).
     """

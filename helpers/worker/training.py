@@ -55,7 +55,7 @@ def train(job: EstimatorJob, context: WorkerContext) -> None:
     Raises:
       ConfigError: the input function does not fit the choice of epochs or steps, or `TF_CONFIG`
         does not list all workers.
-      DataError: a file of the data set is damaged.
+      DataError: a file of the dataset is damaged.
     """
     if context.config.is_dynamic:
         raise _dynamic(context.config)

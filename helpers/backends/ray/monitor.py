@@ -120,7 +120,7 @@ class _RunMonitor:
             raise to_exception(event["task"], event)
 
     def _check_deadlines(self) -> None:
-        """Aborts the attempt if a timeout has passed.
+        """Aborts the attempt if a timeout has expired.
 
         Raises:
           ClusterError: Ray has not even started it.
