@@ -169,14 +169,27 @@ class LivenessTracker:
         return task in self._connecting, self._last_event.get(task, -1.0)
 
     def _no_progress(self, task: str) -> FailureCause:
-        message = (
-            _("{task} and its peers have made no progress for {seconds:g} s since step {step}")
-            if math.isinf(self._timeouts.heartbeat)  # then a process may have ended undetected
-            else _(
-                "{task} and its peers have made no progress for {seconds:g} s since step "
-                "{step}, although all processes are alive"
+        alone = len(self._running) == 1
+        if math.isinf(self._timeouts.heartbeat):  # then a process may have ended undetected
+            message = (
+                _("{task} has made no progress for {seconds:g} s since step {step}")
+                if alone
+                else _(
+                    "{task} and its peers have made no progress for {seconds:g} s since step {step}"
+                )
             )
-        )
+        else:
+            message = (
+                _(
+                    "{task} has made no progress for {seconds:g} s since step {step}, although its "
+                    "process is alive"
+                )
+                if alone
+                else _(
+                    "{task} and its peers have made no progress for {seconds:g} s since step "
+                    "{step}, although all processes are alive"
+                )
+            )
         values = {
             "task": labels.task(task),
             "seconds": LocalNumber(self._timeouts.progress),

@@ -143,8 +143,12 @@ def _start(one: Run, many: Run, tolerance: float) -> Diagnosis | None:
     for index, alone in enumerate(one.fits()):
         starts = [many.fits(worker)[index]["initial"] for worker in range(many.workers)]
         if any(start != starts[0] for start in starts):
-            message = _("The workers begin fit {number} with different weights: {names}.")
             names = _different_names(starts[0], next(s for s in starts if s != starts[0]))
+            message = (
+                _("The workers begin fit {number} with different weights: {names}.")
+                if names
+                else _("The workers begin fit {number} with different weights.")
+            )
             return Diagnosis(Cause.STATE, message.format(number=index + 1, names=names), 0)
         if index == 0 and _far(alone["initial"], starts[0]) > tolerance:
             message = _(
@@ -186,4 +190,4 @@ def _different_names(one: Record, other: Record) -> str:
     for part, names in enumerate(one["names"]):
         pairs = zip(names, one["norms"][part], other["norms"][part], strict=False)
         found += [name for name, a, b in pairs if a != b]
-    return join_items(found[:3]) or _("some")
+    return join_items(found[:3])

@@ -29,9 +29,7 @@ def test_an_output_in_the_present_words_is_current(output: str) -> None:
     assert outdated(output) == []
 
 
-@pytest.mark.parametrize(
-    "output", ["worker 1: 1,000 steps\n", "worker 1: всего шагов 1000\n"]
-)
+@pytest.mark.parametrize("output", ["worker 1: 1,000 steps\n", "worker 1: всего шагов 1000\n"])
 def test_an_output_in_older_words_is_found(output: str) -> None:
     assert outdated(output) == [("run", "{name}: {steps:,} steps")]
 

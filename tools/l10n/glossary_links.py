@@ -50,12 +50,15 @@ def first_uses(page: str, lessons: tuple[str, ...]) -> list[list[int]]:
 
 
 def links(words: Iterable[Word], lang: str) -> list[str]:
-    """Terms as links to their headings on the page, with one link for each heading."""
+    """Terms as links to their headings on the page, with one link for each heading.
+
+    Terms that share a word in the language, as *shard* and *sharding* do in Chinese, appear once.
+    """
     groups: dict[str, list[str]] = {}
     for word in words:
         groups.setdefault(word.section, []).append(word.name)
     return [
-        f"[{join_items(names, lang)}]({GLOSSARY}.ipynb#{section.replace(' ', '-')})"
+        f"[{join_items(dict.fromkeys(names), lang)}]({GLOSSARY}.ipynb#{section.replace(' ', '-')})"
         for section, names in groups.items()
     ]
 

@@ -26,11 +26,12 @@ TAG = re.compile(r"</?[A-Za-z!][^<>]*>")
 ADDRESS = re.compile(r"https?://[!-~]+")
 PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|\{[A-Za-z_]\w*(?:[.\[!:][^{}]*)?\}")
 # Code without backquotes in a program's message: "RING", steps=, stop(), tf.data.Dataset,
-# strategy.scope(), LocalCluster(workers=N).
+# strategy.scope(), LocalCluster(workers=N), workers=(1, 2).
 _ARGUMENTS = r"\((?:[ -'*-~…]|\([ -'*-~…]*\))*\)"  # ASCII, unlike the prose of translations
 BARE_CODE = re.compile(
     rf"TensorFlow Datasets|\b(?a:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*){_ARGUMENTS}"
-    r'|"[!#-~]+"|\b\w+=(?!=)|\b\w+\(\)|\b[A-Za-z]\w*(?:\.[A-Za-z]\w*)+\b'
+    rf'|"[!#-~]+"|(?:\b\w+|(?<=\}}))={_ARGUMENTS}'
+    r"|\b\w+=(?!=)|\b\w+\(\)|\b[A-Za-z]\w*(?:\.[A-Za-z]\w*)+\b"
 )
 PLACEHOLDER_WORD = "x"  # the word that replaces code, math and placeholders
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from helpers import labels
 from helpers.course.charts.boxes import Point, arrow, box, canvas
 from helpers.i18n import _, join_clauses, join_items
 from helpers.results.svg_figure import SvgFigure
@@ -27,6 +28,8 @@ def placement_chart(
       in_sync: whether the replicas run each step together. With parameter servers, each worker runs
         its own steps.
     """
+    replicas = list(map(labels.task, replicas))
+    variables = {name: list(map(labels.task, devices)) for name, devices in variables.items()}
     computing = list(dict.fromkeys(replicas))
     holding = dict.fromkeys(device for devices in variables.values() for device in devices)
     storing = sorted(device for device in holding if device not in computing)
