@@ -170,29 +170,26 @@ class LivenessTracker:
 
     def _no_progress(self, task: str) -> FailureCause:
         alone = len(self._running) == 1
-        if math.isinf(self._timeouts.heartbeat):  # then a process may have ended undetected
-            message = (
-                _("{task} has made no progress for {seconds:g} s since step {step}")
-                if alone
-                else _(
-                    "{task} and its peers have made no progress for {seconds:g} s since step {step}"
-                )
+        has_heartbeats = math.isfinite(self._timeouts.heartbeat)  # else it is unknown
+        if has_heartbeats and alone:
+            message = _(
+                "{task} has made no progress for {seconds:g} s since step {step}, although its "
+                "process is alive"
             )
+        elif has_heartbeats:
+            message = _(
+                "{task} and its peers have made no progress for {seconds:g} s since step "
+                "{step}, although all processes are alive"
+            )
+        elif alone:
+            message = _("{task} has made no progress for {seconds:g} s since step {step}")
         else:
-            message = (
-                _(
-                    "{task} has made no progress for {seconds:g} s since step {step}, although its "
-                    "process is alive"
-                )
-                if alone
-                else _(
-                    "{task} and its peers have made no progress for {seconds:g} s since step "
-                    "{step}, although all processes are alive"
-                )
+            message = _(
+                "{task} and its peers have made no progress for {seconds:g} s since step {step}"
             )
         values = {
             "task": labels.task(task),
             "seconds": LocalNumber(self._timeouts.progress),
             "step": self.step,
         }
-        return FailureCause(task, message.format(**values), is_alive=True)
+        return FailureCause(task, message.format(**values), is_alive=has_heartbeats)

@@ -126,6 +126,15 @@ def test_group_without_progress_fails_although_heartbeats_arrive(training: Group
     )
 
 
+def test_a_group_of_one_has_no_peers() -> None:
+    group = Group(["worker 0"])
+    group.send(EventType.READY, "worker 0", at=1, step=4)
+    group.send(EventType.HEARTBEAT, "worker 0", at=31)
+    assert group.check(at=32) == (
+        "worker 0 has made no progress for 30 s since step 4, although its process is alive"
+    )
+
+
 def test_without_heartbeats_nothing_is_said_about_living_processes() -> None:
     group = Group(timeouts=Timeouts(60, math.inf, 30))
     group.send(EventType.READY, at=1, step=4)

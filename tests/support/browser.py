@@ -159,10 +159,14 @@ def shorten(lesson: Path, path: Path) -> None:
 
 
 def _preparation(source: str) -> str:
-    """The imports and functions of a cell."""
+    """The imports and functions of a cell, and the choice of the language."""
     source = TransformerManager().transform_cell(source)  # a line that begins with % is not Python
     kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef)
-    kept = [node for node in ast.parse(source).body if isinstance(node, kinds)]
+    kept = [
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, kinds) or ast.unparse(node).startswith("init(")
+    ]
     return "\n".join(ast.get_source_segment(source, node) or "" for node in kept)
 
 
