@@ -39,7 +39,7 @@ english: environment  ## at most as many findings as tools/english/baseline.csv 
 	@$(PY) -m tools.english check
 
 units: environment
-	@$(PY) -m pytest -q --lane unit
+	@$(PY) -m pytest -q --lane=unit
 
 # The lanes: tests/support/lanes.py lists them, tests/README.md describes them. SMOKE=1 runs the short
 # form of those that have one.
@@ -48,40 +48,40 @@ PARALLEL := grading answers benchmarks faults programs training
 SERIAL := browser slow soak degraded slurm docker
 HELPERS := $(filter-out tests/l10n/% tests/benchmarks/% tests/project/% tests/lessons/test_colab.py \
 	tests/lessons/test_lessons.py, $(wildcard tests/*/test_*.py))
-WHOLE := --lane main --lane grading --lane answers --lane faults --lane keras_3 --lane programs --lane training
+WHOLE := --lane=main --lane=grading --lane=answers --lane=faults --lane=keras_3 --lane=programs --lane=training
 RUN_LESSONS := tests/lessons/test_lessons.py
 .PHONY: $(addprefix test-,$(PARALLEL) $(SERIAL) lessons keras-3 colab tf215 python ray jupyterhub release site)
 
 $(addprefix test-,$(PARALLEL)): test-%: environment
-	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) --lane $* $(SHORT)
+	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) --lane=$* $(SHORT)
 
 $(addprefix test-,$(SERIAL)): test-%: environment
-	@$(PY) -m pytest --lane $* $(if $(filter browser,$*),,$(SHORT))
+	@$(PY) -m pytest --lane=$* $(if $(filter browser,$*),,$(SHORT))
 
 test-keras-3: environment
-	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) --lane keras_3
+	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) --lane=keras_3
 
 # All lessons but the first, or some: make test-lessons LESSONS="en-05 ko-07"
 ONE_LESSON := $(RUN_LESSONS)::test_the_lesson_runs_and_prints_what_is_stored
 test-lessons: environment
 	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) \
-		$(if $(LESSONS),--lane all $(foreach lesson,$(LESSONS),"$(ONE_LESSON)[$(lesson)]"),--lane lessons)
+		$(if $(LESSONS),--lane=all $(foreach lesson,$(LESSONS),"$(ONE_LESSON)[$(lesson)]"),--lane=lessons)
 
 record-answers: environment  ## what wrong answers do, for make test: tests/exercises/recorded
-	@$(PY) -m pytest --lane answers --record tests/exercises
+	@$(PY) -m pytest --lane=answers --record tests/exercises
 
 # Those below have their own environments beside .venv.
 test-colab:
 	@PYTHON_VERSIONS=3.12 PIP_CONSTRAINT=tests/lessons/colab.txt VENV=.venv-colab ./environment.sh
-	@.venv-colab/bin/python -m pytest -n $(JOBS) --lane english $(SHORT) $(RUN_LESSONS)
+	@.venv-colab/bin/python -m pytest -n $(JOBS) --lane=english $(SHORT) $(RUN_LESSONS)
 	@.venv-colab/bin/python -m pytest -n $(JOBS) tests/estimator
-	@.venv-colab/bin/python -m pytest --lane browser $(SHORT)
-	@.venv-colab/bin/python -m pytest --lane colab $(SHORT)
+	@.venv-colab/bin/python -m pytest --lane=browser $(SHORT)
+	@.venv-colab/bin/python -m pytest --lane=colab $(SHORT)
 
 TF215 := tests/estimator/tf215.txt
 test-tf215: environment
 	@PYTHON_VERSIONS="3.11 3.10" PIP_CONSTRAINT=$(TF215) VENV=.venv-tf215 ./environment.sh
-	@.venv-tf215/bin/python -m pytest -n $(JOBS) --lane english $(SHORT) $(RUN_LESSONS)
+	@.venv-tf215/bin/python -m pytest -n $(JOBS) --lane=english $(SHORT) $(RUN_LESSONS)
 	@.venv-tf215/bin/python -m pytest -n $(JOBS) $(WHOLE) $(if $(SMOKE),tests/estimator,$(HELPERS))
 	@$(PY) -m benchmarks.compatibility --python .venv-tf215/bin/python --python $(PY) \
 		--output .venv-tf215/compatibility
@@ -93,21 +93,21 @@ test-python:
 
 test-ray:
 	@EXTRAS=test,ray VENV=.venv-ray ./environment.sh
-	@.venv-ray/bin/python -m pytest --lane ray $(SHORT)
+	@.venv-ray/bin/python -m pytest --lane=ray $(SHORT)
 
 test-jupyterhub:
 	@EXTRAS=test,jupyterhub VENV=.venv-jupyterhub ./environment.sh
 	@[ -d .venv-jupyterhub/proxy ] || PATH="$$PWD/.venv-jupyterhub/bin:$$PATH" npm install --silent --no-fund --no-audit \
 		--prefix .venv-jupyterhub/proxy configurable-http-proxy@5.3.0
-	@.venv-jupyterhub/bin/python -m pytest --lane jupyterhub $(SHORT)
+	@.venv-jupyterhub/bin/python -m pytest --lane=jupyterhub $(SHORT)
 
 test-release:
 	@EXTRAS=test,release VENV=.venv-release ./environment.sh
-	@.venv-release/bin/python -m pytest --lane release tests/project tests/l10n
+	@.venv-release/bin/python -m pytest --lane=release tests/project tests/l10n
 
 test-site:
 	@EXTRAS=site VENV=.venv-site ./environment.sh
-	@.venv-site/bin/python -m pytest --lane site $(SHORT)
+	@.venv-site/bin/python -m pytest --lane=site $(SHORT)
 
 site:  ## the course as a web site, into .artefacts/site
 	@EXTRAS=site VENV=.venv-site ./environment.sh

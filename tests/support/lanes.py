@@ -1,7 +1,7 @@
 """The lanes: tests beyond `make test`, when CI runs them, and how tests are selected.
 
 A test belongs to `make test` or to one lane, by the marker of that name. A test that is also marked
-`slow` belongs to the lane `slow` alone. `pytest --lane NAME` selects the tests of a lane, and
+`slow` belongs to the lane `slow` alone. `pytest --lane=NAME` selects the tests of a lane, and
 `--smoke` its short form. `python -m tests.support.lanes plan` prints the plan of `.ci/run`.
 """
 

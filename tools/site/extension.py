@@ -18,7 +18,8 @@ from tools.site import reference, settings
 from tools.site.tree import Place
 
 SIGNATURE = re.compile(r"<dl>\s*((?:<dd>(?:(?!</?d[ld]>).)*</dd>\s*)+)</dl>", re.DOTALL)
-EXTERNAL_SCHEMES = ("http:", "https:", "mailto:", "#")
+EXTERNAL_SCHEMES = ("http:", "https:", "mailto:", "data:", "#")
+HREF = re.compile(r'(?<=<a )href="([^"]+)"')
 
 
 class Anchors(SphinxTransform):
@@ -59,6 +60,19 @@ def resolve_links(app: Sphinx, document: nodes.document, name: str) -> None:
                 node["refuri"] = address
             case _:
                 node.replace_self(node.children)
+
+    def resolve(found: re.Match[str]) -> str:
+        place = (
+            None
+            if found[1].startswith(EXTERNAL_SCHEMES)
+            else tree.resolve_link(folder, lang, found[1])
+        )
+        address = _address(app, name, place) if isinstance(place, Place) else place
+        return f'href="{address or found[1]}"'
+
+    for raw in document.findall(nodes.raw):  # prose in HTML, such as a box
+        if raw.get("format") == "html" and "href" in raw.astext():
+            raw.children = [nodes.Text(HREF.sub(resolve, raw.astext()))]
 
 
 def _address(app: Sphinx, name: str, place: Place) -> str:

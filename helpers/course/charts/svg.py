@@ -10,12 +10,14 @@ import math
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
+from unicodedata import east_asian_width
 
 from helpers.i18n import number
 from helpers.results.svg_figure import image
 
 CHART = 430, 210
 MAX_CHAR_WIDTH = 7.0  # the maximum width of a letter in pixels
+FULL_WIDTH = 1.8  # letters
 FONT = 'font-family="system-ui, sans-serif" font-size="12"'
 AXIS = ",.7g"  # the format of numbers on an axis: 12,500, 468, 1.25
 INK, PAPER, FRAME = "#24292f", "#ffffff", "#d0d7de"
@@ -134,7 +136,7 @@ class Axes:
 
     def legend(self) -> str:
         """The names of the lines at the upper right, next to the title, or below a long title."""
-        letters = sum(row.letters for row in self._legend) + 1.2 * len(self.title)
+        letters = sum(row.letters for row in self._legend) + 1.2 * _letters(self.title)
         first = 14 if letters * MAX_CHAR_WIDTH < self.width else 14 + LEGEND_ROW
         return "".join(
             f'<text x="{self.width - self.right}" y="{first + LEGEND_ROW * k}" text-anchor="end">'
@@ -150,10 +152,10 @@ class Axes:
     def _rows(self) -> list[_LegendRow]:
         """The rows of the legend."""
         common, names = _shared_label([line.name for line in self.lines])
-        rows = [_LegendRow(common, "", len(common))]
+        rows = [_LegendRow(common, "", _letters(common))]
         for line, name in zip(self.lines, names, strict=True):
             span = f'<tspan fill="{line.color}" dx="8">● {escape(name)}</tspan>'
-            before, letters = rows[-1], len(name) + 5
+            before, letters = rows[-1], _letters(name) + 5
             if before.spans and (before.letters + letters) * MAX_CHAR_WIDTH > self.width:
                 rows.append(_LegendRow("", span, letters))
             else:
@@ -167,7 +169,12 @@ class _LegendRow(NamedTuple):
 
     common: str
     spans: str
-    letters: int
+    letters: float
+
+
+def _letters(content: str) -> float:
+    """The width of a text in Latin letters. A Chinese or Korean character is square."""
+    return sum(FULL_WIDTH if east_asian_width(char) in "WF" else 1 for char in content)
 
 
 def text(
