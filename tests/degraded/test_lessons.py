@@ -7,6 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from helpers.system.keras_version import LEGACY_KERAS
 from tests.support import ROOT
 from tests.support.degraded import ALL, EACH, TOGETHER, switch_off
 from tools.lessons.execute import run_cells
@@ -32,6 +33,7 @@ def test_the_lesson_runs_without(
     without: tuple[str, ...], lesson: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switch_off(monkeypatch, *without)
+    monkeypatch.delenv(LEGACY_KERAS, raising=False)  # helpers.estimator has set it in this process
     [path] = (ROOT / "notebooks" / "en").glob(f"{lesson}_*.ipynb")
     assert printed(path, LOOK).split() == list(without)
 
