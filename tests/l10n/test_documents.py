@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.l10n_project import LESSON, make_project, run, text_cell, translate, whats
-from tools.l10n import checks, documents
+from tools.l10n import checks, documents, structure
+from tools.l10n.build import PAGE_LINK
 from tools.lessons.project import Project
 
 PAGE = "docs/FAULTS"
@@ -110,6 +111,13 @@ def test_a_picture_is_shown_in_the_language_where_it_was_taken_in_it(project: Pr
 
 def test_a_translated_lesson_leads_to_the_page_in_its_language(project: Project) -> None:
     assert "(../../docs/ru/FAULTS.md)" in project.notebook(LESSON, "ru").read_text("utf-8")
+
+
+def test_a_document_in_the_root_has_its_translations_in_docs() -> None:
+    page = "[a](../../SECURITY.md) [b](../../docs/FAULTS.md) [c](../../tests/README.md)"
+    links = "[a](../../docs/ru/SECURITY.md) [b](../../docs/ru/FAULTS.md) [c](../../tests/README.md)"
+    assert PAGE_LINK.sub(r"\g<1>docs/ru/", page) == links
+    assert structure.same_in_every_language("../../docs/ru/SECURITY.md") == "../../SECURITY.md"
 
 
 def test_a_complete_translation_has_no_finding(project: Project) -> None:

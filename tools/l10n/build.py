@@ -20,12 +20,23 @@ from tools.l10n import (
 from tools.l10n.catalog import LessonCatalog
 from tools.lessons import exercises, notebook
 from tools.lessons.notebook import Json
-from tools.lessons.project import HELPERS, SOURCE, Project, ToolError, read_text
+from tools.lessons.project import (
+    DOCUMENTS,
+    HELPERS,
+    ROOT_DOCUMENTS,
+    SOURCE,
+    Project,
+    ToolError,
+    read_text,
+)
 
 LESSON_LINK = re.compile(
     r"""((?:https?://|\]\(<?|\b(?:href|src)=["'])[^\s)"'<>]*/notebooks/)en(?=/)"""
 )
-PAGE_LINK = re.compile(r"(\]\((?:\.\./)+docs/)(?=\w+\.md)")
+# To a page of docs, or to a document in the root, which has its translations in docs.
+PAGE_LINK = re.compile(
+    rf"(\]\((?:\.\./)+)(?:{DOCUMENTS}/(?=\w+\.md)|(?=(?:{'|'.join(ROOT_DOCUMENTS)})\.md))"
+)
 
 
 @dataclass
@@ -120,7 +131,9 @@ def compiled_helpers(project: Project, lang: str) -> bytes | None:
 def _translate(result: Json, lang: str, messages: LessonCatalog, built: Built) -> None:
     for cell in notebook.prose(result):
         source = markdown.translate(notebook.source(cell), _lookup(messages, cell["id"], built))
-        source = PAGE_LINK.sub(rf"\g<1>{lang}/", LESSON_LINK.sub(rf"\g<1>{lang}", source))
+        source = PAGE_LINK.sub(
+            rf"\g<1>{DOCUMENTS}/{lang}/", LESSON_LINK.sub(rf"\g<1>{lang}", source)
+        )
         notebook.set_source(cell, source)
     for cell in notebook.cells(result, "code"):
         if notebook.LANGUAGE_TAG in notebook.tags(cell):

@@ -12,6 +12,7 @@ from markdown_it.token import Token
 
 from tools.l10n import html
 from tools.l10n.markdown import PARSER
+from tools.lessons.project import DOCUMENTS, ROOT_DOCUMENTS
 
 Block = tuple[str, int]
 Part = tuple[str, str]  # its kind and its content, such as ("inline code", "TF_CONFIG")
@@ -29,6 +30,7 @@ NAMES = {
 }
 PLAIN = frozenset({"text", "softbreak", "text_special"})
 ADDRESS = re.compile(r"(\b(?:href|src)\s*=\s*)(\"[^\"]*\"|'[^']*')", re.IGNORECASE)
+ROOT_PAGE = re.compile(rf"/{DOCUMENTS}/\w+/(?=(?:{'|'.join(ROOT_DOCUMENTS)})\.md)")
 NO_SLUG = re.compile(r"[^\w\- ]")
 HTML_ANCHOR = re.compile(r"\b(?:id|name)\s*=\s*[\"']([^\"']+)", re.IGNORECASE)
 
@@ -102,6 +104,7 @@ def links(source: str) -> list[str]:
 def same_in_every_language(address: str) -> str:
     """An address without the parts that depend on the language: anchor and lessons' language."""
     page, mark, _ = unquote(address).partition("#")
+    page = ROOT_PAGE.sub("/", page)
     return re.sub(r"(/notebooks/)[A-Za-z_-]+(?=/)|(/docs/)\w+/(?=\w+\.md)", r"\1\2", page) + mark
 
 
