@@ -123,7 +123,7 @@ LANES = (
     ),
     Lane(
         "soak",
-        "for five minutes, one process trains, fails and is stopped; is anything left behind?",
+        "five minutes of clusters that train, fail and are stopped; is anything left behind?",
         5,
         "helpers/cluster/* benchmarks/soak.py",
     ),
