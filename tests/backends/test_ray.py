@@ -263,7 +263,7 @@ def test_a_ray_without_room_is_named(cluster: RayCluster) -> None:
 
 @pytest.mark.ray
 def test_what_ray_cannot_do_is_refused_in_a_sentence(cluster: RayCluster) -> None:
-    with pytest.raises(ConfigError, match='no evaluate="sidecar"'):
+    with pytest.raises(ConfigError, match='not support evaluate="sidecar"'):
         train(cluster, 1, Diary(), evaluate="sidecar")
     with pytest.raises(ConfigError, match="workers=0"):
         RayCluster(workers=0)

@@ -368,7 +368,7 @@ def test_no_letter_is_lost_in_breaking_and_no_line_is_too_long(content: str, roo
         (figures.tf_config, {"workers": 1}, "workers=1 must be"),
         (figures.tf_config, {"ps": 3}, "ps=3 is more .* at most 2"),
         (figures.tf_config, {"ps": -1}, "ps=-1 must be"),
-        (figures.tf_config, {"workers": 4, "ps": 1}, "are 6 processes, with the chief"),
+        (figures.tf_config, {"workers": 4, "ps": 1}, "add up to 6 processes, including the chief"),
         (figures.ring_all_reduce, {"workers": 7}, "at most 6"),
         (figures.ring_all_reduce, {"workers": 3, "round": 5}, "round=5 is more .* at most 4"),
         (figures.ring_all_reduce, {"round": -1}, "round=-1 must be"),

@@ -153,8 +153,8 @@ class RayCluster(Cluster):
     def _check_evaluation(self, evaluate: str | None) -> None:
         if evaluate == "sidecar":
             message = _(
-                'RayCluster has no evaluate="sidecar": Ray\'s trainer starts workers only. Choose '
-                '"after" or None.'
+                'RayCluster does not support evaluate="sidecar", because Ray\'s trainer starts '
+                'workers only. Choose "after" or None.'
             )
             raise ConfigError(message)
 

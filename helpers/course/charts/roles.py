@@ -18,7 +18,7 @@ NETWORK, FILES = "tab:blue", "tab:orange"
 def roles_chart(configs: Sequence[TFConfig]) -> SvgFigure:
     """Draws the tasks of a cluster, their connections, and their shared folder.
 
-    Network traffic is blue: gradients between neighbours of a ring or, with parameter servers,
+    Network traffic is blue: gradients between neighbors of a ring or, with parameter servers,
     values and gradients. Files are orange: the chief writes checkpoints into `model_dir`, and the
     evaluator reads them.
 

@@ -111,8 +111,7 @@ def _mixed(batches: list[list[int]], case: Case) -> None:
         ),
         found=_("{part} on average").format(part=number(spread / count, ".0%")),
         hint=_(
-            "Neighbours in the dataset must not be in the same batch more often than other "
-            "examples."
+            "Neighbors in the dataset must not be in the same batch more often than other examples."
         ),
     )
 
@@ -177,7 +176,7 @@ def _counts_every_task(seen: dict[str, Any], case: Case) -> None:
             found == right,
             expected=_("{value}, with {numbers}").format(value=right, numbers=dict(numbers)),
             found=repr(found),
-            hint=_("How many examples are trained when the global step grows by 1?"),
+            hint=_("On how many examples does the group train when the global step grows by 1?"),
         )
 
 
@@ -202,7 +201,7 @@ def _trained(seen: dict[str, Any], case: Case) -> None:
         type(steps) is int and 0 < steps <= epochs * case["measure"]["examples"],
         expected=expected,
         found=repr(steps),
-        hint=_("How many examples are trained when the global step grows by 1?"),
+        hint=_("On how many examples does the group train when the global step grows by 1?"),
     )
     trained = _measure(steps, case["measure"])
     expect(

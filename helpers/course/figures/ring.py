@@ -11,7 +11,7 @@ State = tuple[tuple[Terms, ...], ...]
 
 
 class Transfer(NamedTuple):
-    """The transfer of a part from a worker to its neighbour."""
+    """The transfer of a part from a worker to its neighbor."""
 
     sender: int
     receiver: int

@@ -16,7 +16,7 @@ NUMBER = 20  # the width of a part's number
 STRIP, CAPTION, TOP = 18, 58, 84  # levels of the rounds, the caption and the first workers
 BETWEEN = 52  # the height between two rows of workers
 CHIP, CHIP_WIDTH = 18, 114  # the size of a transferred part
-PITCH = 288  # the distance between neighbours in a row
+PITCH = 288  # the distance between neighbors in a row
 
 
 def ring_all_reduce(workers: int = 4, round: int = 0) -> Drawing:
@@ -98,8 +98,8 @@ def _next(workers: int, round: int) -> str:
     if round == rounds(workers):
         return _("Done: each worker holds every sum.")
     if round >= workers - 1:
-        return _("Next: each worker sends one complete sum to its neighbour, which copies it.")
-    return _("Next: each worker sends one part to its neighbour, which adds it.")
+        return _("Next: each worker sends one complete sum to its neighbor, which copies it.")
+    return _("Next: each worker sends one part to its neighbor, which adds it.")
 
 
 def _worker(
@@ -131,7 +131,7 @@ def _worker(
 
 
 def _travel(corners: list[p.Point], move: Transfer, content: str, style: p.Style) -> str:
-    """An arrow from a worker to its neighbour, and the transferred part."""
+    """An arrow from a worker to its neighbor, and the transferred part."""
     height = _height(len(corners))
     (x1, y1), (x2, y2) = ((x + WIDTH / 2, y + height / 2) for x, y in _ends(corners, move))
     if len(corners) == 2:  # both directions side by side

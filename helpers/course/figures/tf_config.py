@@ -61,10 +61,10 @@ def _configs(workers: int, ps: int) -> list[TFConfig]:
     count = workers + ps + bool(ps)
     if count > MAX_PER_ROW:
         message = ngettext(
-            "workers={workers} and ps={ps} are {count} process, with the chief. The figure has "
-            "room for {most}: pass smaller numbers.",
-            "workers={workers} and ps={ps} are {count} processes, with the chief. The figure has "
-            "room for {most}: pass smaller numbers.",
+            "workers={workers} and ps={ps} add up to {count} process, including the chief. The "
+            "figure has room for {most}: pass smaller numbers.",
+            "workers={workers} and ps={ps} add up to {count} processes, including the chief. The "
+            "figure has room for {most}: pass smaller numbers.",
             count,
         )
         raise ConfigError(message.format(workers=workers, ps=ps, count=count, most=MAX_PER_ROW))
@@ -126,7 +126,7 @@ def _ways(configs: Sequence[TFConfig], middles: Sequence[float]) -> tuple[str, f
     pairs = sorted(product(workers, servers), key=lambda pair: pair[1] - pair[0])
     top = WAYS + (len(pairs) + 2) * STAGE
     parts = [p.legend(8, entries), _bus(middles, WAYS, top, p.WAIT, source=0)]
-    for stage, (worker, server) in enumerate(pairs):  # neighbours are lowest and outermost
+    for stage, (worker, server) in enumerate(pairs):  # neighbors are lowest and outermost
         level = top - STAGE * (stage + 1.5)
         start = middles[worker] + OUTER - INNER * (server - servers[0])
         end = middles[server] - OUTER + INNER * (workers[-1] - worker)

@@ -139,7 +139,7 @@ def _rows(dataset: Files, found: Sequence[Reading], words: Sequence[str]) -> Ite
     }
     opened = Counter(file for one in found for file in one.files)
     trained = Counter(example for one in found for example in one.trained)
-    for level, name in ((14, _("file")), (36, _("opened, times")), (64, _("example"))):
+    for level, name in ((14, _("file")), (36, _("times opened")), (64, _("example"))):
         yield text(0, level, name, opacity=0.8)
     for file in range(dataset.files):
         middle = (places[dataset.of(file)[0]] + places[dataset.of(file)[-1]] + width) / 2
@@ -148,7 +148,7 @@ def _rows(dataset: Files, found: Sequence[Reading], words: Sequence[str]) -> Ite
         left, wide = places[dataset.of(file)[0]], width * dataset.per_file
         yield f'<path d="M{left + 1:.1f} 48v-6H{left + wide - 2:.1f}v6" fill="none" {_EDGE}/>'
     last = FIRST + ROW * len(found)
-    yield text(0, last + 10, _("trained on, times"), opacity=0.8)
+    yield text(0, last + 10, _("times trained on"), opacity=0.8)
     for example, place in places.items():
         middle = place + width / 2
         yield text(middle, 64, str(example), anchor="middle", size=11, opacity=0.8)

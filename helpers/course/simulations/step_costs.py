@@ -134,7 +134,7 @@ def _bar(parts: list[tuple[str, float, str]], seconds: float) -> str:
 def _efficiency(workers: int, **network: float) -> str:
     x = Scale(_("workers"), 1, WORKERS[-1], {n: format_value(n) for n in WORKERS}, log=True)
     ticks = {level: percent(level) for level in (0.0, 0.25, 0.5, 0.75, 1.0)}
-    y = Scale(_("efficiency: work of a worker, in % of its work alone"), 0, 1, ticks)
+    y = Scale(_("efficiency: work of a worker, as % of its work alone"), 0, 1, ticks)
     plot = Plot(46, 124, WIDTH - 46 - 14, 166, x, y)
     costs = {n: cost(n, **network) for n in WORKERS}
     bound = {n: cost(n, **{**network, "microseconds": 0}) for n in WORKERS}
