@@ -46,9 +46,8 @@ def save(job: Any, path: str | Path, *, keras: int) -> None:
         "keras": keras,
         "flags": absl_flags.parsed(),
     }
-    data = pickle.dumps(content)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
+        pickle.dump(content, file)  # without another copy of large arrays
 
 
 def _pickled(job: Any) -> bytes:
@@ -132,12 +131,11 @@ def read(path: Path) -> Payload:
       ConfigError: there is no such file, it cannot be read, or it is not a payload.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file, _readable(path):
+            return Payload(path, **pickle.load(file))
     except OSError as error:
         message = _("The payload {path} cannot be read: {reason}.")
         raise ConfigError(message.format(path=path, reason=error.strerror)) from None
-    with _readable(path):
-        return Payload(path, **pickle.loads(data))
 
 
 @contextmanager

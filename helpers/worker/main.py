@@ -132,6 +132,7 @@ class Worker:
         tensorflow_patches.fix_keras_3_when_imported(self.report)
         with tensorflow_patches.first_operation() as lines:
             job = packed.unpack()
+        del packed  # it contains the arrays of the functions a second time
         tensorflow_patches.apply(job, context, supervised=self.supervised)
         return run_job.run_job(job, context, lines[0] if lines else None)
 
