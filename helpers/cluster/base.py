@@ -174,6 +174,8 @@ class Cluster(ABC):
         values: dict[str, Any] = {}
         reported: set[str] = set()  # several workers may report the same notice
         timeouts = replace(self.timeouts, progress=timeout)
+        if notice := describe_large([job.function]):
+            warnings.warn(notice, stacklevel=3)
         with self._exclusive():
             self._connect()
             with closing(self._run_job(job, self._new_folder(), timeouts)) as events:
