@@ -67,10 +67,9 @@ def describe_large(functions: Iterable[Callable[..., Any]]) -> str | None:
         return None
     total = sum(size for size, _name in arrays)
     message = _(
-        "The functions capture {total} of arrays ({names}). Every worker receives a copy, and "
-        "TensorFlow writes it into the graph, at most 2 GB, which costs time and memory. Save "
-        "them with numpy.save, and load them in input_fn with a generator "
-        "(tf.data.Dataset.from_generator)."
+        "The functions capture {total} of arrays ({names}). Every worker receives its own copy, "
+        "which costs time and memory. To avoid this, save the arrays with numpy.save, and load "
+        "them inside the function that uses them."
     )
     names = join_phrases(f"{name} {labels.format_bytes(size)}" for size, name in arrays[:3])
     return message.format(total=labels.format_bytes(total), names=names)

@@ -18,6 +18,7 @@ from helpers.params import DEFAULT_PARAMS, uses_defaults
 from helpers.protocol.job import EstimatorJob
 from helpers.worker.context import Report
 from helpers.worker.evaluation_input import EvaluationInput
+from helpers.worker.large_arrays import arrays_by_function
 from helpers.worker.run_config import without_rewriting
 
 # Types that an input_fn may return instead of a dataset, in any structure.
@@ -33,10 +34,19 @@ class InputPipeline:
       pipelines: the number of tasks that read data.
       config: the config of this task, for a call before Estimator's own.
       report: sends warnings.
+      check_graph: called after `input_fn`, before a session runs its operations.
     """
 
-    def __init__(self, job: EstimatorJob, pipelines: int, config: Any, report: Report) -> None:
+    def __init__(
+        self,
+        job: EstimatorJob,
+        pipelines: int,
+        config: Any,
+        report: Report,
+        check_graph: Callable[[], None],
+    ) -> None:
         self._job, self._pipelines, self._config = job, pipelines, config
+        self._check_graph = check_graph
         self.endless_evaluation = EvaluationInput(report)
 
     def training_batches(
@@ -132,9 +142,11 @@ class InputPipeline:
             "config": config,
             "input_context": input_context,
         }
-        data = job.input_fn(
-            **{name: known[name] for name in fn_arg_names(job.input_fn) & set(known)}
-        )
+        with arrays_by_function():
+            data = job.input_fn(
+                **{name: known[name] for name in fn_arg_names(job.input_fn) & set(known)}
+            )
+        self._check_graph()
         if isinstance(data, tf.data.Dataset):
             return data
         parts = tf.nest.flatten(data) if job.replicas == 1 else [data]

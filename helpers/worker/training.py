@@ -37,6 +37,7 @@ from helpers.worker.hooks import (
     report_evaluation,
 )
 from helpers.worker.input import InputPipeline, fn_arg_names
+from helpers.worker.large_arrays import ConstantsCheck, ConstantsHook
 from helpers.worker.progress import TrainingProgress
 from helpers.worker.run_config import make_run_config, place
 from helpers.worker.tensorflow_patches import autograph_convert, before_checkpoints
@@ -91,6 +92,7 @@ class _Task:
         self.context = context
         self.config = context.config
         self.end = EndOfTraining(job.model_dir, (job.epochs, job.steps))
+        self.constants = ConstantsCheck(self.config, (job.model_fn, job.input_fn))
 
     def run(self) -> None:
         """Runs the task to its end."""
@@ -135,7 +137,7 @@ class _Task:
         job, context = self.job, self.context
         estimator = self._estimator(strategy)
         config = place(estimator.config, self.config)
-        self.input = InputPipeline(job, self.pipelines, config, context.report)
+        self.input = InputPipeline(job, self.pipelines, config, context.report, self.constants.run)
         position = DataPosition(job.model_dir, self.config, self._tasks_that_count)
         steps = job.steps or self._count_steps(replicas)
         self.progress = TrainingProgress(
@@ -159,7 +161,10 @@ class _Task:
         train_spec = tf.estimator.TrainSpec(
             self._endless_input_fn,
             max_steps=max_steps,
-            hooks=[ProgressHook(context, checkpoints, self.progress, global_batch)],
+            hooks=[
+                ConstantsHook(self.constants),
+                ProgressHook(context, checkpoints, self.progress, global_batch),
+            ],
         )
         if job.strategy in ONE_PROCESS:  # otherwise it would evaluate every checkpoint
             estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=max_steps)
@@ -180,7 +185,9 @@ class _Task:
             raise _no_end_error()
         _set_seed(job)
         estimator = self._estimator()
-        self.input = InputPipeline(job, self.pipelines, estimator.config, self.context.report)
+        self.input = InputPipeline(
+            job, self.pipelines, estimator.config, self.context.report, self.constants.run
+        )
         train_spec = tf.estimator.TrainSpec(self._endless_input_fn, max_steps=job.steps)
         eval_spec = tf.estimator.EvalSpec(
             self.input.evaluation,

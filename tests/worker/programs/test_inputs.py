@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from helpers.cluster.local import LocalCluster
 from helpers.errors import ConfigError
 from helpers.estimator import tf
+from helpers.system.machine import free_memory
 from tests.worker.programs.models import batches, loss_of, plain_model_fn, spec
 
 v1 = tf.compat.v1
@@ -169,3 +171,33 @@ def test_large_arrays_are_named_and_start_without_a_restart(cluster: LocalCluste
 
     result = cluster.train(first_column, input_fn, steps=5, evaluate=None, progress=False)
     assert "images 40.0 MB" in result.warnings[0] and not result.restarts
+    sizes = [path.stat().st_size for path in Path(result.model_dir).iterdir()]
+    assert 0 < sum(sizes) < 5e6  # the graph in the event file is without the array
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("megabytes", [40, 614])
+def test_a_large_array_trains_and_is_evaluated(
+    megabytes: int, request: pytest.FixtureRequest
+) -> None:
+    """614 MB once filled a machine's memory, or took more than a minute until the first step."""
+    if (free_memory() or 0) < 20 * megabytes * 1e6:
+        pytest.skip("not enough memory")
+    group = request.getfixturevalue("servers" if megabytes == 40 else "cluster")
+    images = np.ones([megabytes * 2500, 100], "float32")
+
+    def input_fn() -> Any:
+        data = tf.data.Dataset.from_tensor_slices({"x": images, "y": images[:, :1]})
+        return data.batch(len(images) // 5).map(lambda one: (one["x"][:, :1], one["y"]))
+
+    start = time.monotonic()
+    result = group.train(plain_model_fn, input_fn, epochs=1, progress=False)
+    assert result.steps == result.evaluations[-1].step >= 5 and not result.restarts
+    assert f"images {megabytes}.0 MB" in result.warnings[0]
+    assert time.monotonic() - start < group.timeouts.start
+
+
+def test_a_function_that_captures_a_large_array_is_told_its_size(cluster: LocalCluster) -> None:
+    images = np.ones([100_000, 100], "float32")
+    with pytest.warns(UserWarning, match=r"images 40\.0 MB"):
+        assert cluster.run(lambda: float(images.mean())) == [1.0, 1.0]
