@@ -67,4 +67,4 @@ def test_nothing_stays(minutes: float, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "| no more |" in (tmp_path / "soak.md").read_text()
+    assert "| no growth |" in (tmp_path / "soak.md").read_text()

@@ -123,13 +123,11 @@ def test_what_cannot_be_summed_is_named_with_its_line(
 def test_values_made_outside_are_named_with_their_line(cluster: LocalCluster) -> None:
     outside = tf.data.Dataset.from_tensors((tf.ones([5, 1]), tf.ones([5, 1])))
     constant = tf.constant(ONES)
-    for data, said in (
-        (lambda: outside.repeat(10), "uses outside, a dataset made outside it"),
-        (
-            lambda: tf.data.Dataset.from_tensors((constant, ONES)),
-            "uses constant, a tensor created outside it",
-        ),
+    for data, name, kind in (
+        (lambda: outside.repeat(10), "outside", "dataset"),
+        (lambda: tf.data.Dataset.from_tensors((constant, ONES)), "constant", "tensor"),
     ):
+        said = f"uses {name}, a {kind} created outside it"  # the error contains the lines above
         with pytest.raises(ConfigError, match=said) as raised:
             cluster.train(plain_model_fn, data, steps=5, progress=False)
         assert "test_inputs.py, line" in str(raised.value)
