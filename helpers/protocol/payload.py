@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import linecache
 import os
 import pickle
 import re
-from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
-
-import cloudpickle
+from typing import Any
 
 from helpers.errors import ConfigError
 from helpers.i18n import _
-from helpers.protocol import absl_flags, readers_modules
+from helpers.protocol import absl_flags, readers_modules, values
 
 
 def save(job: Any, path: str | Path, *, keras: int) -> None:
@@ -32,7 +28,7 @@ def save(job: Any, path: str | Path, *, keras: int) -> None:
       ConfigError: a function refers to something that cannot be sent.
     """
     try:
-        pickled = _pickled(job)
+        pickled = values.pickled(job)
     except Exception as error:  # __reduce__ of the reader's objects may raise any exception
         message = _(
             "The functions cannot be sent to the workers: {error}. Open files, sessions, locks "
@@ -41,25 +37,13 @@ def save(job: Any, path: str | Path, *, keras: int) -> None:
         raise ConfigError(message.format(error=error)) from error
     content = {
         "job": pickled,
-        "sources": _cell_sources(),
+        "sources": cell_sources(),
         "sys_path": readers_modules.folders(),
         "keras": keras,
         "flags": absl_flags.parsed(),
     }
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         pickle.dump(content, file)  # without another copy of large arrays
-
-
-def _pickled(job: Any) -> bytes:
-    class Pickler(cloudpickle.Pickler):
-        dispatch_table: ClassVar[Any] = ChainMap(
-            absl_flags.reducers(), cloudpickle.Pickler.dispatch_table
-        )
-
-    file = io.BytesIO()
-    with readers_modules.sent_by_value():
-        Pickler(file).dump(job)
-    return file.getvalue()
 
 
 @dataclass(frozen=True)
@@ -89,8 +73,7 @@ class Payload:
           ConfigError: it was written by another version, or names a module this process cannot
             import.
         """
-        for name, text in self.sources.items():
-            linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+        add_sources(self.sources)
         readers_modules.use(self.sys_path)
         try:
             with _readable(self.path):
@@ -151,10 +134,16 @@ def _readable(path: Path) -> Iterator[None]:
         raise ConfigError(message.format(path=path, error=error)) from error
 
 
-def _cell_sources() -> dict[str, str]:
+def cell_sources() -> dict[str, str]:
     """The text of notebook cells, which are sources that Python knows without a file."""
     return {
         name: "".join(entry[2])
         for name, entry in list(linecache.cache.items())
         if len(entry) == 4 and entry[2] and not os.path.exists(name)
     }
+
+
+def add_sources(sources: Mapping[str, str]) -> None:
+    """Adds the text of notebook cells, which Python then shows in tracebacks."""
+    for name, text in sources.items():
+        linecache.cache[name] = (len(text), None, text.splitlines(True), name)
