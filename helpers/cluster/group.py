@@ -209,7 +209,7 @@ class WorkerGroup:
             self._equal_steps.end(process.config)
         else:
             if (printed := process.start_error) is not None:
-                raise _not_started(printed)
+                raise not_started(printed)
             error = self._errors.get(str(process.task))
             if error and error["retryable"]:
                 self._check_peers(process)
@@ -231,7 +231,7 @@ class WorkerGroup:
             return message.format(**values)
         if code < 0:
             message = _("{task} ended with signal {number} ({name}) at step {step}")
-            return message.format(number=-code, name=_signal_name(-code), **values)
+            return message.format(number=-code, name=signal_name(-code), **values)
         message = _("{task} ended with exit code {code} at step {step}")
         return message.format(code=code, **values)
 
@@ -278,7 +278,8 @@ def _final(process: TaskProcess, reason: str) -> TaskFailure:
     return TaskFailure(process, reason, error)
 
 
-def _not_started(printed: str) -> ClusterError:
+def not_started(printed: str) -> ClusterError:
+    """The error for a fork server that could not start, with its output."""
     message = _(
         "The process from which workers are forked could not start. A file with the name of a "
         "Python module may have been imported instead: rename the file. It printed:"
@@ -286,7 +287,7 @@ def _not_started(printed: str) -> ClusterError:
     return ClusterError(f"{message}\n{printed.rstrip()}")
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
     """The name of a signal, as SIGKILL or, for a real-time signal, SIGRTMIN+1."""
     try:
         return signal.Signals(number).name

@@ -35,6 +35,8 @@ from helpers.system.netns import Network, check_bandwidth
 from helpers.system.virtual_hosts import VirtualHosts, check_hosts
 from helpers.tf_config import CHIEF, EVALUATOR, PS, WORKER
 
+Closer = Callable[[], None]
+
 ISOLATED, PER_TASK, HOST = NETWORKS = ("isolated", "per_task", "host")
 
 
@@ -248,20 +250,9 @@ class LocalCluster(Cluster):
     def _run_job(
         self, job: EstimatorJob | FunctionJob, folder: Path, timeouts: Timeouts
     ) -> Generator[Event, None, None]:
-        payload = folder / "payload.pkl"
-        job.save(payload)
         tasks = self._tasks(evaluator=job.has_evaluator)
-        network = self._create_network(len(tasks))
-        launcher = Launcher(
-            self._worker_processes,
-            self.ps,
-            job.has_evaluator,
-            payload,
-            folder,
-            network,
-            job.keras,
-            self._fault_injector,
-        )
+        launcher = self._launcher(job, folder, self._fault_injector)
+        network = launcher.network
         supervisor = Supervisor(
             launcher, job.is_server, timeouts, self.max_restarts, self._fault_injector
         )
@@ -279,6 +270,41 @@ class LocalCluster(Cluster):
             if network:
                 network.close()
 
+    def start_unsupervised(
+        self, job: FunctionJob, folder: Path
+    ) -> tuple[list[TaskProcess], Closer]:
+        """Starts the processes of a job once, for a caller that supervises them.
+
+        Args:
+          folder: the folder for the logs of the processes and their temporary files.
+
+        Returns: the processes, which the caller closes, and a function to call after that.
+        """
+        launcher = self._launcher(job, folder, FaultInjector(self._tasks(evaluator=True)))
+        closer = launcher.network.close if launcher.network else _close_nothing
+        try:
+            return launcher.launch(attempt=0), closer
+        except BaseException:
+            closer()
+            raise
+
+    def _launcher(
+        self, job: EstimatorJob | FunctionJob, folder: Path, fault_injector: FaultInjector
+    ) -> Launcher:
+        """Writes the payload of a job, and creates the network of its processes."""
+        payload = folder / "payload.pkl"
+        job.save(payload)
+        return Launcher(
+            self._worker_processes,
+            self.ps,
+            job.has_evaluator,
+            payload,
+            folder,
+            self._create_network(len(self._tasks(evaluator=job.has_evaluator))),
+            job.keras,
+            fault_injector,
+        )
+
     def _create_network(self, tasks: int) -> Network | VirtualHosts | None:
         if self.network == PER_TASK:
             return VirtualHosts.create(tasks, self.bandwidth)
@@ -293,6 +319,10 @@ class LocalCluster(Cluster):
         counts = {CHIEF: self.ps > 0, WORKER: self._worker_processes, PS: self.ps}
         counts |= {EVALUATOR: evaluator}
         return [f"{job} {index}" for job, count in counts.items() for index in range(count)]
+
+
+def _close_nothing() -> None:
+    """Closes the network of the machine, which stays as it is."""
 
 
 def _check_network(network: str, bandwidth: float | None) -> None:
