@@ -1,0 +1,1 @@
+"""Runs the cells of a notebook in a worker, one after the other, with variables that persist."""
