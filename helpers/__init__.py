@@ -109,6 +109,11 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Defines the magics that run cells in workers: `%load_ext helpers`."""
+    importlib.import_module("helpers.worker_cells.magics").load(shell)
+
+
 def _no_course(name: str) -> ImportError:
     from helpers.errors import PackageError
     from helpers.i18n import _

@@ -94,8 +94,9 @@ LANES = (
         "faults",
         "faults under the other training API, faults at random, long loops",
         8,
-        "helpers/cluster/* helpers/worker/* helpers/protocol/* tests/cluster/* "
-        "tests/worker/* tests/support/faults.py benchmarks/chaos.py",
+        "helpers/cluster/* helpers/worker/* helpers/worker_cells/* helpers/protocol/* "
+        "tests/cluster/* tests/worker/* tests/worker_cells/* tests/support/faults.py "
+        "benchmarks/chaos.py",
     ),
     Lane(
         "keras_3",
