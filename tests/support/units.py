@@ -29,7 +29,7 @@ PROCESSES = re.compile(
     r"|\bTaskProcess\(|\bFakeWorkerProcess\(|\bForkServer\b|\bVirtualHosts\b|\bNetwork\b"
     r"|\bexecut|from tools\.l10n import (checks|documents)\b|\"check\"|\borphans\b"
     r"|\bpanel\.app\b|\bpublic_api\b|from tools import (release|checkout|test_latest_deps)\b"
-    r"|\btools\.release\b|\bbenchmarks\b|\bimport platform\b"
+    r"|\bKernelManager\b|\btools\.release\b|\bbenchmarks\b|\bimport platform\b"
 )
 START_EVENTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn")
 Definitions = dict[str, tuple[str, frozenset[str]]]  # by name: the text, and the names in it
