@@ -37,6 +37,7 @@ class WorkerLink:
       decoder: of the messages from it.
       cpu: the CPU time in seconds that it has reported last.
       error: the "error" event of a worker that could not start, or None.
+      is_lost: whether its connection has ended.
     """
 
     def __init__(self, index: int, process: TaskProcess) -> None:
@@ -46,6 +47,7 @@ class WorkerLink:
         self.decoder = Decoder()
         self.cpu = 0.0
         self.error: Event | None = None
+        self.is_lost = False
         self._log_start = 0
         self._unsent: deque[memoryview] = deque()
 
@@ -161,8 +163,8 @@ class CellGroup:
 
     @property
     def lost(self) -> list[WorkerLink]:
-        """The workers whose process has ended."""
-        return [link for link in self.links if link.process.has_exited]
+        """The workers whose process or connection has ended."""
+        return [link for link in self.links if link.is_lost or link.process.has_exited]
 
     def poll(self, seconds: float) -> list[Received]:
         """Sends and receives for at most `seconds`, and returns the messages that arrived."""
@@ -221,6 +223,7 @@ class CellGroup:
         except (OSError, MessageError):  # it has ended, or a cell has closed its descriptors
             if link.connection:
                 self._selector.unregister(link.connection)
+            link.is_lost = True
             link.process.signal(signal.SIGKILL)
 
     def _read_events(self, link: WorkerLink, _mask: int) -> Iterator[Received]:

@@ -191,7 +191,7 @@ class WorkerSession:
 
     def _describe(self, link: WorkerLink) -> str:
         task = labels.task(link.task)
-        if link.process.has_exited:
+        if link.is_lost or link.process.has_exited:
             return _("[{index}] {task}: has ended").format(index=link.index, task=task)
         if not link.is_connected:
             return _("[{index}] {task}: is starting").format(index=link.index, task=task)

@@ -110,4 +110,4 @@ def running_kernel() -> Iterator[Kernel]:
     finally:
         if kernel:
             kernel.client.stop_channels()
-        manager.shutdown_kernel(now=True)
+        manager.shutdown_kernel(now=not manager.is_alive())
