@@ -95,7 +95,7 @@ def _check_name(name: Any, replicas: Mapping[str, Any]) -> None:
     if not isinstance(name, str) or not DNS_1035.fullmatch(name):
         message = _(
             "The name {name!r:.70} cannot be part of an address: use lower-case letters, digits "
-            "and -, a letter first, and a letter or digit last."
+            "and -, starting with a letter and ending with a letter or digit."
         )
         raise ConfigError(message.format(name=name))
     longest = max(
