@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import tempfile
 import threading
@@ -174,7 +175,7 @@ class Cluster(ABC):
         values: dict[str, Any] = {}
         reported: set[str] = set()  # several workers may report the same notice
         timeouts = replace(self.timeouts, progress=timeout)
-        if notice := describe_large([job.function]):
+        if notice := describe_large([functools.partial(job.function, *job.args, **job.kwargs)]):
             warnings.warn(notice, stacklevel=3)
         with self._exclusive():
             self._connect()

@@ -128,11 +128,12 @@ class LocalCluster(Cluster):
     def run(
         self,
         function: Callable[..., Any],
-        *,
+        *args: Any,
         evaluator_fn: Callable[..., Any] | None = None,
         keras: int | None = None,
         timeout: float = 300.0,
         on_event: Callable[[Event], None] | None = None,
+        **kwargs: Any,
     ) -> list[Any]:
         """Runs any function in every worker, and waits for the end.
 
@@ -140,13 +141,15 @@ class LocalCluster(Cluster):
         run a `tf.distribute.Server` until the coordinator has finished. A worker that dies or
         freezes is replaced, and the others continue meanwhile.
 
-        The function creates its own strategy, and `TF_CONFIG` is set. If it has a parameter, the
-        `helpers.worker.context.WorkerContext` is passed. If a process dies or freezes, all
-        processes are restarted and call the function again, so it must save all results that it
-        needs.
+        The function creates its own strategy, and `TF_CONFIG` is set. If it requires one more
+        argument than it gets, the `helpers.worker.context.WorkerContext` is passed first. If a
+        process dies or freezes, all processes are restarted and call the function again, so it must
+        save all results that it needs.
 
         Args:
           function: the function to call, which is serialized like the functions of `train`.
+          args, kwargs: its arguments. The names below are options of `run`: use functools.partial
+            for a parameter with such a name.
           evaluator_fn: a function that one more process, the evaluator of `TF_CONFIG`, calls
             meanwhile. The run ends when both have returned.
           keras: the version of `tf.keras` in the workers, 2 or 3. Version 3 needs TensorFlow 2.16
@@ -169,7 +172,7 @@ class LocalCluster(Cluster):
         if keras == 3:
             keras_version.check_keras_3()
         result_tasks = ["chief 0"] if self.ps else [f"worker {k}" for k in range(self.workers)]
-        job = FunctionJob(function, evaluator_fn, keras, self.collective)
+        job = FunctionJob(function, evaluator_fn, keras, self.collective, args, kwargs)
         return self._run_function(
             job, result_tasks + ["evaluator 0"] * job.has_evaluator, timeout, on_event
         )

@@ -5,8 +5,11 @@ A job is data, and `helpers.worker.run_job` executes it.
 
 from __future__ import annotations
 
+import inspect
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -150,27 +153,33 @@ def check_params(params: object) -> None:
 class FunctionJob(Job):
     """Any function of the reader, called once in every task.
 
-    If it requires an argument, the task's context is passed. With parameter servers, only the chief
-    calls it.
+    If it requires one more argument, the task's context is passed first. With parameter servers,
+    only the chief calls it.
 
     Attributes:
       function: the function that workers, or the chief, call.
       evaluator_fn: the function that an evaluator calls, or None without an evaluator.
       keras: the version of Keras, by default the version of `tf.keras` in this process.
       collective: the collective of the cluster, which is in the context of the function.
+      args, kwargs: the arguments of `function`.
 
     Raises:
-      ConfigError: there is no such Keras.
+      ConfigError: there is no such Keras, or a function cannot be called with these arguments.
     """
 
     function: Callable[..., Any]
     evaluator_fn: Callable[..., Any] | None = None
     keras: int = field(default_factory=keras_version.default)
     collective: str = "AUTO"
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.keras not in KERAS_VERSIONS:
             raise unknown_choice("keras", self.keras, KERAS_VERSIONS)
+        takes_context(self.function, *self.args, **self.kwargs)
+        if self.evaluator_fn is not None:
+            takes_context(self.evaluator_fn)
 
     def is_server(self, config: TFConfig) -> bool:
         """As `Job.is_server`, true for workers and parameter servers of a coordinator."""
@@ -180,3 +189,25 @@ class FunctionJob(Job):
     def has_evaluator(self) -> bool:
         """As `Job.has_evaluator`."""
         return self.evaluator_fn is not None
+
+
+def takes_context(function: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+    """Whether a function requires one more argument, the context, before these.
+
+    Raises:
+      ConfigError: it cannot be called with these arguments, with or without the context.
+    """
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some functions in C have none
+        return False
+    for before in ((), (None,)):
+        with suppress(TypeError):
+            signature.bind(*before, *args, **kwargs)
+            return bool(before)
+    message = _("{name}({parameters}) cannot be called with the arguments ({arguments}).")
+    texts = [*map(reprlib.repr, args), *(f"{k}={reprlib.repr(v)}" for k, v in kwargs.items())]
+    name = getattr(function, "__name__", repr(function))
+    plain = (one.replace(annotation=one.empty) for one in signature.parameters.values())
+    parameters = ", ".join(map(str, plain))
+    raise ConfigError(message.format(name=name, parameters=parameters, arguments=", ".join(texts)))

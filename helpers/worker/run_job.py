@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 from helpers.errors import ConfigError
 from helpers.i18n import _
 from helpers.protocol.events import EventType
-from helpers.protocol.job import EstimatorJob, FunctionJob
+from helpers.protocol.job import EstimatorJob, FunctionJob, takes_context
 from helpers.protocol.serialization import to_json
 from helpers.strategies import MIRRORED, MULTI_WORKER
 from helpers.tf_config import EVALUATOR
@@ -62,10 +61,12 @@ def _too_early(line: str) -> ConfigError:
 def _call(job: FunctionJob, context: WorkerContext) -> Any:
     context.report(EventType.READY, step=0)
     evaluates = context.config.task.type == EVALUATOR
-    function = job.evaluator_fn if evaluates and job.evaluator_fn else job.function
     context = replace(context, collective=job.collective)
     with waiting_call.watched(context.report):
-        result = call(function, context)
+        if evaluates and job.evaluator_fn:
+            result = call(job.evaluator_fn, context)
+        else:
+            result = call(job.function, context, *job.args, **job.kwargs)
     _leave_keras_group()
     return result
 
@@ -81,15 +82,7 @@ def _leave_keras_group() -> None:
         agreement.leave(_("its function has returned"))
 
 
-def call(function: Callable[..., Any], context: WorkerContext) -> Any:
-    """Calls a function of the reader, with the context if it requires an argument."""
-    return function(context) if _takes_argument(function) else function()
-
-
-def _takes_argument(function: Callable[..., Any]) -> bool:
-    """Whether it has a required positional parameter."""
-    return any(
-        parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        for parameter in inspect.signature(function).parameters.values()
-    )
+def call(function: Callable[..., Any], context: WorkerContext, *args: Any, **kwargs: Any) -> Any:
+    """Calls a function of the reader, with the context first if it requires one more argument."""
+    before = (context,) if takes_context(function, *args, **kwargs) else ()
+    return function(*before, *args, **kwargs)

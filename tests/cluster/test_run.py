@@ -30,6 +30,14 @@ def test_a_function_runs_in_every_worker_and_its_values_come_back_in_order() -> 
     assert values[0] == {"task": "worker 0", "array": [0, 1, 2], "nothing": None}
 
 
+def test_a_function_gets_the_arguments_after_its_context() -> None:
+    def scaled(context: Any, rate: float, *, offset: int = 0) -> float:
+        return float(rate * context.config.task.index + offset)
+
+    with LocalCluster(workers=2) as cluster:
+        assert cluster.run(scaled, 0.5, offset=2) == [2.0, 2.5]
+
+
 def test_a_function_without_an_argument_finds_its_peers_through_tf_config() -> None:
     def add_up() -> float:
         strategy = tf.distribute.MultiWorkerMirroredStrategy()

@@ -99,10 +99,11 @@ class RayCluster(Cluster):
     def run(
         self,
         function: Callable[..., Any],
-        *,
+        *args: Any,
         keras: int | None = None,
         timeout: float = 300.0,
         on_event: Callable[[Event], None] | None = None,
+        **kwargs: Any,
     ) -> list[Any]:
         """Runs any function in every worker, and waits for the end.
 
@@ -110,6 +111,7 @@ class RayCluster(Cluster):
 
         Args:
           function: the function to call. It creates its own strategy, and `TF_CONFIG` is set.
+          args, kwargs: its arguments.
           keras: the version of `tf.keras` in the workers, 2 or 3. Version 3 needs TensorFlow 2.16
             or later there. The default is the version of this process.
           timeout: seconds for the function, from the start or, if it reports steps
@@ -125,7 +127,7 @@ class RayCluster(Cluster):
         """
         result_tasks = [f"worker {k}" for k in range(self.workers)]
         keras = keras_version.default() if keras is None else keras
-        job = FunctionJob(function, keras=keras, collective=self.collective)
+        job = FunctionJob(function, None, keras, self.collective, args, kwargs)
         return self._run_function(job, result_tasks, timeout, on_event)
 
     def _run_job(
