@@ -106,9 +106,9 @@ class ConstantsCheck:
         name = self._names.get(size) or _("an array")
         message = _(
             "TensorFlow writes {name} into the graph as a constant of {size} ({line}). The workers "
-            "of this machine would need about {needed} of memory for its copies, and {free} are "
-            "free. Pass the array to tf.data.Dataset.from_tensor_slices in input_fn, without "
-            "tf.constant, or use fewer workers."
+            "of this machine would need about {needed} of memory for the copies of all such "
+            "constants, and {free} are free. Pass the array to tf.data.Dataset.from_tensor_slices "
+            "in input_fn, without tf.constant, or use fewer workers."
         )
         raise ConfigError(
             message.format(

@@ -183,8 +183,8 @@ class WorkerMagics(Magics):
     def _cluster(self, name: str) -> LocalCluster:
         value = self.shell.user_ns.get(name)
         if not isinstance(value, LocalCluster):
-            message = _("--cluster {name}: there is no variable of this name with a LocalCluster.")
-            raise ConfigError(message.format(name=name))
+            message = _("{option}: no variable of this name is a LocalCluster.")
+            raise ConfigError(message.format(option=f"--cluster {name}"))
         return value
 
 
@@ -201,9 +201,10 @@ def check_code(code: str, name: str) -> None:
             raise ConfigError(f"{_('The cell is not Python code:')}\n{text}") from None
         message = _(
             "Line {number}, {line!r}, is an IPython command, and the workers run only Python. Run "
-            "it in a separate cell, or write a magic such as %%time above the line %%workers."
+            "it in a separate cell, or write a magic such as {example} above the line {magic}."
         )
-        raise ConfigError(message.format(number=error.lineno, line=line)) from None
+        values = {"line": line, "example": "%%time", "magic": "%%workers"}
+        raise ConfigError(message.format(number=error.lineno, **values)) from None
 
 
 def _cell_name(number: int, code: str) -> str:
@@ -225,20 +226,20 @@ def _parsed_tasks(words: list[str]) -> list[int]:
         return [index for word in words for index in _tasks(word)]
     except ValueError:
         text = " ".join(words)
-        message = _("{text!r} are no workers. Write their numbers, as in {example}.")
+        message = _("{text!r} is not a list of worker numbers. Write it as in {example}.")
         raise ConfigError(message.format(text=text, example="%%workers 0,2")) from None
 
 
 def _parsed_count(text: str = str(DEFAULT_WORKERS)) -> int:
     count = int(text) if text.isdigit() else 0
     if not count:
-        message = _("{text!r} is no number of workers. Write it as in {example}.")
+        message = _("{text!r} is not a valid number of workers. Write it as in {example}.")
         example = f"%workers start {DEFAULT_WORKERS}"
         raise ConfigError(message.format(text=text, example=example))
     return count
 
 
 def _unknown_command(command: str) -> ConfigError:
-    message = _("%workers {command} is unknown. Choose one of {allowed}.")
+    message = _("{command} is unknown. Choose one of {allowed}.")
     allowed = join_items(["%workers", *(f"%workers {name}" for name in COMMANDS)])
-    return ConfigError(message.format(command=command, allowed=allowed))
+    return ConfigError(message.format(command=f"%workers {command}", allowed=allowed))

@@ -226,7 +226,7 @@ class WorkerSession:
         """
         self._check_indexes(workers)
         if not self._lock.acquire(blocking=False):
-            raise ConfigError(_("The workers run another cell. Wait for its end."))
+            raise ConfigError(_("The workers run another cell. Wait until it finishes."))
         try:
             message = Message(kind, {"id": next(self._ids), **fields}, buffers)
             return self._perform_exclusively(workers, message, limits or Limits())
