@@ -205,9 +205,9 @@ def takes_context(function: Callable[..., Any], *args: Any, **kwargs: Any) -> bo
         with suppress(TypeError):
             signature.bind(*before, *args, **kwargs)
             return bool(before)
-    message = _("{name}({parameters}) cannot be called with the arguments ({arguments}).")
+    message = _("{call} cannot be called with the arguments {arguments}.")
     texts = [*map(reprlib.repr, args), *(f"{k}={reprlib.repr(v)}" for k, v in kwargs.items())]
     name = getattr(function, "__name__", repr(function))
     plain = (one.replace(annotation=one.empty) for one in signature.parameters.values())
-    parameters = ", ".join(map(str, plain))
-    raise ConfigError(message.format(name=name, parameters=parameters, arguments=", ".join(texts)))
+    call = f"{name}({', '.join(map(str, plain))})"
+    raise ConfigError(message.format(call=call, arguments=f"({', '.join(texts)})"))
