@@ -251,6 +251,10 @@ def of_settings() -> dict[str, Case]:
     for name in ("Muon", "ScheduleFreeAdamW"):
         if hasattr(made, name):
             settings[name] = partial(getattr(made, name), 0.01)
+    if hasattr(made, "MultiOptimizer"):
+        settings["MultiOptimizer"] = lambda: made.MultiOptimizer(
+            made.OptimizerMap(made.SGD(0.05), {".*bias": made.Adam(0.01)})
+        )
     return {
         name: case(SETTINGS, optimizer=maker, tolerance=1e-5 if "scaled" in name else 1e-6)
         for name, maker in settings.items()
