@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers import labels
 from helpers.cluster.checks import check_folder, check_links, check_writable
+from helpers.cluster.stacks import Stacks
 from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError, ConfigError, check_count
 from helpers.i18n import _, join_phrases
@@ -195,6 +196,10 @@ class Cluster(ABC):
             if task not in values:
                 raise _no_result_error(task)
         return [values[task] for task in result_tasks]
+
+    @abstractmethod
+    def stacks(self) -> Stacks:
+        """Shows where each task is: your line, what it waits for, and all frames."""
 
     @abstractmethod
     def stop(self) -> None:

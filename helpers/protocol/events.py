@@ -48,7 +48,7 @@ class EventType(str, Enum):
     | group_restart       | a new attempt begins (same)         | reason                           |
     | fault_injected      | a fault was injected (same)         | fault, options (of the fault)    |
     | fault_cleared       | a fault was cleared (same)          | fault                            |
-    | attempt_failed      | an attempt on Ray ended (by Ray's   | lost, raised                     |
+    | attempt_failed      | an attempt on Ray ended (by Ray's   | lost, raised, stacks             |
     |                     | controller)                         |                                  |
     """
 
@@ -225,7 +225,7 @@ SUPERVISOR_EVENT_FIELDS: Mapping[EventType, tuple[str, ...]] = {
     EventType.GROUP_RESTART: ("reason",),
     EventType.FAULT_INJECTED: ("fault", "options"),
     EventType.FAULT_CLEARED: ("fault",),
-    EventType.ATTEMPT_FAILED: ("lost", "raised"),
+    EventType.ATTEMPT_FAILED: ("lost", "raised", "stacks"),
 }
 
 

@@ -27,6 +27,8 @@ import pytest
 
 from helpers.backends.ray.cluster import RayCluster
 from helpers.cluster.processes import MAX_LOG_BYTES
+from helpers.cluster.stack_patterns import WaitsFor
+from helpers.cluster.stacks import Stacks
 from helpers.errors import ClusterError, ConfigError, PackageError, StoppedError, UserCodeError
 from helpers.estimator import tf
 from helpers.protocol.events import Event, EventWriter
@@ -36,6 +38,7 @@ from helpers.worker.context import WorkerContext
 from helpers.worker.main import Worker
 from tests.cluster.test_descendants import CHILDREN, pids, start_children
 from tests.cluster.test_faults_functions import assert_shown_once, raise_mute
+from tests.cluster.test_hangs import assert_at_its_line, is_at_its_line, wait_for_lock
 from tests.cluster.test_user_function_side_effects import (
     be_deaf,
     change_surroundings,
@@ -437,6 +440,39 @@ def test_a_fault_of_a_function_on_ray_restarts_all_workers(
     assert len(reasons) == 2
     assert reasons[0] == "worker 1 ended with exit code 3 at step 0"
     assert reasons[1].startswith("worker 1 has not responded for 4 s, at step 0: it is stopped")
+
+
+@pytest.mark.ray
+def test_stacks_on_ray_show_the_line_of_each_worker_and_outlast_the_kill(
+    cluster: RayCluster,
+) -> None:
+    start(cluster)
+    looks: list[tuple[float, Stacks]] = []
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.2):
+            begin = time.monotonic()
+            stacks = pair.stacks()
+            looks.append((time.monotonic() - begin, stacks))
+
+    with RayCluster(workers=2, max_restarts=0, start_timeout=START) as pair:
+        assert repr(pair.stacks()) == "No task is running."
+        thread = threading.Thread(target=look)
+        thread.start()
+        with pytest.raises(ClusterError, match="made no progress for 10 s") as caught:
+            pair.run(wait_for_lock, timeout=10)
+        ended.set()
+        thread.join()
+        stacks = pair.stacks()
+    print([round(seconds, 2) for seconds, _stacks in looks], caught.value)
+    assert_at_its_line(stacks, "worker 0", WaitsFor.SLEEP)
+    assert_at_its_line(stacks, "worker 1", WaitsFor.LOCK)
+    assert "worker 1 waits for a lock (test_hangs.py:" in str(caught.value)
+    seen = [stacks for _seconds, stacks in looks]
+    assert any(one and one["worker 1"].waits_for == WaitsFor.START for one in seen)
+    assert any(one and is_at_its_line(one["worker 1"], WaitsFor.LOCK) for one in seen)
+    assert max(seconds for seconds, _stacks in looks) < 6
 
 
 def make_object() -> object:

@@ -14,10 +14,11 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from helpers.cluster.base import DEFAULT_STEP_TIMEOUT, MAX_RESTARTS, Cluster
 from helpers.cluster.checks import check_memory, check_writable
+from helpers.cluster.stacks import Stacks
 from helpers.cluster.timeouts import Timeouts, default_start_timeout
 from helpers.errors import ConfigError, check_count, not_installed, unknown_choice
 from helpers.i18n import _, language, ngettext
@@ -26,6 +27,9 @@ from helpers.protocol.job import EstimatorJob, FunctionJob
 from helpers.strategies import COLLECTIVES, check_collective
 from helpers.system import keras_version
 from helpers.system.machine import cores
+
+if TYPE_CHECKING:
+    from helpers.backends.ray.monitor import StackCollector
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +94,18 @@ class RayCluster(Cluster):
         self.address = address
         self.storage_path = storage_path
         self._stopped = threading.Event()
+        self._collector: StackCollector | None = None  # of the current or last run
         self._end_ray: Callable[[], Any] = lambda: None
+
+    def stacks(self) -> Stacks:
+        """Shows where each worker is: your line, what it waits for, and all frames.
+
+        As `LocalCluster.stacks`. Ray's process next to each worker collects its stack, and this
+        method waits at most two seconds for all answers. A worker that Ray has not placed yet is
+        reported as "has not started". A worker whose machine does not answer is reported as "did
+        not report its stack".
+        """
+        return self._collector.collect() if self._collector else Stacks()
 
     def stop(self) -> None:
         """Stops `train` or `run` from any thread, or does nothing if none is running."""
@@ -133,7 +148,7 @@ class RayCluster(Cluster):
     def _run_job(
         self, job: EstimatorJob | FunctionJob, folder: Path, timeouts: Timeouts
     ) -> Generator[Event, None, None]:
-        from helpers.backends.ray.monitor import watch_run
+        from helpers.backends.ray.monitor import StackCollector, watch_run
         from helpers.backends.ray.tasks import RayRun
 
         run = RayRun(
@@ -146,7 +161,8 @@ class RayCluster(Cluster):
             keras=job.keras,
         )
         job.save(run.payload)
-        return watch_run(run, self._stopped)
+        self._collector = StackCollector([f"worker {k}" for k in range(self.workers)])
+        return watch_run(run, self._stopped, self._collector)
 
     def _busy_message(self) -> str:
         message = _("{cluster!r} is already running. Wait for it, or call stop().")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,17 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from helpers import labels
 from helpers.backends.ray.event_queue import EventQueue
-from helpers.backends.ray.tasks import TRAINER_ENV, RayRun, fit
+from helpers.backends.ray.tasks import (
+    STACKS_SECONDS,
+    TRAINER_ENV,
+    RayRun,
+    add_places,
+    collect_stacks,
+    fit,
+)
 from helpers.cluster.liveness import FailureCause, LivenessTracker
+from helpers.cluster.stack_patterns import WaitsFor
+from helpers.cluster.stacks import Stacks, TaskStack
 from helpers.cluster.supervisor import exhaustion_message
 from helpers.cluster.timeouts import SuspendSafeClock
 from helpers.errors import ClusterError, StoppedError
@@ -27,11 +36,59 @@ logger = logging.getLogger(__name__)
 
 POLL_INTERVAL = 0.2
 SHUTDOWN_TIMEOUT = 15.0
+ANSWER_TIMEOUT = STACKS_SECONDS + 1.0  # of the event queue, on a busy machine
 LOG_LINES = 12
 
 
-def watch_run(run: RayRun, stopped: threading.Event) -> Generator[Event, None, None]:
+class StackCollector:
+    """Collects the stacks of a run's workers, from any thread.
+
+    Args:
+      tasks: the names of the workers.
+    """
+
+    def __init__(self, tasks: Sequence[str]) -> None:
+        self._tasks = tasks
+        self._event_queue: Any = None
+        self._attempt = 0
+        self._at_failure = Stacks()
+
+    def begin(self, event_queue: Any, attempt: int) -> None:
+        """Collects the stacks of an attempt from now on."""
+        self._event_queue, self._attempt, self._at_failure = event_queue, attempt, Stacks()
+
+    def end(self, stacks: Stacks | None = None) -> None:
+        """Returns these stacks from now on, by default the last ones, because the run has ended."""
+        self._event_queue = None
+        if stacks is not None:
+            self._at_failure = stacks
+
+    def collect(self, *, before_kill: bool = False) -> Stacks:
+        """The stacks of all workers or, after a failure, those collected before the kill."""
+        event_queue = self._event_queue
+        if event_queue is None:
+            return self._at_failure
+        reference = collect_stacks(event_queue, self._attempt, before_kill=before_kill)
+        missing, answers = WaitsFor.START, {}
+        try:
+            answers = ray.get(reference, timeout=ANSWER_TIMEOUT)
+        except ray.exceptions.GetTimeoutError:
+            missing = WaitsFor.UNKNOWN
+        except ray.exceptions.RayError:  # the run has just ended
+            return self._at_failure
+        stacks = Stacks()
+        for task in self._tasks:
+            stacks.update(answers.get(task, {task: TaskStack(task, missing)}))
+        return stacks
+
+
+def watch_run(
+    run: RayRun, stopped: threading.Event, collector: StackCollector
+) -> Generator[Event, None, None]:
     """Starts a run and yields its events until its end. Closing the generator ends it.
+
+    Args:
+      collector: collects the stacks of this run while it is active.
 
     Raises:
       UserCodeError, ConfigError, DataError: the job itself raised it, and is not restarted.
@@ -47,11 +104,12 @@ def watch_run(run: RayRun, stopped: threading.Event) -> Generator[Event, None, N
     running = trainer.remote(run, event_queue)
     logger.info("Asked Ray for %d workers", run.workers)
     try:
-        yield from _RunMonitor(run, event_queue, running).events(stopped)
+        yield from _RunMonitor(run, event_queue, running, collector).events(stopped)
     except ray.exceptions.RayError as error:
         message = _("Ray could not finish the run: {reason}")
         raise ClusterError(message.format(reason=error)) from None
     finally:
+        collector.end()
         _end(running)
         ray.kill(event_queue)
 
@@ -67,12 +125,16 @@ def _end(running: Any) -> None:
 class _RunMonitor:
     """The state of a run, according to its events."""
 
-    def __init__(self, run: RayRun, event_queue: Any, running: Any) -> None:
+    def __init__(
+        self, run: RayRun, event_queue: Any, running: Any, collector: StackCollector
+    ) -> None:
         self._run = run
+        self._collector = collector
         self._event_queue = event_queue
         self._running = running
         self._attempts = 0
         self._begin()
+        self._collector.begin(event_queue, self._attempts)
 
     def _begin(self) -> None:
         """Resets the observations for a new attempt."""
@@ -83,6 +145,7 @@ class _RunMonitor:
         self._liveness = LivenessTracker(tasks, timeouts, self._clock)
         self._hosts: dict[str, str] = {}  # of the tasks that Ray has started
         self._aborted = False
+        self._stacks = Stacks()  # collected before the attempt is aborted
 
     def events(self, stopped: threading.Event) -> Iterator[Event]:
         """Yields every event until Ray's trainer has ended."""
@@ -91,8 +154,11 @@ class _RunMonitor:
                 raise StoppedError(_("The run was stopped."))
             ended, _rest = ray.wait([self._running], timeout=0)
             for event in ray.get(self._event_queue.take.remote(POLL_INTERVAL)):
-                failed = event["event"] == EventType.ATTEMPT_FAILED
-                yield self._restart(event) if failed else self._update(event)
+                if event["event"] == EventType.ATTEMPT_FAILED:
+                    yield self._restart(event)
+                    self._collector.begin(self._event_queue, self._attempts)
+                    continue
+                yield self._update(event)
                 self._check_error(event)
             if ended:
                 ray.get(self._running)  # raises the exception of Ray's trainer
@@ -135,6 +201,9 @@ class _RunMonitor:
     def _abort(self, cause: FailureCause) -> None:
         logger.warning("Aborting attempt %d: %s", self._attempts, cause.reason)
         self._aborted = True
+        self._stacks = self._collector.collect(before_kill=True)
+        self._collector.end(self._stacks)
+        cause = cause._replace(reason=add_places(cause.reason, self._stacks))
         ray.get(self._event_queue.abort.remote(self._attempts, cause))
 
     def _restart(self, failure: Event) -> Event:
@@ -143,6 +212,7 @@ class _RunMonitor:
         Raises:
           ClusterError: Ray will not restart it.
         """
+        self._collector.end(self._stacks or failure["stacks"])
         cause = self._root_cause(failure)
         if self._attempts >= self._run.max_restarts:
             raise self._exhausted(cause)

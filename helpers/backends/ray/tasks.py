@@ -19,14 +19,17 @@ from helpers.cluster.group import TaskFailure, WorkerGroup
 from helpers.cluster.liveness import FailureCause
 from helpers.cluster.prewarm import is_prewarming
 from helpers.cluster.processes import TaskProcess
+from helpers.cluster.stacks import Stacks, describe
 from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError, ConfigError, StoppedError
-from helpers.i18n import set_language
+from helpers.i18n import join_clauses, set_language
 from helpers.protocol import payload
 from helpers.protocol.events import Event, EventType, supervisor_event
 from helpers.protocol.failures import error_fields
 from helpers.system.ports import free_ports
 from helpers.tf_config import TFConfig, build_tf_configs, set_tf_config_env
+
+STACKS_SECONDS = 2.0  # for the stacks of all workers together
 
 
 @dataclass(frozen=True)
@@ -158,10 +161,38 @@ class EventForwarder:
         if event["event"] != EventType.HEARTBEAT:
             self._last = self._event_queue.put.remote(event | about)
 
-    def report_cause(self, failure: TaskFailure) -> None:
-        """Reports why the attempt is about to fail."""
-        cause = FailureCause(str(failure.process.task), str(failure))
-        ray.get(self._event_queue.report_cause.remote(self.attempt, cause))
+    def report_cause(self, failure: TaskFailure, own: Stacks) -> None:
+        """Reports why the attempt is about to fail and, after a timeout, where all workers are.
+
+        Args:
+          own: the stacks of this worker, collected before its process was killed. The failure
+            describes them if the worker reported its stack.
+        """
+        task = str(failure.process.task)
+        reason, stacks = str(failure), Stacks()
+        if own:
+            answers = ray.get(collect_stacks(self._event_queue, self.attempt, before_kill=True))
+            for answer in answers.values():
+                stacks.update(answer)
+            others = [s for name, s in stacks.items() if name != task or not own.answered]
+            reason = add_places(reason, Stacks({stack.task: stack for stack in others}))
+        cause = FailureCause(task, reason)
+        ray.get(self._event_queue.report_cause.remote(self.attempt, cause, stacks))
+
+    def answer_stack_requests(self, task: str, group: WorkerGroup) -> None:
+        """Sends the stacks of a worker at each request, in a separate thread."""
+        queue = self._event_queue
+
+        def answer() -> None:
+            last = None
+            with suppress(ray.exceptions.RayError):  # the event queue has ended, so the run is over
+                wait = queue.wait_stack_request.remote
+                while request := ray.get(wait(self.attempt, task, last)):
+                    last, before_kill = request
+                    stacks = group.stacks(before_kill=before_kill)
+                    ray.get(queue.put_stacks.remote(last, task, stacks))
+
+        threading.Thread(target=answer, daemon=True).start()
 
     def flush(self) -> None:
         """Waits until all events have arrived."""
@@ -181,6 +212,16 @@ class EventForwarder:
         return woken
 
 
+def collect_stacks(event_queue: Any, attempt: int, *, before_kill: bool = False) -> Any:
+    """Asks the event queue for all workers' stacks. Returns Ray's reference to the answers."""
+    return event_queue.collect_stacks.remote(attempt, STACKS_SECONDS, before_kill=before_kill)
+
+
+def add_places(reason: str, stacks: Stacks) -> str:
+    """Appends where workers are to a reason, if any of them reports its stack."""
+    return join_clauses([reason, describe(stacks.values())]) if stacks.answered else reason
+
+
 def train_loop_per_worker(config: Mapping[str, Any]) -> None:
     """Starts the process of one worker, supervises it, and forwards its events.
 
@@ -194,6 +235,7 @@ def train_loop_per_worker(config: Mapping[str, Any]) -> None:
     try:
         payload.read(run.payload)  # raises an error if this machine cannot access the folder
         with closing(_group(run, worker, forwarder.attempt)) as group:
+            forwarder.answer_stack_requests(str(worker.task), group)
             for event in group.monitor(forwarder.when_aborted()):
                 if event["event"] == EventType.STARTED:
                     # Reads the fork server's message. Unread, it would break the server's socket
@@ -208,7 +250,7 @@ def train_loop_per_worker(config: Mapping[str, Any]) -> None:
         # The notebook receives an error that a restart would not fix, and ends the run. If it were
         # raised here, it would restart the run.
         if not failure.error or failure.error["retryable"]:
-            forwarder.report_cause(failure)
+            forwarder.report_cause(failure, group.stacks())
             raise ClusterError(str(failure)) from None
     finally:
         forwarder.flush()
