@@ -9,7 +9,7 @@ import threading
 import warnings
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from helpers import labels
 from helpers.cluster.checks import check_folder, check_links, check_writable
 from helpers.cluster.stacks import Stacks
 from helpers.cluster.timeouts import Timeouts
-from helpers.errors import ClusterError, ConfigError, check_count
+from helpers.errors import ClusterError, ConfigError, HelpersError, check_count
 from helpers.i18n import _, join_phrases
 from helpers.protocol.events import Event, EventType
 from helpers.protocol.job import EstimatorJob, FunctionJob, estimator_job
@@ -156,7 +156,19 @@ class Cluster(ABC):
         check_writable(job.model_dir)
         check_links(job.model_dir)
         with closing(self._run_job(job, run_folder, self.timeouts)) as events:
-            consume(events, result, on_event=on_event, progress=progress)
+            observed = self._record_stacks(events, result)
+            consume(observed, result, on_event=on_event, progress=progress)
+
+    def _record_stacks(self, events: Iterable[Event], result: TrainingResult) -> Iterator[Event]:
+        """Yields the events, and adds to `result` the stacks collected before each failure."""
+        try:
+            for event in events:
+                if event["event"] == EventType.GROUP_RESTART:
+                    result.add_stacks(self.stacks())
+                yield event
+        except HelpersError:
+            result.add_stacks(self.stacks())
+            raise
 
     def _run_function(
         self,

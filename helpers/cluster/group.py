@@ -183,6 +183,7 @@ class WorkerGroup:
             selector.unregister(lost.fileno())
         lost.close()
         self._processes[index] = new
+        self._stacks_at_failure = Stacks()
         self._liveness.reset(str(new.task))
         selector.register(new.fileno(), selectors.EVENT_READ, new)
         logger.warning("Respawned %s: %s", new.task, failure)

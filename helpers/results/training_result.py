@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from helpers import labels
 from helpers.errors import not_installed
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
 
 RESULT_MIME = "application/vnd.multiworker-lessons.result+json"
 WARM_UP_SECONDS = 1.0  # excluded from the throughput: graph warm-up and the first decoding
+
+
+class Stacks(Protocol):
+    """The stacks of all tasks, by their names, such as `helpers.cluster.stacks.Stacks`."""
+
+    def __getitem__(self, task: str, /) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+    def _repr_html_(self) -> str: ...
 
 
 @dataclass
@@ -48,6 +59,8 @@ class TrainingResult:
       variables: the bytes of variables on each task, by its name.
       staleness: the staleness that each training task reported, in asynchronous training.
       saved_by_chief: whether, in asynchronous training, the chief has saved and ended.
+      stacks: the stacks that were collected before the processes of an attempt were killed, by the
+        number of the attempt. They are collected if a timeout expires, and not after a crash.
     """
 
     workers: int
@@ -68,6 +81,7 @@ class TrainingResult:
     variables: dict[str, int] = field(default_factory=dict)
     staleness: dict[str, list[Staleness]] = field(default_factory=dict)
     saved_by_chief: bool = False
+    stacks: dict[int, Stacks] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._ended_early = False
@@ -120,6 +134,11 @@ class TrainingResult:
                 self._add_warning(message.format(reason=event["reason"]))
             case EventType.GROUP_RESTART:
                 self.restarts.append(event["reason"])
+
+    def add_stacks(self, stacks: Stacks) -> None:
+        """Adds the stacks of the current attempt, which has failed."""
+        if stacks:
+            self.stacks[len(self.restarts)] = stacks
 
     def _is_only_saved_by(self, task: str) -> bool:
         """Whether a task is the chief of workers that train independently."""
@@ -217,7 +236,7 @@ class TrainingResult:
         return next(iter(self.history.values()), [])
 
     def _repr_mimebundle_(self, **unused: Any) -> dict[str, Any]:
-        """The summary and, for programs that read the notebook, the numbers."""
+        """The summary, the numbers for programs that read the notebook, and any stacks."""
         numbers = {
             "workers": self.workers,
             "steps": self.steps,
@@ -225,7 +244,22 @@ class TrainingResult:
             "accuracy": self.accuracy,
             "examples_per_second": self.examples_per_second,
         }
-        return {"text/plain": repr(self), RESULT_MIME: numbers}
+        bundle = {"text/plain": repr(self), RESULT_MIME: numbers}
+        if self.stacks:
+            shown = html.escape(repr(self))
+            bundle["text/html"] = f"<pre>{shown}</pre>{self.stacks_html()}"
+        return bundle
+
+    def stacks_html(self) -> str:
+        """The stacks of each failed attempt, folded, or "" without any."""
+        parts = []
+        for attempt, stacks in list(self.stacks.items()):  # another thread may add some
+            title = _("Stacks at the end of the run")
+            if attempt < len(self.restarts):
+                title = _("Stacks before restart {number}").format(number=attempt + 1)
+            lines = f"<summary>{html.escape(title)}</summary>{stacks._repr_html_()}"
+            parts.append(f'<details class="mwl-stacks">{lines}</details>')
+        return "".join(parts)
 
     def __repr__(self) -> str:
         group = join_phrases([labels.workers(self.workers), self.communication])

@@ -447,6 +447,8 @@ def test_stacks_on_ray_show_the_line_of_each_worker_and_outlast_the_kill(
     cluster: RayCluster,
 ) -> None:
     start(cluster)
+    from helpers.backends.ray.monitor import ANSWER_TIMEOUT
+
     looks: list[tuple[float, Stacks]] = []
     ended = threading.Event()
 
@@ -472,7 +474,45 @@ def test_stacks_on_ray_show_the_line_of_each_worker_and_outlast_the_kill(
     seen = [stacks for _seconds, stacks in looks]
     assert any(one and one["worker 1"].waits_for == WaitsFor.START for one in seen)
     assert any(one and is_at_its_line(one["worker 1"], WaitsFor.LOCK) for one in seen)
-    assert max(seconds for seconds, _stacks in looks) < 6
+    assert max(seconds for seconds, _stacks in looks) < ANSWER_TIMEOUT + 2
+
+
+@pytest.mark.ray
+def test_stacks_of_a_group_on_ray_that_is_restarted_are_in_the_result(cluster: RayCluster) -> None:
+    start(cluster)
+    diary = Diary(lambda: os.kill(diary.pids["worker 1"], signal.SIGSTOP))
+    with RayCluster(workers=2, start_timeout=START, step_timeout=8) as pair:
+        result = train(pair, 2000, diary)
+    [reason] = result.restarts
+    assert re.match("worker (1 has not responded|0 and its peers have made no progress)", reason)
+    assert "worker 0 waits in a collective" in reason
+    assert "worker 1 is frozen (SIGSTOP)" in reason
+    stacks = result.stacks[0]
+    assert stacks["worker 1"].waits_for == WaitsFor.CONTINUE
+    assert stacks["worker 0"].waits_for == WaitsFor.COLLECTIVE
+    assert "Stacks before restart 1" in result.stacks_html()
+
+
+def freeze_worker_1(context: WorkerContext) -> None:
+    if context.config.task.index == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(600)
+
+
+@pytest.mark.ray
+def test_a_supervisor_on_ray_collects_the_stacks_of_the_peers_of_a_frozen_worker(
+    cluster: RayCluster,
+) -> None:
+    start(cluster)
+    with RayCluster(workers=2, max_restarts=0, start_timeout=START, step_timeout=5) as pair:
+        with pytest.raises(ClusterError) as caught:
+            pair.run(freeze_worker_1)
+        stacks = pair.stacks()
+    message = str(caught.value)
+    assert message.startswith("worker 1 has not responded for 5 s")
+    assert "; worker 0 sleeps (test_ray.py:" in message
+    assert message.count("worker 1 is frozen (SIGSTOP)") == 1
+    assert [*stacks] == ["worker 0", "worker 1"]
 
 
 def make_object() -> object:

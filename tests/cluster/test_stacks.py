@@ -17,9 +17,12 @@ from typing import Any
 import pytest
 
 import helpers
+from helpers.cluster.base import Cluster
 from helpers.cluster.stack_collection import StackRequest, collect
 from helpers.cluster.stack_patterns import WaitsFor, locate
 from helpers.cluster.stacks import Stacks, TaskStack, describe, format_place
+from helpers.errors import ClusterError
+from helpers.protocol.events import Event, EventType, supervisor_event
 from helpers.protocol.failures import Frame
 from helpers.protocol.stack_dump import (
     SIGNAL,
@@ -29,6 +32,7 @@ from helpers.protocol.stack_dump import (
     parse,
     serve_stacks,
 )
+from helpers.results.training_result import TrainingResult
 from helpers.tf_config import build_tf_configs
 
 STDLIB = sysconfig.get_path("stdlib")
@@ -360,3 +364,18 @@ def test_a_system_without_pipes_and_signals_collects_nothing(
 
 def test_a_folder_that_cannot_be_written_harms_no_worker(tmp_path: Path) -> None:
     serve_stacks(tmp_path / "missing")
+
+
+def test_stacks_of_each_failed_attempt_are_recorded_in_the_result() -> None:
+    stacks = [Stacks(), Stacks({"worker 0": TaskStack("worker 0", WaitsFor.SLEEP)})]
+    result = TrainingResult(1, "AUTO", "", 0.0)
+    group: Any = SimpleNamespace(stacks=lambda: stacks[len(result.restarts)])
+
+    def events() -> Iterator[Event]:
+        yield supervisor_event(EventType.GROUP_RESTART, "worker 0", attempt=1, reason="killed")
+        raise ClusterError("worker 0 has made no progress")
+
+    with pytest.raises(ClusterError):
+        for event in Cluster._record_stacks(group, events(), result):
+            result.add(event)
+    assert result.stacks == {1: stacks[1]}, "a crash has no stacks"

@@ -7,7 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from helpers.cluster.stack_patterns import WaitsFor
+from helpers.cluster.stacks import Stacks, TaskStack
 from helpers.protocol import events
+from helpers.protocol.stack_dump import ThreadStack
 from helpers.results import history
 from helpers.results.progress import show_progress, status_line
 from helpers.results.training_result import RESULT_MIME, TrainingResult
@@ -59,6 +62,25 @@ def test_a_notebook_gets_the_sentence_and_a_program_the_numbers() -> None:
     bundle = a_run()._repr_mimebundle_()
     assert bundle["text/plain"].startswith("TrainingResult(")
     assert bundle[RESULT_MIME]["accuracy"] == 0.9812
+
+
+def test_stacks_of_failed_attempts_are_folded_in_a_notebook() -> None:
+    result = a_run()
+    result.add_stacks(Stacks())
+    assert not result.stacks and "text/html" not in result._repr_mimebundle_()
+    frame = ("/home/me/<evil>.py", 12, "step")
+    stack = TaskStack("worker 0", WaitsFor.SLEEP, frame, 3, (ThreadStack(True, (frame,)),))
+    result.add_stacks(Stacks({"worker 0": stack}))  # of the attempt after the restart
+    shown = result._repr_mimebundle_()["text/html"]
+    assert "<pre>TrainingResult(2 workers" in shown and "<evil>" not in shown
+    assert "<summary>Stacks at the end of the run</summary>" in shown
+    result.restarts.append("worker 0 made no progress")
+    result.add_stacks(Stacks({"worker 0": stack}))
+    assert list(result.stacks) == [1, 2]
+    shown = result.stacks_html()
+    assert "Stacks before restart 2" in shown and "Stacks at the end of the run" in shown
+    assert shown.count("worker 0 sleeps (&lt;evil&gt;.py:12, in step), after step 3") == 2
+    assert "<details open" not in shown
 
 
 def test_the_picture_is_svg_with_text_as_text() -> None:
