@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import html
+import re
 import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ import ipywidgets as widgets  # type: ignore[import-untyped]
 import pytest
 
 import helpers.course.panel.state
+from helpers import i18n
 from helpers.course.charts.svg import AXIS, nice_ceiling
 from helpers.course.panel import Panel, scenarios
 from helpers.course.panel import choices as panel_choices
@@ -392,7 +395,7 @@ def test_only_widgets_and_traits_that_colab_has_are_used(panel: Panel) -> None:
 
 def test_every_button_says_what_it_does(panel: Panel) -> None:
     rows = panel.tasks.children
-    buttons = [panel.run_button, panel.stop_button, panel.code_button]
+    buttons = [panel.run_button, panel.stop_button, panel.stacks_view.button, panel.code_button]
     buttons += [button for row in rows for button in (row.kill_button, row.details_button)]
     for options in panel.form.options.values():
         buttons += options.buttons.values()
@@ -459,3 +462,80 @@ def open_widgets() -> list[str]:
     """The model IDs of the widgets that ipywidgets, 7 or 8, has registered."""
     known = widgets.Widget.widgets if widgets.__version__ < "8" else widgets.widget._instances
     return list(known)
+
+
+@pytest.fixture
+def sleeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Panel]:
+    """A panel whose workers sleep, and which has been launched."""
+    monkeypatch.setattr(helpers.course.panel.state, "LocalCluster", FakeCluster)
+    panel = Panel(fault_injection=True)
+    assert panel.stacks_view.button.disabled
+    panel.launch()
+    yield panel
+    panel.close()
+
+
+def lines_of(part: str) -> list[str]:
+    """The lines that open a stack."""
+    return [html.unescape(line) for line in re.findall("<summary>(.*?)</summary>", part)]
+
+
+def test_the_stacks_button_shows_a_folded_line_for_each_worker(sleeper: Panel) -> None:
+    view = sleeper.stacks_view
+    assert wait_until(lambda: not view.button.disabled, 10)
+    assert view.current.value == view.report.value == ""
+    view.button.click()
+    assert wait_until(lambda: view.current.value != "", 10)
+    assert lines_of(view.current.value) == [
+        "worker 0 sleeps (train.py:1, in <lambda>), after step 7",
+        "worker 1 sleeps (train.py:2, in <lambda>), after step 7",
+    ]
+    assert "<pre>  File &quot;/home/me/train.py&quot;, line 2" in view.current.value
+    assert " open" not in view.current.value and "<lambda>" not in view.current.value
+    sleeper.state.stop_and_wait()
+    assert wait_until(lambda: view.button.disabled, 10)
+    sleeper.launch()
+    assert wait_until(lambda: view.current.value == "", 10)
+
+
+def test_clicks_are_handled_while_stacks_are_collected(sleeper: Panel) -> None:
+    cluster: Any = sleeper.state._cluster
+    view = sleeper.stacks_view
+    assert wait_until(lambda: not view.button.disabled, 10)
+    cluster.answer.clear()
+    for _click in range(2):
+        view.button.click()
+    assert view.button.disabled and view.current.value == ""
+    sleeper.stop_button.click()
+    assert wait_until(lambda: sleeper.state.status == Status.STOPPED, 10)
+    cluster.answer.set()
+    assert wait_until(lambda: len(lines_of(view.current.value)) == 2, 10)
+    assert view.button.disabled
+
+
+def test_open_lines_stay_open_until_other_stacks_replace_them(sleeper: Panel) -> None:
+    view, values = sleeper.stacks_view, []
+    view.current.observe(lambda change: values.append(change["new"]), "value")
+    assert wait_until(lambda: not view.button.disabled, 10)
+    view.button.click()
+    assert wait_until(lambda: len(values) == 1, 10)
+    for _repaint in range(3):
+        sleeper.paint()
+    assert len(values) == 1
+    i18n.set_language("es")
+    try:
+        sleeper.paint()
+        assert len(values) == 2
+    finally:
+        i18n.set_language("en")
+
+
+def test_stacks_collected_before_a_restart_are_shown_and_stored(sleeper: Panel) -> None:
+    view, row = sleeper.stacks_view, sleeper.tasks.children[1]
+    assert wait_until(lambda: not row.kill_button.disabled, 10)
+    row.kill_button.click()
+    assert wait_until(lambda: view.report.value != "", 10)
+    title, *lines = lines_of(view.report.value)
+    assert title == "Stacks before restart 1" and len(lines) == 2
+    sleeper.state.stop_and_wait()
+    assert lines[1] in lines_of(sleeper._bundle()["text/html"])

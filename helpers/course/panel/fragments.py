@@ -235,7 +235,7 @@ def static_html(
     sweep_position: tuple[int, int] | None,
     has_story: bool,
 ) -> str:
-    """A finished run for viewers without widgets: a picture, a table of runs and the fault log.
+    """A finished run for viewers without widgets: a picture, tables, and stacks of failures.
 
     Args:
       run: the finished run.
@@ -248,4 +248,4 @@ def static_html(
     picture = static_svg(run.result, run.tasks, head, charts, records)
     table = runs_table(records) if len(records) > 1 else ""
     log = fault_log_html(run.result, [task.name for task in run.tasks]) if has_story else ""
-    return image(picture, " · ".join(head)) + table + log
+    return image(picture, " · ".join(head)) + table + log + run.result.stacks_html()

@@ -11,15 +11,16 @@ from traitlets import Instance, UseEnum
 
 from helpers.cluster.local import PER_TASK, LocalCluster
 from helpers.cluster.processes import TaskProcess
+from helpers.cluster.stacks import Stacks
 from helpers.course import lazy_defaults
 from helpers.course.panel import scenarios
 from helpers.course.panel.choices import Choices
 from helpers.course.panel.interrupts import on_idle_interrupt
 from helpers.course.panel.run import Run, RunRecord, TaskStatus
 from helpers.course.panel.status import Status
-from helpers.errors import ClusterError, ConfigError, StoppedError
+from helpers.errors import ClusterError, ConfigError, HelpersError, StoppedError
 from helpers.i18n import LocalNumber, _
-from helpers.protocol.events import Event
+from helpers.protocol.events import Event, EventType
 from helpers.results.training_result import TrainingResult
 from helpers.system.virtual_hosts import virtual_hosts_supported
 
@@ -147,6 +148,11 @@ class PanelState(Choices):
         """Clears a fault of a process of the run, like `LocalCluster.clear_fault`."""
         self._started_cluster().clear_fault(fault, task)
 
+    def stacks(self) -> Stacks:
+        """Collects the stacks of the tasks in at most a second, like `LocalCluster.stacks`."""
+        cluster = self._cluster
+        return cluster.stacks() if cluster else Stacks()
+
     def _started_cluster(self) -> LocalCluster:
         if not self._cluster:
             raise ClusterError(_("No training run has been started. Call start() first."))
@@ -270,10 +276,16 @@ class PanelState(Choices):
             return
 
         def take(event: Event) -> None:
+            if event["event"] == EventType.GROUP_RESTART:
+                result.add_stacks(cluster.stacks())
             result.add(event)
             on_event(event)
 
-        cluster.run(self.function, keras=self.keras, on_event=take)
+        try:
+            cluster.run(self.function, keras=self.keras, on_event=take)
+        except HelpersError:
+            result.add_stacks(cluster.stacks())
+            raise
 
 
 def stop_all() -> None:

@@ -62,6 +62,12 @@ STYLE = """<style>
 .mwl-error { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 16em; overflow: auto;
   margin: 6px 0 0; padding: 8px 10px; border-left: 3px solid #d64545; font-size: 12px;
   background: var(--mwl-ground); color: inherit; }
+.mwl-stacks { max-height: 30em; overflow: auto; padding-top: 4px; font-size: 12px; }
+.mwl-stacks details { margin: 2px 0; padding-left: 12px; }
+.mwl-stacks summary { cursor: pointer; overflow-wrap: anywhere; }
+.mwl-stacks pre { margin: 2px 0 6px; padding: 8px 10px; border-radius: 6px; color: inherit;
+  background: var(--mwl-ground); white-space: pre-wrap; overflow-wrap: anywhere; }
+.mwl-stacks pre:empty { display: none; }
 .mwl-laboratory { border-top: 1px solid var(--mwl-line); margin-top: 12px; padding-top: 10px;
   overflow: visible; }
 .mwl-subtitle { font-weight: 600; font-size: 14px; padding-bottom: 6px; }

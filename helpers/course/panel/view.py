@@ -25,10 +25,11 @@ from helpers.course.panel.cluster_diagram import MAX_BOXES, cluster_diagram
 from helpers.course.panel.fault_controls import FaultControls
 from helpers.course.panel.form import ChoiceForm
 from helpers.course.panel.run import TaskStatus
+from helpers.course.panel.stacks_view import StacksView
 from helpers.course.panel.state import PanelState
 from helpers.course.panel.status import Status
 from helpers.course.panel.style import STYLE
-from helpers.course.panel.widgets import TaskRow, close_tree, mime_bundle
+from helpers.course.panel.widgets import TaskRow, action_row, close_tree, mime_bundle
 from helpers.errors import ClusterError
 from helpers.i18n import _, join_phrases, labeled
 from helpers.protocol.events import FaultType
@@ -169,6 +170,7 @@ class Panel(widgets.VBox):
         """Stops the run and removes the panel from the page."""
         if hasattr(self, "state"):  # otherwise its settings were rejected
             self.state.close()
+            self.stacks_view.join()
             close_tree(self)
 
     def paint(self) -> None:
@@ -176,6 +178,7 @@ class Panel(widgets.VBox):
         with self._lock:
             self.form.paint()
             self._paint_actions()
+            self.stacks_view.paint(enabled=self._controls_enabled)
             self._paint_tasks()
             if self.fault_controls:
                 self.fault_controls.paint(enabled=self._controls_enabled)
@@ -237,6 +240,7 @@ class Panel(widgets.VBox):
         self.form = ChoiceForm(self.state, self.paint, controls)
         self.run_button = widgets.Button(icon="play")
         self.stop_button = widgets.Button(icon="stop")
+        self.stacks_view = StacksView(self.state, self.paint)
         self.tasks = widgets.VBox()
         self.fault_controls = FaultControls(self.state) if self.state.fault_injection else None
         self.code_button = widgets.ToggleButton(icon="code")
@@ -245,15 +249,11 @@ class Panel(widgets.VBox):
         self.html = {name: widgets.HTML() for name in names.split()}
 
     def _children(self) -> list[widgets.Widget]:
-        actions = widgets.HBox([self.run_button, self.stop_button, self.html["summary"]])
-        actions.add_class("mwl-actions")
-        self.run_button.add_class("mwl-run")
-        self.stop_button.add_class("mwl-stop")
-        self.stop_button.add_class("mwl-quiet")
-        html = self.html
-        upper = [widgets.HTML(STYLE), html["title"], self.form, actions, html["message"]]
+        html, stacks = self.html, self.stacks_view
+        row = action_row(self.run_button, self.stop_button, stacks.button, html["summary"])
+        upper = [widgets.HTML(STYLE), html["title"], self.form, row, html["message"]]
         lower = [html["cluster"], html["charts"], html["runs"], self.code_button, html["code"]]
-        return [*upper, self.tasks, *filter(None, [self.fault_controls]), *lower]
+        return [*upper, stacks, self.tasks, *filter(None, [self.fault_controls]), *lower]
 
     def _connect(self) -> None:
         self.run_button.on_click(lambda _button: self._press_run())

@@ -37,6 +37,16 @@ def mime_bundle(widget: Any, **others: str) -> dict[str, Any]:
     return {"text/plain": repr(widget), WIDGET_MIME: view, **texts}
 
 
+def action_row(run: widgets.Button, stop: widgets.Button, *others: widgets.Widget) -> widgets.HBox:
+    """The buttons that start and stop a run, and other widgets after them."""
+    row = widgets.HBox([run, stop, *others])
+    row.add_class("mwl-actions")
+    run.add_class("mwl-run")
+    stop.add_class("mwl-stop")
+    stop.add_class("mwl-quiet")
+    return row
+
+
 class ToggleRow(widgets.VBox):
     """A choice of one value by a row of buttons, some of which may be disabled.
 
