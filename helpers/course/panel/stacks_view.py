@@ -75,7 +75,7 @@ class StacksView(widgets.VBox):
           enabled: whether a run is active and the kernel handles button clicks.
         """
         self.button.description = _("Stacks")
-        self.button.tooltip = _("Show the line at which each worker is, and what it waits for")
+        self.button.tooltip = _("Show the line of each worker, and the reason for its wait")
         self.button.disabled = not enabled or self._is_collecting
         run, collected = self.state.run, self._collected
         if collected and collected.run is not run:
