@@ -82,7 +82,7 @@ STYLE = """<style>
 .mwl-task { align-items: center; overflow: visible; }
 .mwl-task .jupyter-button { width: auto; min-width: 64px; height: 26px; line-height: 24px;
   margin: 0 0 0 6px; padding: 0 10px; font-size: 12px; flex: none; }
-.mwl-row { display: grid; grid-template-columns: 118px minmax(60px, 1fr) 76px 122px 106px;
+.mwl-row { display: grid; grid-template-columns: 146px minmax(60px, 1fr) 76px 122px 106px;
   column-gap: 12px; align-items: center; height: 32px; font-variant-numeric: tabular-nums; }
 .mwl-name { font-weight: 600; white-space: nowrap; }
 .mwl-badge { font-size: 11px; font-weight: 400; border: 1px solid var(--mwl-line);
@@ -120,5 +120,5 @@ STYLE = """<style>
   .mwl-choices { grid-template-columns: 1fr !important; }
   .mwl-task { flex-wrap: wrap; }
   .mwl-task > .widget-html { flex-basis: 100%; }
-  .mwl-row { grid-template-columns: 110px 1fr 76px; height: auto; } }
+  .mwl-row { grid-template-columns: 146px 1fr 76px; height: auto; } }
 </style>"""
