@@ -224,7 +224,9 @@ def test_a_worker_that_dies_between_two_cells_is_reported_by_the_next_one(kernel
     kernel.run("%%workers\nimport os, threading\nweights = 1")
     code = "%%workers 1\nthreading.Timer(0.2, os._exit, [3]).start()\nprint(os.getpid())"
     pid = int(kernel.run(code).text.split()[1])
-    assert wait_until(lambda: not is_running(pid), DEADLINE)
+    # A zombie may have threads that are still ending, and its connection is open until then.
+    threads = Path(f"/proc/{pid}/task")
+    assert wait_until(lambda: not is_running(pid) and len([*threads.glob("*")]) <= 1, DEADLINE)
     result = kernel.run("%%workers\nprint('this cell')")
     assert "worker 1 has ended since the last cell" in result.error
     assert "weights" in result.error
