@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.kernel import Kernel
 from tests.support.processes import is_running, wait_until
 
@@ -15,6 +17,10 @@ def total(value):
         return tf.distribute.get_replica_context().all_reduce("SUM", tf.constant(value))
     return strategy.run(in_replica)
 """
+NAMES = """%%workers
+import json, os, threading, time
+index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+x = 20"""
 TRAINING_LOOP = """
 @tf.function
 def step(batch):
@@ -25,6 +31,12 @@ def step(batch):
         return loss
     return strategy.reduce("MEAN", strategy.run(in_replica, args=(batch,)), axis=None)
 """
+
+
+@pytest.fixture(autouse=True)
+def names(kernel: Kernel) -> None:
+    """Names that several tests use, each of which may be the first of its process."""
+    assert not kernel.run(NAMES).error
 
 
 def test_names_of_one_cell_exist_in_the_next_and_the_last_expression_is_shown(
@@ -39,10 +51,6 @@ def test_names_of_one_cell_exist_in_the_next_and_the_last_expression_is_shown(
 def test_lines_have_the_number_of_their_worker_and_equal_lines_are_shown_once(
     kernel: Kernel,
 ) -> None:
-    kernel.run(
-        "%%workers\nimport json, os, time\n"
-        "index = json.loads(os.environ['TF_CONFIG'])['task']['index']"
-    )
     result = kernel.run("%%workers\nprint('all')\nprint('worker', index)\nprint('all again')")
     assert set(result.lines) >= {"[0] worker 0", "[1] worker 1"}
     assert result.lines[0] == "[0-1] all"
@@ -212,6 +220,7 @@ def test_a_training_loop_is_written_cell_by_cell(kernel: Kernel) -> None:
 def test_a_worker_that_dies_takes_the_variables_with_it_and_the_next_cell_runs(
     kernel: Kernel,
 ) -> None:
+    kernel.run("%workers start 2")  # an error names twelve variables at most
     kernel.run("%%workers\nimport os\nweights = 1")
     result = kernel.run("%%workers 1\nos.kill(os.getpid(), 9)")
     assert "worker 1 ended with signal 9 (SIGKILL)" in result.error
@@ -221,6 +230,7 @@ def test_a_worker_that_dies_takes_the_variables_with_it_and_the_next_cell_runs(
 
 
 def test_a_worker_that_dies_between_two_cells_is_reported_by_the_next_one(kernel: Kernel) -> None:
+    kernel.run("%workers start 2")
     kernel.run("%%workers\nimport os, threading\nweights = 1")
     code = "%%workers 1\nthreading.Timer(0.2, os._exit, [3]).start()\nprint(os.getpid())"
     pid = int(kernel.run(code).text.split()[1])
