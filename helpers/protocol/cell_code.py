@@ -1,4 +1,4 @@
-"""Compiles the code of a cell, as the notebook checks it and a worker runs it."""
+"""Compiles the code of a cell for a worker."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -44,9 +45,25 @@ Frame = tuple[str, int, str]
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
-    """The fields of an "error" event."""
+    """The fields of an "error" event, also for an exception whose attributes raise others."""
+    try:
+        return _fields(error)
+    except BaseException as other:
+        frames: list[Frame] = []
+        with suppress(Exception):
+            frames = _frames(error)
+        return {
+            "type": type(error).__name__,
+            "message": _unavailable(other),
+            "retryable": False,
+            "frames": frames,
+            "error_class": None,
+        }
+
+
+def _fields(error: BaseException) -> dict[str, Any]:
     name = type(error).__name__
-    frames = [(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
+    frames = _frames(error)
     message, made = split_graph_error(explain_per_replica(_text(error)))
     frames += made
     if rewritten := getattr(error, "ag_error_metadata", None):
@@ -103,13 +120,23 @@ def _text(error: BaseException) -> str:
     try:
         text = str(getattr(error, "message", None) or error)
     except BaseException as other:
-        text = _("(its message is not available: converting it to text raised {error})")
-        return text.format(error=type(other).__name__)
+        return _unavailable(other)
     if len(text) > MESSAGE_CHARACTERS:
         count = len(text) - MESSAGE_CHARACTERS
         cut = ngettext("(… {count} more character)", "(… {count} more characters)", count)
         return f"{text[:MESSAGE_CHARACTERS]} {cut.format(count=count)}"
     return text
+
+
+def _unavailable(error: BaseException) -> str:
+    """The text in place of a message that cannot be converted to text."""
+    text = _("(its message is not available: converting it to text raised {error})")
+    return text.format(error=type(error).__name__)
+
+
+def _frames(error: BaseException) -> list[Frame]:
+    trace = traceback.extract_tb(error.__traceback__)
+    return [(frame.filename, frame.lineno or 0, frame.name) for frame in trace]
 
 
 def explain_per_replica(message: str) -> str:

@@ -24,7 +24,6 @@ from helpers.cluster.local import LocalCluster
 from helpers.cluster.prewarm import prewarm
 from helpers.errors import ConfigError
 from helpers.i18n import _, join_items
-from helpers.protocol.cell_code import FLAGS
 from helpers.worker_cells.completion import add_matcher
 from helpers.worker_cells.failures import brief_errors
 from helpers.worker_cells.session import CHIEF_INDEX, WorkerSession
@@ -193,7 +192,7 @@ def check_code(code: str, name: str) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
-            compile(code, name, "exec", FLAGS | ast.PyCF_ONLY_AST, dont_inherit=True)
+            ast.parse(code, name)
     except SyntaxError as error:
         line = (error.text or "").strip()
         if not IPYTHON_LINE.match(line):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import linecache
 import logging
 import sys
 import threading
@@ -92,7 +91,7 @@ class WorkerSession:
         """
         if timeout is not None:
             check_seconds("--timeout", timeout)
-        linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+        payload.add_sources({name: code})
         limits = Limits(timeout, self.cluster.timeouts.progress)
         self._perform(workers, "run", {"code": code, "name": name}, limits=limits)
 

@@ -54,3 +54,21 @@ def test_the_kind_of_an_error_is_said_once() -> None:
     assert describe_with("no such thing") == "no such thing"
     shown = user_traceback(error_fields(TypeError("no")) | {"frames": []})
     assert shown.count("TypeError: ") == 1
+
+
+class Hostile(Exception):
+    """An exception of which no attribute can be read."""
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError(name)
+
+
+def test_an_exception_whose_attributes_raise_is_reported_with_its_lines() -> None:
+    try:
+        raise Hostile
+    except Hostile as error:
+        fields = error_fields(error)
+    assert fields["type"] == "Hostile"
+    assert "RuntimeError" in fields["message"]
+    assert [frame[0] for frame in fields["frames"]] == [__file__]
+    assert not fields["retryable"]

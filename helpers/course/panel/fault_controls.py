@@ -59,7 +59,7 @@ class FaultControls(widgets.VBox):
             [self.scenario, self.task, self.fault, self.button],
             layout=widgets.Layout(grid_template_columns="1.4fr 1fr 1.4fr auto", grid_gap="0 14px"),
         )
-        row.add_class("mwl-deeds")
+        row.add_class("mwl-fault-form")
         super().__init__([self.title, row, self.question, self.story])
         self.add_class("mwl-laboratory")
 

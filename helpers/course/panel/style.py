@@ -71,8 +71,8 @@ STYLE = """<style>
 .mwl-laboratory { border-top: 1px solid var(--mwl-line); margin-top: 12px; padding-top: 10px;
   overflow: visible; }
 .mwl-subtitle { font-weight: 600; font-size: 14px; padding-bottom: 6px; }
-.mwl-deeds { align-items: end; overflow: visible; }
-.mwl-deeds .jupyter-button { height: 30px; line-height: 28px; width: auto; margin: 0;
+.mwl-fault-form { align-items: end; overflow: visible; }
+.mwl-fault-form .jupyter-button { height: 30px; line-height: 28px; width: auto; margin: 0;
   padding: 0 14px; }
 .mwl-asked { padding: 10px 0 4px; max-width: 70em; }
 .mwl-story { padding-top: 10px; }

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import builtins
 import inspect
-import linecache
 import sys
 import types
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
+from helpers.protocol import payload
 from helpers.protocol.cell_code import compile_cell
 from helpers.worker.cells.display import display
 from helpers.worker.cells.interrupts import Interrupts
@@ -52,7 +52,7 @@ class Namespace:
 
         Raises: the exception of the cell.
         """
-        linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+        payload.add_sources({name: code})
         sys.modules[MAIN] = self._module
         parts = compile_cell(code, name)
         modules = dict(sys.modules)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -16,7 +15,7 @@ from helpers.errors import ConfigError
 from helpers.i18n import _, join_items
 from helpers.protocol import payload, values
 from helpers.protocol.cell_messages import Message
-from helpers.protocol.failures import Frame, error_fields
+from helpers.protocol.failures import error_fields
 from helpers.worker.cells.connection import Connection
 from helpers.worker.cells.display import display
 from helpers.worker.cells.execution import Namespace
@@ -124,22 +123,8 @@ def _use_backend() -> None:
 
 
 def _error_fields(error: BaseException) -> dict[str, Any]:
-    """As `helpers.protocol.failures.error_fields`, also for an exception that breaks it."""
-    try:
-        fields = error_fields(error)
-    except BaseException as other:
-        frames: list[Frame] = []
-        with suppress(Exception):
-            trace = traceback.extract_tb(error.__traceback__)
-            frames = [(frame.filename, frame.lineno or 0, frame.name) for frame in trace]
-        message = _("(its message is not available: converting it to text raised {error})")
-        fields = {
-            "type": type(error).__name__,
-            "message": message.format(error=type(other).__name__),
-            "frames": frames,
-            "error_class": None,
-            "retryable": False,
-        }
+    """As `helpers.protocol.failures.error_fields`, without most frames of an endless recursion."""
+    fields = error_fields(error)
     unique = list(dict.fromkeys(map(tuple, fields["frames"])))
     fields["frames"] = [*unique[: MAX_FRAMES // 2], *unique[MAX_FRAMES // 2 :][-MAX_FRAMES // 2 :]]
     return fields

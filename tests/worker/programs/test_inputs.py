@@ -180,7 +180,7 @@ def test_a_large_array_trains_and_is_evaluated(
 ) -> None:
     """614 MB once filled a machine's memory, or took more than a minute until the first step."""
     if (free_memory() or 0) < 20 * megabytes * 1e6:
-        pytest.skip("not enough memory")
+        pytest.skip(f"needs {20 * megabytes / 1000:.0f} GB of free memory")
     group = request.getfixturevalue("servers" if megabytes == 40 else "cluster")
     images = np.ones([megabytes * 2500, 100], "float32")
 
