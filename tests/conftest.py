@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -107,3 +108,12 @@ def every_test_begins_in_english() -> Iterator[None]:
     if left != i18n.ENGLISH:
         i18n.set_language(i18n.ENGLISH)
         pytest.fail(f"the test left messages in another language: {left}")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One Chromium for all tests of a module."""
+    from tests.support.browser import running_chromium
+
+    with running_chromium() as program:
+        yield program

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gettext
 import random
-from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,6 @@ class Longer(gettext.NullTranslations):
 
     def ngettext(self, singular: str, plural: str, n: int) -> str:
         return self.gettext(singular if n == 1 else plural)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with b.running_chromium() as program:
-        yield program
 
 
 @pytest.mark.parametrize("longer", [False, True], ids=["english", "longer"])

@@ -409,12 +409,6 @@ class Longer(gettext.NullTranslations):
         return word if word.startswith("{") else word + word[: math.ceil(0.4 * len(word))]
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with b.running_chromium() as program:
-        yield program
-
-
 class TestInABrowser:
     pytestmark = b.MARKS
 

@@ -30,12 +30,6 @@ QUESTIONS = 'from helpers.course.quiz import quiz\nquiz("01_train_on_two_workers
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with b.running_chromium() as program:
-        yield program
-
-
-@pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("accessible")
     cells = [EXPERIMENTS.format(name=name) for name in simulations.__all__]

@@ -20,12 +20,6 @@ FAREWELL = "status of 403 (Forbidden)"  # from Voila, for the kernel of a closed
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with b.running_chromium() as program:
-        yield program
-
-
-@pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     options = [f"--MappingKernelManager.{name}={seconds}" for name, seconds in CULL.items()]
     app = ROOT / "notebooks" / "panel.ipynb"

@@ -42,12 +42,6 @@ WAYS = {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with b.running_chromium() as program:
-        yield program
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A notebook for each language: the lesson if it has the panel, otherwise a small notebook.
 

@@ -28,12 +28,6 @@ MORE = {"kill", "freeze for 2 s", "disconnect for 2 s"}  # a minute each on a sl
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with b.running_chromium() as program:
-        yield program
-
-
-@pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("laboratory")
     b.write_notebook(folder / "laboratory.ipynb", LABORATORY)
@@ -56,15 +50,15 @@ def run(tab: Any) -> None:
     """Presses Run, and waits until steps run."""
     tab.locator(".mwl-run").click()
     b.soon(lambda: "loss" in tab.locator(".mwl-summary").inner_text(), "a loss", SECONDS)
-    b.soon(lambda: tab.locator(".mwl-deeds button").is_enabled(), "an enabled button")
+    b.soon(lambda: tab.locator(".mwl-fault-form button").is_enabled(), "an enabled button")
 
 
 def do(tab: Any, deed: str, task: str = "worker 1") -> None:
     """Chooses a process and a fault, and presses the button."""
-    fields = tab.locator(".mwl-deeds select")
+    fields = tab.locator(".mwl-fault-form select")
     fields.nth(1).select_option(label=task)
     fields.nth(2).select_option(label=deed)
-    tab.locator(".mwl-deeds button").click()
+    tab.locator(".mwl-fault-form button").click()
 
 
 def told(tab: Any) -> list[str]:
@@ -138,7 +132,7 @@ def test_a_killed_worker_that_comes_late_keeps_the_others_waiting(tab: Any) -> N
 
 
 def test_a_scenario_asks_before_and_plays_by_itself(tab: Any) -> None:
-    tab.locator(".mwl-deeds select").first.select_option(label="a short freeze")
+    tab.locator(".mwl-fault-form select").first.select_option(label="a short freeze")
     b.soon(lambda: "What will happen?" in tab.locator(".mwl-asked").inner_text(), "the question")
     run(tab)
     wait_for_story(tab, "frozen", "thawed", "next step")

@@ -43,12 +43,6 @@ def english_afterwards() -> Iterator[None]:
     set_language("en")
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with b.running_chromium() as program:
-        yield program
-
-
 def test_pictures_of_a_notebook_that_was_just_cloned_are_drawn(
     browser: Any, tmp_path: Path
 ) -> None:

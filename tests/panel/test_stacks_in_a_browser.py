@@ -21,12 +21,6 @@ SECONDS = 240  # a machine may be slow
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with b.running_chromium() as program:
-        yield program
-
-
-@pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("stacks")
     b.write_notebook(folder / "stacks.ipynb", PANEL)
@@ -86,7 +80,7 @@ def open_by_keyboard(tab: Any) -> None:
 
 def freeze(tab: Any) -> None:
     """Freezes worker 1 until its heartbeats are missed."""
-    fields = tab.locator(".mwl-deeds select")
+    fields = tab.locator(".mwl-fault-form select")
     fields.nth(1).select_option(label="worker 1")
     fields.nth(2).select_option(label="freeze")
-    tab.locator(".mwl-deeds button").click()
+    tab.locator(".mwl-fault-form button").click()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,12 +33,3 @@ def address(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     (folder / SUB_PATH).symlink_to(site, target_is_directory=True)
     with serving(folder) as root:
         yield f"{root}/{SUB_PATH}"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """One Chromium for all tests of a module."""
-    from tests.support.browser import running_chromium
-
-    with running_chromium() as program:
-        yield program

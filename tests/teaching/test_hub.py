@@ -70,12 +70,6 @@ print(json.dumps([reached(pid) for pid in PIDS]))
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with b.running_chromium() as program:
-        yield program
-
-
-@pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub on which the teacher has released the first exercise in Korean."""
     with Hub(tmp_path_factory.mktemp("hub"), ["teacher", *STUDENTS], COURSE) as running:
