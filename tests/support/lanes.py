@@ -92,7 +92,7 @@ LANES = (
     ),
     Lane(
         "faults",
-        "faults under the other training API, faults at random, long loops",
+        "faults under the other training API, faults at random, careless cells, long loops",
         8,
         "helpers/cluster/* helpers/worker/* helpers/worker_cells/* helpers/protocol/* "
         "tests/cluster/* tests/worker/* tests/worker_cells/* tests/support/faults.py "

@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.kernel import Kernel
 
+pytestmark = pytest.mark.faults
+
 INTERRUPT = "# interrupt"
 KEPT, LOST = False, True
 
@@ -89,11 +91,7 @@ CASES = {
 }
 
 
-SLOW = "a frozen worker"  # the other cell whose worker is killed after 5 s belongs to make test
-NAMES = [pytest.param(name, marks=[pytest.mark.faults] * (name == SLOW)) for name in CASES]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CASES)
 def test_the_next_cell_runs_after(name: str, kernel: Kernel) -> None:
     code, expected, is_lost = CASES[name]
     assert not kernel.run("%%workers\nkept = 1").error

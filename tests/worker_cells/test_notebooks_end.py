@@ -19,9 +19,8 @@ DEADLINE = 120.0
 PROMPT = r"In \[\d+\]: "
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.faults)]
-)
+@pytest.mark.faults
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_no_process_outlives_a_kernel(number: int) -> None:
     with running_kernel() as kernel:
         kernel.run("%load_ext helpers")
@@ -43,6 +42,7 @@ def test_a_kernel_that_is_shut_down_leaves_no_folder() -> None:
     assert wait_until(lambda: not folder.parent.exists(), DEADLINE)
 
 
+@pytest.mark.faults
 def test_a_terminal_runs_worker_cells(tmp_path: Path) -> None:
     env = {**os.environ, "IPYTHONDIR": str(tmp_path), "TERM": "dumb", LEGACY_KERAS: "0"}
     options = ["-m", "IPython", "--no-banner", "--simple-prompt", "--colors=NoColor"]
