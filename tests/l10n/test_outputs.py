@@ -107,9 +107,7 @@ def test_claims_read_numbers_as_the_language_writes_them() -> None:
 
 def printed_words(code: str) -> list[str]:
     """The words in the strings of print calls, except values in braces."""
-    if code.startswith("%%"):
-        return []  # a separate program
-    tree = ast.parse(re.sub(r"(?m)^(\s*)%.*", r"\1pass", code))
+    tree = ast.parse(notebook.python_code({"source": code}))
     prints = [
         node
         for node in ast.walk(tree)
@@ -131,6 +129,8 @@ def test_words_of_prints_are_found() -> None:
     assert printed_words('print(f"{name}: began {epochs}")\nprint("A_B:", x, sep="and")') == [
         "began"
     ]
+    assert printed_words('%%workers 0\nprint("began")') == ["began"]
+    assert printed_words('%%writefile program.py\nprint("began")') == []
 
 
 def test_every_lesson_speaks_through_say() -> None:

@@ -34,6 +34,14 @@ def test_an_output_in_older_words_is_found(output: str) -> None:
     assert outdated(output) == [("run", "{name}: {steps:,} steps")]
 
 
+@pytest.mark.parametrize("magic", ["%%workers", "%%workers 0,2 --timeout 30", "%%chief", "%pull x"])
+def test_the_words_of_a_cell_with_magics_are_compared_too(magic: str) -> None:
+    assert outdated("[0] worker 1: шагов 1000\n", f"{magic}\n{SOURCE}") == []
+    assert outdated("[0] worker 1: 1,000 steps\n", f"{magic}\n{SOURCE}") == [
+        ("run", "{name}: {steps:,} steps")
+    ]
+
+
 @pytest.mark.parametrize("source", ["%%writefile x\nprint_tr('a')", "print('a')", "print_tr(text)"])
 def test_a_cell_without_a_known_message_is_current(source: str) -> None:
     assert outdated("b", source) == []

@@ -22,17 +22,14 @@ def outdated(text: Json, translate: Callable[[str], str]) -> Iterator[tuple[str,
     """
     for cell in notebook.cells(text, "code"):
         printed = notebook.printed(cell["outputs"])
-        for message in _printed_messages(notebook.source(cell)) if printed else ():
+        for message in _printed_messages(notebook.python_code(cell)) if printed else ():
             if not re.search(_pattern(translate(message)), printed):
                 yield cell["id"], message
 
 
 def _printed_messages(source: str) -> Iterator[str]:
     """The texts of `print_tr` in statements that a run of the cell always reaches."""
-    try:
-        statements: list[ast.stmt] = ast.parse(source).body
-    except SyntaxError:  # a cell with a magic command
-        return
+    statements: list[ast.stmt] = ast.parse(source).body
     while statements:
         statement = statements.pop(0)
         if isinstance(statement, (ast.For, ast.With)):

@@ -23,6 +23,10 @@ STANDALONE_TAG = "self-contained"
 # executed alone only if it has no outputs yet, and its outputs are never compared.
 FRESH_TAG = "volatile"
 STANDALONE_TAGS = frozenset({STANDALONE_TAG, FRESH_TAG})
+# Magics of IPython. A cell with one of these is Python code, while another cell magic, such as
+# %%writefile, makes a cell the text of something else.
+PYTHON_MAGIC = re.compile(r"%%(?:workers|chief|time)\b")
+MAGIC_LINE = re.compile(r"^([ \t]*)[%!].*", re.MULTILINE)
 # A code cell whose output nbval does not compare.
 IGNORED_TAG = "nbval-ignore-output"
 PRINTS_VERSIONS = re.compile(r"\binit\(\s*lang\s*=")  # helpers.init, which the tagged cell calls
@@ -113,6 +117,14 @@ def printed(outputs: list[Json]) -> str:
         for output in outputs
         if output["output_type"] == "stream" and output["name"] == "stdout"
     )
+
+
+def python_code(cell: Json) -> str:
+    """A code cell's text without magics, empty if it is not code that runs here or in workers."""
+    text = source(cell)
+    if text.startswith("%%") and not PYTHON_MAGIC.match(text):
+        return ""
+    return MAGIC_LINE.sub(r"\1pass", text)
 
 
 def set_source(cell: Json, text: str) -> None:
