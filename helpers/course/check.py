@@ -53,6 +53,7 @@ TASK_MODULES = {  # modules with the checks of each task, imported on demand
     "record": "survive_failures",
     "must_restart": "survive_failures",
     "count": "survive_failures",
+    "add_up": "survive_failures",
     "whole_cluster": "parameter_servers_with_estimator",
     "training_batches": "parameter_servers_with_estimator",
     "max_steps": "parameter_servers_with_estimator",

@@ -1,4 +1,4 @@
-"""The tasks of lesson 8: the checkpoint interval, repeated steps, restarts, resuming."""
+"""The tasks of lesson 8: the checkpoint interval, repeated steps, restarts, resuming, a hang."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from helpers.course.exercises.criteria import (
     identity,
     join_numbers,
 )
-from helpers.i18n import _, gettext_noop, ngettext, number
+from helpers.errors import ClusterError, ConfigError, UserCodeError
+from helpers.i18n import _, gettext_noop, join_clauses, ngettext, number
 
 Case = Mapping[str, Any]
+
+HANG_TIMEOUT = 8  # seconds after which an answer hangs, from the start of its function
 
 # Young (1974), "A first order approximation to the optimum checkpoint interval", as in lesson 8.
 CLOSE = 1.01  # times the minimum loss of time, because the optimum is flat
@@ -196,6 +199,48 @@ def _begun_again(steps: list[int]) -> int:
     return again[0] if again else steps[-1] + 1
 
 
+def _add_up(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """The sums that real workers return, or where they wait if the answer hangs."""
+    numbers = case["numbers"]
+
+    def run(context: Any) -> Any:
+        from helpers.either_keras import tf
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+
+        def replica_sum(value: Any) -> Any:
+            return tf.distribute.get_replica_context().all_reduce("SUM", tf.identity(value))
+
+        summed = tf.function(lambda value: strategy.run(replica_sum, args=(value,)))
+        own = list(numbers[context.config.task.index])
+        return answer(own, lambda value: float(summed(tf.constant(float(value)))))
+
+    with LocalCluster(workers=len(numbers), max_restarts=0) as cluster:
+        try:
+            return {"sums": cluster.run(run, timeout=HANG_TIMEOUT)}
+        except UserCodeError:
+            raise
+        except (ClusterError, ConfigError):  # the latter if a worker has finished
+            if not (stacks := cluster.stacks()):
+                raise  # a worker has crashed
+            return {"waits": join_clauses(map(str, stacks.values()))}
+
+
+def _added_up(found: Mapping[str, Any], case: Case) -> None:
+    total = sum(number for own in case["numbers"] for number in own if number >= 0)
+    expected = _("every worker returns {sum}").format(sum=join_numbers([total]))
+    waits = found.get("waits")
+    hint = _("Which call does only one of the workers make? The stacks name its line.")
+    expect(waits is None, expected=expected, found=waits, hint=hint)
+    sums = found["sums"]
+    expect(
+        sums == [total] * len(case["numbers"]),
+        expected=expected,
+        found=sums,
+        hint=_("Each worker must return the sum, in which all other numbers count once."),
+    )
+
+
 MONTH, YEAR = 30 * 86400, 365 * 86400
 EXERCISES = {
     "save_every": Exercise(
@@ -250,5 +295,10 @@ EXERCISES = {
             Criterion(1, gettext_noop("It loses few steps."), _lost_little),
         ),
         {"killed_at": 37, "limit": 50},
+    ),
+    "add_up": Exercise(
+        _add_up,
+        (Criterion(2, gettext_noop("All workers finish, with the same sum."), _added_up),),
+        {"numbers": [[1.0, 2.0, 4.0, 8.0], [16.0, -1.0, 32.0, 64.0]]},
     ),
 }

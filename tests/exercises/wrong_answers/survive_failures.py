@@ -70,6 +70,44 @@ def count(folder, limit, report):
     manager.save()
 """,
     },
+    "add_up": {
+        "skips a call": """
+def add_up(numbers, all_reduce):
+    total = 0.0
+    for number in numbers:
+        if number < 0:
+            continue
+        total += all_reduce(number)
+    return total
+""",
+        "stops at a damaged example": """
+def add_up(numbers, all_reduce):
+    total = 0.0
+    for number in numbers:
+        if number < 0:
+            break
+        total += all_reduce(number)
+    return total
+""",
+        "calls once for each example that is not damaged": """
+def add_up(numbers, all_reduce):
+    good = [number for number in numbers if number >= 0]
+    return sum(all_reduce(number) for number in good)
+""",
+        "adds damaged examples": """
+def add_up(numbers, all_reduce):
+    return sum(all_reduce(number) for number in numbers)
+""",
+        "adds only its own numbers": """
+def add_up(numbers, all_reduce):
+    return sum(number for number in numbers if number >= 0)
+""",
+        "adds the sum of all workers once for each number": """
+def add_up(numbers, all_reduce):
+    good = sum(number for number in numbers if number >= 0)
+    return sum(all_reduce(good) for _ in numbers)
+""",
+    },
 }
 
 PARTLY = {
