@@ -21,10 +21,10 @@ from helpers.cluster.stacks import Stacks
 from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError, ConfigError, HelpersError, check_count
 from helpers.i18n import _, join_phrases
+from helpers.protocol import results
 from helpers.protocol.events import Event, EventType
 from helpers.protocol.job import EstimatorJob, FunctionJob, estimator_job
 from helpers.protocol.portable import describe_large
-from helpers.protocol.serialization import from_json
 from helpers.results.progress import consume
 from helpers.results.training_result import TrainingResult, notice_of
 from helpers.strategies import MIRRORED, MULTI_WORKER
@@ -192,12 +192,14 @@ class Cluster(ABC):
             warnings.warn(notice, stacklevel=3)
         with self._exclusive():
             self._connect()
-            with closing(self._run_job(job, self._new_folder(), timeouts)) as events:
+            folder = self._new_folder()
+            with closing(self._run_job(job, folder, timeouts)) as events:
                 for event in events:
                     if event["event"] == EventType.GROUP_RESTART:
                         values.clear()
                     if event["event"] == EventType.RESULT:
-                        values[event["task"]] = from_json(event["value"])
+                        event = event | {"value": results.read(event, folder)}
+                        values[event["task"]] = event["value"]
                     notice = notice_of(event)
                     if notice and notice not in reported:
                         reported.add(notice)

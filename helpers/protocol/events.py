@@ -40,7 +40,8 @@ class EventType(str, Enum):
     | evaluation_progress | a batch was evaluated               |                                  |
     | evaluation          | an evaluation is complete           | step, metrics                    |
     | warning             | information for the reader          | message                          |
-    | result              | the work returned a value           | value                            |
+    | result              | the work returned a value, or it is | value, is_pickled                |
+    |                     | in a file (`protocol.results`)      |                                  |
     | error               | the work raised                     | retryable, type, message,        |
     |                     |                                     | frames, error_class              |
     | exit                | the process ended (from supervisor) | code                             |
@@ -207,7 +208,7 @@ WORKER_EVENT_FIELDS: Mapping[EventType, Fields] = {
     EventType.EVALUATION_PROGRESS: {},
     EventType.EVALUATION: {"step": _integer, "metrics": _by_name},
     EventType.WARNING: {"message": _text},
-    EventType.RESULT: {"value": lambda value: True},
+    EventType.RESULT: {"value": lambda value: True, "is_pickled": _boolean},
     EventType.ERROR: {
         "retryable": _boolean,
         "type": _text,

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.i18n import ENGLISH, LANGUAGE, set_language
-from helpers.protocol import payload
+from helpers.protocol import payload, results
 from helpers.protocol.events import EVENT_FD, EventType, EventWriter
 from helpers.protocol.failures import USER_FACING_ERRORS, error_fields, is_preempted
 from helpers.protocol.stack_dump import serve_stacks
@@ -96,7 +96,8 @@ class Worker:
             context = WorkerContext(_config(), report)
             logger.info("%s starts as process %d", context.config.task, os.getpid())
             print(context.config.explain(), flush=True)
-            report(EventType.RESULT, value=self._work_unless_preempted(context))
+            value = self._work_unless_preempted(context)
+            report(EventType.RESULT, **results.fields(value, self.attempt, context.config.task))
             self._exit_barrier(context.config)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # the reader's too
             fields = error_fields(error)

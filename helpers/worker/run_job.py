@@ -11,7 +11,6 @@ from helpers.errors import ConfigError
 from helpers.i18n import _
 from helpers.protocol.events import EventType
 from helpers.protocol.job import EstimatorJob, FunctionJob, takes_context
-from helpers.protocol.serialization import to_json
 from helpers.strategies import MIRRORED, MULTI_WORKER
 from helpers.tf_config import EVALUATOR
 from helpers.worker import waiting_call
@@ -29,7 +28,7 @@ def run_job(
       first_operation: the reader's line that started TensorFlow while its modules were imported.
 
     Raises:
-      ConfigError: the result of the reader's function cannot be sent to the notebook.
+      ConfigError: that line creates something before the strategy.
     """
     if isinstance(job, EstimatorJob):
         if first_operation and job.strategy in (MULTI_WORKER, MIRRORED):
@@ -42,7 +41,7 @@ def run_job(
 
         serve(context)
     try:
-        return to_json(_call(job, context))
+        return _call(job, context)
     except RuntimeError as error:
         if first_operation and str(error).startswith(TOO_LATE):
             raise _too_early(first_operation) from None

@@ -13,6 +13,7 @@ from typing import Any
 from helpers import labels
 from helpers.i18n import LocalNumber, _, join_phrases, number
 from helpers.protocol.events import EventType
+from helpers.protocol.results import is_plain
 from helpers.worker.context import Report
 
 STEP_LOG_INTERVAL = 1.0
@@ -73,7 +74,7 @@ class EventLogger:
             case EventType.WARNING:
                 message = "{message}"
             case EventType.RESULT if fields["value"] is not None:
-                return _("result: {value}").format(value=json.dumps(fields["value"]))
+                return _("result: {value}").format(value=_result_text(fields["value"]))
             case _:
                 return None
         return message.format(**fields)
@@ -91,6 +92,11 @@ class EventLogger:
         if examples_per_second is None:
             return line
         return join_phrases([line, labels.throughput_label(examples_per_second)])
+
+
+def _result_text(value: Any) -> str:
+    """The result of a function as JSON if that preserves it, otherwise its repr."""
+    return json.dumps(value) if is_plain(value) else repr(value)
 
 
 class StepWatchdog:

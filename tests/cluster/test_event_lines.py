@@ -22,12 +22,6 @@ def test_lines_arrive_whole_however_they_are_cut(chunk: int) -> None:
     assert add_all(b"\n".join(lines) + b"\n", chunk) == lines
 
 
-@pytest.mark.parametrize("before", [0, CHUNK - 5, CHUNK - 1])
-def test_a_large_result_arrives_wherever_its_beginning_is_cut(before: int) -> None:
-    result = encode("result", value="x" * 2 * MAX_LINE_BYTES)
-    assert add_all(b"y" * before + b"\n" + result)[1] == result.strip()
-
-
 def test_a_line_longer_than_any_event_is_dropped_and_the_next_one_arrives() -> None:
     endless = b"x" * 3 * MAX_LINE_BYTES
     assert add_all(endless + b"\nnext\n") == [b"", b"next"]

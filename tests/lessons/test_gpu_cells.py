@@ -25,7 +25,7 @@ import os, sys, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 from helpers import print_tr, tr
 import tensorflow as tf
-from helpers.protocol.serialization import to_json, from_json
+from helpers.protocol import values
 from helpers.course.model import make_network
 
 parts = [tf.config.LogicalDeviceConfiguration() for _ in range(2)]
@@ -54,7 +54,7 @@ class LocalCluster:
         pass
 
     def run(self, function):
-        return [from_json(to_json(function()))]  # as a result comes back from a worker
+        return [values.load(values.dump(function()))]  # as a result comes back from a worker
 
 
 def until_memory_is_full(step):
