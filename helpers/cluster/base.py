@@ -194,11 +194,10 @@ class Cluster(ABC):
             self._connect()
             folder = self._new_folder()
             with closing(self._run_job(job, folder, timeouts)) as events:
-                for event in events:
+                for event in results.with_values(events, folder):
                     if event["event"] == EventType.GROUP_RESTART:
                         values.clear()
                     if event["event"] == EventType.RESULT:
-                        event = event | {"value": results.read(event, folder)}
                         values[event["task"]] = event["value"]
                     notice = notice_of(event)
                     if notice and notice not in reported:

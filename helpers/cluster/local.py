@@ -161,11 +161,15 @@ class LocalCluster(Cluster):
           on_event: called with every event, in this thread (see `helpers.protocol.events`).
 
         Returns: the results of each worker in order, or of the coordinator only, and then of the
-          evaluator. A result consists of numbers, strings, None, lists and dicts.
+          evaluator. A result may be any value that pickle supports, such as a NumPy array, a pandas
+          object, a dataclass, a tuple or a set. Its type stays the same, except that a tensor
+          becomes a NumPy array. The process of this notebook unpickles it.
 
         Warns: like `TrainingResult.warnings`.
 
-        Raises: as `train`.
+        Raises: as `train`, and
+          ConfigError: a result cannot be pickled, or contains a strategy, a dataset, a variable or
+            a model.
         """
         check_seconds("timeout", timeout)
         keras = keras_version.default() if keras is None else keras

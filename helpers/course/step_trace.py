@@ -17,8 +17,7 @@ from helpers.i18n import _, gettext_noop, number
 from helpers.results.svg_figure import SvgFigure
 
 # A span is (category, name, start, end): the kind of work, the type of the operation, and
-# microseconds since the start of the step. It is a list, so that a worker can return it to the
-# notebook.
+# microseconds since the start of the step.
 Span = Sequence[Any]
 
 CATEGORIES = {

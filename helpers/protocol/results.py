@@ -1,14 +1,16 @@
 """The result of a function: a plain value in its event, and any other value pickled in a file.
 
 A plain value is one that JSON preserves. The notebook reads the file as soon as the event arrives,
-and deletes it. Unpickling runs code that the worker chose, which is acceptable because the worker
-runs the functions of the same user. Grading never reads results (`tools.teaching`).
+and deletes it. Unpickling may run any code. A notebook trusts its own functions, which its workers
+run as the same user. A grader trusts no submission, so it forbids unpickling (`tools.teaching`).
 """
 
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,15 @@ from helpers import labels
 from helpers.errors import ConfigError
 from helpers.i18n import _
 from helpers.protocol import values
-from helpers.protocol.events import Event
+from helpers.protocol.events import Event, EventType
 
 MAX_PLAIN_SIZE = 10_000  # values and characters in an event
 MAX_INTEGER_BITS = 64
 PACKAGES = ("tensorflow", "keras", "tf_keras")  # whose objects belong to one process
 CONTAINERS = (list, dict, tuple)  # that TensorFlow wraps if they are attributes of a model
+
+# Unset by programs that grade code of others.
+may_unpickle: ContextVar[bool] = ContextVar("may_unpickle", default=True)
 
 
 def fields(value: Any, folder: Path | None, task: object) -> dict[str, Any]:
@@ -64,6 +69,8 @@ def read(event: Event, folder: Path) -> Any:
         return event["value"]
     path = _path(folder / f"attempt-{event['attempt']}", event["task"])
     try:
+        if not may_unpickle.get():
+            raise ValueError(_("this program does not unpickle results"))
         with path.open("rb") as file:
             return values.read(file)
     except Exception as error:  # such as ImportError, or any of a class of the reader
@@ -72,6 +79,16 @@ def read(event: Event, folder: Path) -> Any:
         raise ConfigError(message.format(task=task, error=error)) from error
     finally:
         path.unlink(missing_ok=True)
+
+
+def with_values(events: Iterable[Event], folder: Path) -> Iterator[Event]:
+    """The events of a run, in which each "result" event has its value.
+
+    Raises: as `read`.
+    """
+    for event in events:
+        is_result = event["event"] == EventType.RESULT
+        yield event | {"value": read(event, folder)} if is_result else event
 
 
 def is_plain(value: Any) -> bool:

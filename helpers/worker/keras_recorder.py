@@ -48,7 +48,7 @@ class Recorded:
     function: Callable[..., Any]
 
     def __call__(self, context: WorkerContext) -> Record:
-        """Calls the function and returns the record, which `plain` can convert."""
+        """Calls the function and returns the record, which consists of plain values."""
         import numpy as np
 
         random.seed(SEED)
@@ -258,7 +258,7 @@ class _Watch:
             import numpy as np
 
             flat = [np.asarray(one, "float64").ravel() for one in gradients]
-            self._gradients[where] = np.concatenate(flat) if flat else []
+            self._gradients[where] = np.concatenate(flat).tolist() if flat else []
 
     def _note_rows(self, present: list[bool], *tensors: Any) -> None:
         given = iter(tensors)

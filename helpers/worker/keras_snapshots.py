@@ -52,11 +52,11 @@ def split(model: Any) -> tuple[list[Any], list[Any]]:
     return [np.asarray(w.numpy()) for w in trained], [np.asarray(w.numpy()) for w in state]
 
 
-def _flat(arrays: list[Any]) -> Any:
+def _flat(arrays: list[Any]) -> list[float]:
     import numpy as np
 
     numeric = [array.astype("float64").ravel() for array in arrays if array.dtype.kind in "biuf"]
-    return np.concatenate(numeric) if numeric else []
+    return np.concatenate(numeric).tolist() if numeric else []
 
 
 def norms(arrays: list[Any]) -> list[float]:

@@ -167,7 +167,7 @@ class Unreadable:
 
 
 def test_an_unreadable_result_names_its_task(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="The result of worker 1 cannot be read .*: invalid lit"):
+    with pytest.raises(ConfigError, match=r"The result of worker 1 cannot be read .*: invalid lit"):
         sent(Unreadable(), tmp_path)
 
 

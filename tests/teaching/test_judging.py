@@ -20,6 +20,8 @@ from helpers.course.check import TASK_MODULES, find_task
 from helpers.course.exercises import sandbox_protocol
 from helpers.course.exercises.criteria import CheckFailed
 from helpers.course.exercises.sandbox_protocol import from_json, to_json
+from helpers.errors import ConfigError
+from helpers.protocol import results
 from helpers.tf_config import build_tf_configs
 from tests.exercises.forgeries import SHAPELESS, marked
 from tests.support import ROOT
@@ -229,6 +231,40 @@ def test_a_graded_cell_of_somebody_else_is_not_executed_here(tmp_path: Path) -> 
     assert not (tmp_path / "x").exists()
     cell["source"] = "check('shard', examples=open('/etc/passwd'))"
     assert judging.check_calls(cell) == []
+
+
+class Trap:
+    """A result of a worker that would touch a file in the process that reads it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self._path,)
+
+
+def test_the_process_that_judges_unpickles_nothing(tmp_path: Path) -> None:
+    touched, attempt = tmp_path / "touched", tmp_path / "attempt-0"
+    attempt.mkdir()
+
+    def read() -> Any:
+        fields = results.fields(Trap(touched), attempt, "worker 0")
+        return results.read({"task": "worker 0", "attempt": 0, **fields}, tmp_path)
+
+    def execute(question: Any) -> Any:
+        with pytest.raises(ConfigError, match="does not unpickle results"):
+            read()
+        observed = sent(seen={"dict": [["pickled", to_json(Trap(touched))]]})
+        question["outputs"] = [
+            nbformat.v4.new_output("execute_result", {"text/plain": observed}, execution_count=1)
+        ]
+        return question
+
+    judging.grade_cell([("third_worker", {})], execute)
+    assert not touched.exists()
+    assert not list(attempt.iterdir())
+    read()
+    assert touched.exists(), "the trap works in a process that trusts its workers"
 
 
 def sent(**found: Any) -> str:

@@ -21,6 +21,7 @@ from nbgrader.utils import is_grade, is_solution
 from helpers import i18n
 from helpers.course.check import TASK_MODULES, answer_runner, check
 from helpers.course.exercises import sandbox_protocol
+from helpers.protocol import results
 
 Calls = list[tuple[str, dict[str, Any]]]
 
@@ -82,7 +83,8 @@ def _points(name: str, case: Mapping[str, Any]) -> float:
 def _running_answers(execute: Callable[[Any], Any], errors: list[Any]) -> Iterator[None]:
     """Makes `check` run answers in the submission's kernel, and use the submission's language.
 
-    Errors from that kernel are added to `errors`.
+    Errors from that kernel are added to `errors`. Meanwhile this process unpickles no result of a
+    worker. A criterion that starts workers itself uses only plain values.
     """
 
     def run_answer(name: str, case: Mapping[str, Any]) -> Any:
@@ -94,9 +96,11 @@ def _running_answers(execute: Callable[[Any], Any], errors: list[Any]) -> Iterat
         )
 
     token, own = answer_runner.set(run_answer), i18n.language()
+    unpickling = results.may_unpickle.set(False)
     try:
         yield
     finally:
+        results.may_unpickle.reset(unpickling)
         answer_runner.reset(token)
         i18n.set_language(own)
 

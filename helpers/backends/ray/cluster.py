@@ -133,8 +133,7 @@ class RayCluster(Cluster):
             (`helpers.keras_callbacks.StepReportCallback`), from the last one.
           on_event: called with every event, in this thread (see `helpers.protocol.events`).
 
-        Returns: the result of each worker in order, which consists of numbers, strings, None, lists
-          and dicts.
+        Returns: the result of each worker in order, with the same types as in `LocalCluster.run`.
 
         Warns: like `TrainingResult.warnings`.
 

@@ -115,7 +115,7 @@ def _weigh(answer: Callable[..., Any], case: Case) -> list[float]:
 def _measure(workers: int, *, examples: int) -> list[float]:
     """The weight of each example in a custom training loop that follows the rule of Keras."""
 
-    def gradient() -> Any:
+    def gradient() -> list[float]:
         from helpers.either_keras import tf
 
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -132,10 +132,11 @@ def _measure(workers: int, *, examples: int) -> list[float]:
             return context.all_reduce("MEAN", tape.gradient(loss, weights))
 
         [counted] = [strategy.run(tf.function(count), args=(batch,)) for batch in batches]
-        return strategy.experimental_local_results(counted)[0].numpy().ravel()
+        return strategy.experimental_local_results(counted)[0].numpy().ravel().tolist()
 
     with LocalCluster(workers) as cluster:
-        return [float(share) for share in cluster.run(gradient, timeout=60, keras=3)[0]]
+        [shares, *_others] = cluster.run(gradient, timeout=60, keras=3)
+    return list(shares)
 
 
 def _sizes(case: Case) -> list[int]:
