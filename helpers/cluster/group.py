@@ -155,7 +155,7 @@ class WorkerGroup:
                         if key.data.has_exited:
                             selector.unregister(key.fd)
                             yield self._reap(key.data)
-                    self._clock.tick()
+                    self._clock.tick(paused=self._liveness.is_paused)
                     self._check_deadlines()
                 except TaskFailure as failure:
                     yield from self._injected_events()

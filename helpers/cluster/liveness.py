@@ -71,6 +71,7 @@ class LivenessTracker:
         self._running = list(tasks)
         self._not_ready = {task for task in tasks if not task.startswith(EVALUATOR)}
         self._connecting: set[str] = set()  # all threads blocked, no heartbeat
+        self._in_debugger: set[str] = set()
         self._slowdown: dict[str, float] = {}
         # The start timeout covers the time before a task's first event.
         self._last_event: dict[str, float] = {}
@@ -82,6 +83,11 @@ class LivenessTracker:
     def not_ready(self) -> list[str]:
         """The running tasks that are not ready to train yet."""
         return [task for task in self._running if task in self._not_ready]
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the debugger of a task waits for the reader, so that no timeout may expire."""
+        return bool(self._in_debugger)
 
     def observe(self, task: str, event: Event) -> None:
         """Processes an event of a task."""
@@ -100,6 +106,10 @@ class LivenessTracker:
             self._connecting.add(task)
         if kind == EventType.CONNECTED:
             self._connecting.discard(task)
+        if kind == EventType.DEBUGGER_STOPPED:
+            self._in_debugger.add(task)
+        if kind in (EventType.DEBUGGER_CONTINUED, EventType.EXIT):
+            self._in_debugger.discard(task)
         if kind == EventType.EXIT and task in self._running:
             self._running.remove(task)
 
@@ -119,6 +129,7 @@ class LivenessTracker:
         """Restarts all timeouts of a task whose process was replaced."""
         self._slowdown.pop(task, None)
         self._connecting.discard(task)
+        self._in_debugger.discard(task)
         self._not_ready.discard(task)  # the start timeout applies to the whole group
         self._last_event[task] = self._last_progress = self._clock.now
 

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import closing
 
+from helpers.cluster.debugger_prompts import DebuggerPrompts
 from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
 from helpers.cluster.launcher import Launcher
@@ -81,7 +82,7 @@ class Supervisor:
         Raises:
           UserCodeError: the job itself raised an exception, so a new attempt would raise it again.
           ClusterError: a task failed after `max_restarts` restarts.
-          StoppedError: `stop` was called.
+          StoppedError: `stop` was called, or the reader ended a debugger with `q`.
         """
         for attempt in itertools.count():
             processes = self._launcher.launch(attempt)
@@ -96,8 +97,12 @@ class Supervisor:
             self._group = group
             try:
                 with closing(group):
+                    prompts = DebuggerPrompts()
                     for event in group.monitor(self._stop_r):
                         yield event | {"attempt": attempt}
+                        prompts.observe(event, group.processes)
+                        for warning in prompts.serve():
+                            yield warning | {"attempt": attempt}
                 return
             except TaskFailure as failure:
                 if failure.error and not failure.error["retryable"]:

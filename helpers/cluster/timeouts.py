@@ -61,8 +61,9 @@ class SuspendSafeClock:
         self.now = 0.0
         self._last = time()
 
-    def tick(self) -> None:
-        """Adds the time since the last tick, but at most `MAX_TICK_SECONDS`."""
+    def tick(self, *, paused: bool = False) -> None:
+        """Adds the time since the last tick, at most `MAX_TICK_SECONDS` and nothing in a pause."""
         time_now = self._time()
-        self.now += min(time_now - self._last, MAX_TICK_SECONDS)
+        if not paused:
+            self.now += min(time_now - self._last, MAX_TICK_SECONDS)
         self._last = time_now

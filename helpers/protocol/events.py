@@ -40,6 +40,8 @@ class EventType(str, Enum):
     | evaluation_progress | a batch was evaluated               |                                  |
     | evaluation          | an evaluation is complete           | step, metrics                    |
     | warning             | information for the reader          | message                          |
+    | debugger_stopped    | a debugger waits for a line         | text, place                      |
+    | debugger_continued  | it no longer waits                  | text                             |
     | result              | the work returned a value, or it is | value, is_pickled                |
     |                     | in a file (`protocol.results`)      |                                  |
     | error               | the work raised                     | retryable, type, message,        |
@@ -69,6 +71,8 @@ class EventType(str, Enum):
     EVALUATION_PROGRESS = "evaluation_progress"
     EVALUATION = "evaluation"
     WARNING = "warning"
+    DEBUGGER_STOPPED = "debugger_stopped"
+    DEBUGGER_CONTINUED = "debugger_continued"
     RESULT = "result"
     ERROR = "error"
     EXIT = "exit"
@@ -208,6 +212,8 @@ WORKER_EVENT_FIELDS: Mapping[EventType, Fields] = {
     EventType.EVALUATION_PROGRESS: {},
     EventType.EVALUATION: {"step": _integer, "metrics": _by_name},
     EventType.WARNING: {"message": _text},
+    EventType.DEBUGGER_STOPPED: {"text": _text, "place": _frame},
+    EventType.DEBUGGER_CONTINUED: {"text": _text},
     EventType.RESULT: {"value": lambda value: True, "is_pickled": _boolean},
     EventType.ERROR: {
         "retryable": _boolean,

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from helpers import errors, labels
-from helpers.errors import ConfigError, DataError, HelpersError, UserCodeError
+from helpers.errors import ConfigError, DataError, HelpersError, StoppedError, UserCodeError
 from helpers.i18n import _, labeled, ngettext
 from helpers.protocol.events import Event
 from helpers.system import keras_version
@@ -32,6 +32,7 @@ RETRYABLE = (
 # Their message is a sentence for the reader, without a traceback.
 USER_FACING_ERRORS = (ConfigError, DataError)
 
+DEBUGGER_QUIT = "BdbQuit"
 PREEMPTION = "tensorflow.python.distribute.failure_handling.failure_handling"
 
 UNKNOWN_LINE = "model_fn"  # in a sentence, until AutoGraph knows the line
@@ -83,6 +84,8 @@ def _fields(error: BaseException) -> dict[str, Any]:
     if checkpoint and checkpoint not in message:
         read = _("{reason} (in the checkpoint {path})")
         message = read.format(reason=message, path=checkpoint)
+    if name == DEBUGGER_QUIT:
+        message = _("the debugger was ended with q")
     if preempted := is_preempted(error):
         message = _(
             "it received a request to stop, and every worker has saved and waits to be restarted"
@@ -171,6 +174,9 @@ def to_exception(task: str, error: Event) -> HelpersError:
     if isinstance(known, type) and issubclass(known, USER_FACING_ERRORS):
         return known(error["message"])
     text = user_traceback(error)
+    if error["type"] == DEBUGGER_QUIT:
+        message = _("The debugger of {task} was ended with q, so the run was stopped.")
+        return StoppedError(f"{message.format(task=labels.task(task))}\n{text}")
     message = _("{task} raised {error}; a restart would not help, so the group was not restarted.")
     message = message.format(task=labels.task(task), error=error["type"])
     return UserCodeError(

@@ -31,8 +31,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from helpers import labels
 from helpers.i18n import ENGLISH, LANGUAGE, set_language
 from helpers.protocol import payload, results
+from helpers.protocol.debugger_pipe import is_any_waiting
 from helpers.protocol.events import EVENT_FD, EventType, EventWriter
 from helpers.protocol.failures import USER_FACING_ERRORS, error_fields, is_preempted
 from helpers.protocol.stack_dump import serve_stacks
@@ -43,6 +45,7 @@ from helpers.system.parent_death import die_with_parent
 from helpers.system.tensorflow_import import enable_onednn
 from helpers.tf_config import TFConfig, normalize_env, set_tf_config_env
 from helpers.tf_config.slurm import config_from_slurm
+from helpers.worker import debugger
 from helpers.worker.context import Report, WorkerContext
 from helpers.worker.standalone import EXIT_RETRYABLE, EventLogger, StepWatchdog
 
@@ -95,6 +98,8 @@ class Worker:
         try:
             context = WorkerContext(_config(), report)
             logger.info("%s starts as process %d", context.config.task, os.getpid())
+            if self.attempt:
+                debugger.install(report, self.attempt, labels.task(str(context.config.task)))
             print(context.config.explain(), flush=True)
             value = self._work_unless_preempted(context)
             report(EventType.RESULT, **results.fields(value, self.attempt, context.config.task))
@@ -145,6 +150,8 @@ class Worker:
         with suppress(OSError):  # a full disk must not undo a result
             (self.attempt / f"done-{config.task}").touch()
             while len(list(self.attempt.glob("done-*"))) < len(config.tasks):
+                if is_any_waiting(self.attempt):
+                    deadline = time.monotonic() + EXIT_BARRIER_TIMEOUT
                 if time.monotonic() > deadline:
                     return
                 time.sleep(POLL_INTERVAL)

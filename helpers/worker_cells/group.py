@@ -123,13 +123,17 @@ class CellGroup:
       cluster: its settings determine the number of the workers and their network.
       keras: the Keras of the workers, 2 or 3.
       on_warning: is called with each warning of a worker.
+
+    Attributes:
+      on_warning: the same.
     """
 
     def __init__(
         self, cluster: LocalCluster, keras: int, on_warning: Callable[[str], None]
     ) -> None:
-        self._on_warning = on_warning
+        self.on_warning = on_warning
         self._kept: list[Received] = []
+        self._debugger_events: list[Event] = []
         self._folder = _private_folder()
         self._selector = selectors.DefaultSelector()
         address = str(self._folder / "cells")
@@ -174,6 +178,11 @@ class CellGroup:
     def watch(self, seconds: float) -> None:
         """As `poll`, but keeps the messages for the next call of `poll`."""
         self.keep(self._select(seconds))
+
+    def take_debugger_events(self) -> list[Event]:
+        """The events of debuggers that have arrived since the last call."""
+        found, self._debugger_events = self._debugger_events, []
+        return found
 
     def keep(self, messages: Sequence[Received]) -> None:
         """Keeps messages for the next call of `poll`, such as the output of a thread."""
@@ -233,7 +242,9 @@ class CellGroup:
                 cpu = event.get("cpu")
                 link.cpu = cpu if isinstance(cpu, float) else link.cpu
             elif event["event"] == EventType.WARNING:
-                self._on_warning(event["message"])
+                self.on_warning(event["message"])
+            elif event["event"] in (EventType.DEBUGGER_STOPPED, EventType.DEBUGGER_CONTINUED):
+                self._debugger_events.append(event | {"task": link.task})
             elif event["event"] == EventType.ERROR:
                 link.error = event
         if link.process.has_exited:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 
@@ -37,6 +39,19 @@ class InterruptRecorder:
     ) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGINT, self._previous)  # type: ignore[arg-type]
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Ends the block at an interrupt, which is counted, too."""
+        try:
+            if self._previous is not None:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            yield
+        except KeyboardInterrupt:
+            self.count += 1
+        finally:
+            if self._previous is not None:
+                signal.signal(signal.SIGINT, self._record)
 
     def _record(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1

@@ -6,6 +6,7 @@ Equal lines are shown once. A line therefore waits a moment for the same line of
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -97,6 +98,12 @@ class CellOutput:
         while self._show_next(self._clock()):
             pass
         self._show_partial()
+        self._flush()
+
+    def catch_up(self) -> None:
+        """Shows all whole lines, without waiting for equal lines of other workers."""
+        while self._show_next(math.inf):
+            pass
         self._flush()
 
     def flush(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from helpers.cluster.debugger_prompts import DebuggerPrompts
 from helpers.cluster.stack_collection import collect
 from helpers.cluster.stack_patterns import WaitsFor
 from helpers.cluster.stacks import Stacks, describe
@@ -176,6 +177,7 @@ class Request:
         others = len(links) < len(group.links)
         self._hangs = HangDetector(self._clock, limits, others)
         self._outcome = Outcome()
+        self._prompts = DebuggerPrompts()
         self._interrupted_at = self._interrupted_last = 0.0
 
     def perform(self) -> Outcome:
@@ -195,7 +197,8 @@ class Request:
         """Waits a moment for messages. Returns whether the request must be given up."""
         for link, message in self._group.poll(POLL_INTERVAL):
             self._receive(link, message)
-        self._clock.tick()
+        self._serve_debuggers(interrupts)
+        self._clock.tick(paused=self._prompts.is_paused and not self._outcome.stop)
         if self._clock.now - self._logs_read > LOG_INTERVAL:
             self._read_logs()
         self._output.tick()
@@ -213,6 +216,19 @@ class Request:
         elif stacks := self._hangs.check(self._links, len(outcome.replies)):
             self._stop(Stop.HANG, stacks)
         return False
+
+    def _serve_debuggers(self, interrupts: InterruptRecorder) -> None:
+        """Asks for the lines that debuggers wait for, after the output that came before."""
+        if events := self._group.take_debugger_events():
+            for link, message in self._group.poll(0):
+                self._receive(link, message)
+            self._output.catch_up()
+        for event in events:
+            self._prompts.observe(event, [link.process for link in self._group.links])
+        if not self._outcome.stop and not interrupts.count:
+            with interrupts.interruptible():
+                for warning in self._prompts.serve():
+                    self._group.on_warning(warning["message"])
 
     @property
     def _links(self) -> list[WorkerLink]:

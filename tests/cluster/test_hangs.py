@@ -9,7 +9,7 @@ import json
 import linecache
 import multiprocessing
 import os
-import sys
+import pdb
 import threading
 import time
 from collections.abc import Callable
@@ -231,8 +231,7 @@ def stop_in_a_debugger(context: WorkerContext) -> None:
     step = make_step()
     step()
     if context.config.task.index == 1:
-        sys.stdin = os.fdopen(os.pipe()[0])
-        breakpoint()
+        pdb.Pdb(stdin=os.fdopen(os.pipe()[0])).set_trace()  # without a prompt in the notebook
         step()  # worker 1
     step()  # worker 0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from helpers.cluster.liveness import LivenessTracker
-from helpers.cluster.timeouts import Timeouts
+from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
 from helpers.protocol.events import EventType, supervisor_event
 
 TASKS = ["worker 0", "worker 1", "worker 2"]
@@ -201,3 +201,24 @@ def test_a_task_that_waits_and_does_not_compute_is_late() -> None:
             group.tracker.observe(task, event)
     reason = group.check(at=61)
     assert reason and "was not ready within 60 s" in reason
+
+
+def test_a_debugger_pauses_the_group_until_it_continues_or_ends(training: Group) -> None:
+    assert not training.tracker.is_paused
+    for end in (EventType.DEBUGGER_CONTINUED, EventType.EXIT):
+        training.send(EventType.DEBUGGER_STOPPED, "worker 1", at=11)
+        assert training.tracker.is_paused
+        training.send(end, "worker 1", at=12)
+        assert not training.tracker.is_paused
+    training.send(EventType.DEBUGGER_STOPPED, "worker 2", at=13)
+    training.tracker.reset("worker 2")
+    assert not training.tracker.is_paused
+
+
+def test_a_paused_clock_stands_still() -> None:
+    seconds = iter([0.0, 0.5, 9.0, 9.25])
+    clock = SuspendSafeClock(lambda: next(seconds))
+    clock.tick()
+    clock.tick(paused=True)
+    clock.tick()
+    assert clock.now == 0.75

@@ -6,7 +6,7 @@ import os
 import queue
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,11 +26,13 @@ class CellResult:
       text: of all streams.
       data: the MIME bundles of values.
       error: the name and the text of the exception, or "".
+      prompts: of the requests for input.
     """
 
     text: str = ""
     data: list[dict[str, Any]] = field(default_factory=list)
     error: str = ""
+    prompts: list[str] = field(default_factory=list)
 
     @property
     def lines(self) -> list[str]:
@@ -55,18 +57,26 @@ class Kernel:
         return pid
 
     def run(
-        self, code: str, on_text: Callable[[str], None] | None = None, timeout: float = TIMEOUT
+        self,
+        code: str,
+        on_text: Callable[[str], None] | None = None,
+        timeout: float = TIMEOUT,
+        answer: Callable[[str], str | None] | None = None,
     ) -> CellResult:
         """Runs a cell until the kernel is idle again.
 
         Args:
           on_text: is called with the text so far whenever some has arrived, and at the start.
+          answer: returns the answer to a prompt for input, or None for no answer. Without it, the
+            front end does not allow input.
         """
-        request = self.client.execute(code)
+        request = self.client.execute(code, allow_stdin=answer is not None)
         result, deadline = CellResult(), time.monotonic() + timeout
         if on_text:
             on_text("")
         while time.monotonic() < deadline:
+            if answer:
+                self._answer(answer, result)
             try:
                 message = self.client.get_iopub_msg(timeout=POLL_SECONDS)
             except queue.Empty:
@@ -85,6 +95,13 @@ class Kernel:
             elif content.get("execution_state") == "idle":
                 return result
         raise TimeoutError(f"the cell has not ended: {code}\n{result}")
+
+    def _answer(self, answer: Callable[[str], str | None], result: CellResult) -> None:
+        with suppress(queue.Empty):
+            prompt = self.client.get_stdin_msg(timeout=0)["content"]["prompt"]
+            result.prompts.append(prompt)
+            if (line := answer(prompt)) is not None:
+                self.client.input(line)
 
     def interrupt(self) -> None:
         """Interrupts the kernel, like the button of a notebook."""

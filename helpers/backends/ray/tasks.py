@@ -15,6 +15,7 @@ import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 from ray.train.backend import Backend, BackendConfig
 
+from helpers.cluster.debugger_prompts import decline
 from helpers.cluster.group import TaskFailure, WorkerGroup
 from helpers.cluster.liveness import FailureCause
 from helpers.cluster.prewarm import is_prewarming
@@ -22,7 +23,7 @@ from helpers.cluster.processes import TaskProcess
 from helpers.cluster.stacks import Stacks, describe
 from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError, ConfigError, StoppedError
-from helpers.i18n import join_clauses, set_language
+from helpers.i18n import _, join_clauses, set_language
 from helpers.protocol import payload
 from helpers.protocol.events import Event, EventType, supervisor_event
 from helpers.protocol.failures import error_fields
@@ -241,7 +242,7 @@ def train_loop_per_worker(config: Mapping[str, Any]) -> None:
                     # Reads the fork server's message. Unread, it would break the server's socket
                     # when this process is killed, and end the server before its cleanup.
                     is_prewarming()
-                forwarder(event)
+                forwarder(_without_prompt(event, group))
     except ConfigError as error:
         forwarder(supervisor_event(EventType.ERROR, worker.task, **error_fields(error)))
     except StoppedError as error:
@@ -254,6 +255,16 @@ def train_loop_per_worker(config: Mapping[str, Any]) -> None:
             raise ClusterError(str(failure)) from None
     finally:
         forwarder.flush()
+
+
+def _without_prompt(event: Event, group: WorkerGroup) -> Event:
+    """Makes a debugger continue, because no terminal is here. Returns the event to forward."""
+    if event["event"] != EventType.DEBUGGER_STOPPED:
+        return event
+    message = _(
+        "{task} continued at a breakpoint ({place}), because workers on Ray have no prompt."
+    )
+    return decline(event, group.processes[0], message)
 
 
 def _group(run: RayRun, config: TFConfig, attempt: int) -> WorkerGroup:

@@ -17,6 +17,7 @@ from helpers.worker.cells.display import display
 from helpers.worker.cells.interrupts import Interrupts
 
 MAIN = "__main__"
+PDB_VARIABLES = "__pdb_convenience_variables"
 # A cell may delete or replace built-in functions, which this package uses too.
 _BUILTINS = builtins.__dict__
 _ORIGINAL = dict(_BUILTINS)
@@ -38,7 +39,7 @@ class Namespace:
         self._module = module
         self.variables = module.__dict__
         self.variables["display"] = display
-        self._own = frozenset([*self.variables, "__builtins__", "_"])
+        self._own = frozenset([*self.variables, "__builtins__", "_", PDB_VARIABLES])
         self._interrupts = interrupts
         self._loop: asyncio.AbstractEventLoop | None = None
 
