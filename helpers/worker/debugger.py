@@ -143,7 +143,8 @@ class NotebookPdb(pdb.Pdb):
     """
 
     def __init__(self, console: Console, name: str) -> None:
-        super().__init__(stdin=console, stdout=console, skip=SKIPPED, nosigint=True, readrc=False)
+        streams: Any = console
+        super().__init__(stdin=streams, stdout=streams, skip=SKIPPED, nosigint=True, readrc=False)
         self._console = console
         self.prompt = f"(Pdb {name}) "
 
@@ -159,7 +160,7 @@ class NotebookPdb(pdb.Pdb):
     def do_interact(self, arg: str) -> None:
         """Starts an interactive interpreter on the console. `exit()` returns to the debugger."""
         before = sys.stdin, sys.stdout, sys.stderr
-        sys.stdin = sys.stdout = sys.stderr = self._console  # type: ignore[assignment]
+        sys.stdin = sys.stdout = sys.stderr = self._console
         try:
             with contextlib.suppress(SystemExit):
                 super().do_interact(arg)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from helpers.cluster import debugger_prompts
 from helpers.cluster.debugger_prompts import PATIENCE, DebuggerPrompts, can_ask
+from helpers.protocol import debugger_pipe
 from helpers.protocol.events import Event, EventType, supervisor_event
 
 PLACE = ["train.py", 12, "step"]
@@ -24,7 +24,7 @@ class Notebook:
         self.now = 0.0
         self.error: BaseException | None = None
         monkeypatch.setattr(
-            debugger_prompts.debugger_pipe,
+            debugger_pipe,
             "send_line",
             lambda folder, _pid, line: self.sent.append((folder.name, line)),
         )
