@@ -108,7 +108,7 @@ def test_without_input_a_breakpoint_continues_and_names_its_line(
     is_possible: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook = Notebook(monkeypatch, is_possible=is_possible)
-    notebook.error = NotImplementedError()  # of a front end that refuses
+    notebook.error = NotImplementedError()  # of a front end without input
     [warning] = notebook.stop(0)
     assert notebook.sent == [("worker 0", "continue")]
     assert warning["event"] == EventType.WARNING

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import pty
 import select
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -125,10 +125,16 @@ def test_a_script_in_a_terminal_asks(tmp_path: Path) -> None:
 
 def in_terminal(script: Path, lines: list[str]) -> str:
     """What a program shows in a terminal in which these lines are typed at its prompts."""
-    environ: dict[str, Any] = {**os.environ, "PYTHONPATH": str(ROOT)}
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execve(sys.executable, [sys.executable, str(script)], environ)
+    terminal, inner = pty.openpty()
+    program = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
+    os.close(inner)
     shown, seen, deadline = "", 0, time.monotonic() + TIMEOUT
     try:
         while time.monotonic() < deadline:
@@ -143,5 +149,6 @@ def in_terminal(script: Path, lines: list[str]) -> str:
                 os.write(terminal, f"{lines.pop(0)}\n".encode())
     finally:
         os.close(terminal)
-        os.waitpid(pid, 0)
+        program.kill()
+        program.wait()
     return shown
