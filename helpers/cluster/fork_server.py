@@ -95,9 +95,11 @@ class Server:
                     self._reap(child)
 
     def _answer(self) -> None:
-        message, descriptors, _flags, _address = socket.recv_fds(
-            self._requests, MESSAGE_BYTES, MAX_FDS
-        )
+        message, descriptors = b"", list[int]()
+        with suppress(ConnectionResetError):  # closed before `READY_BYTE` was read
+            message, descriptors, _flags, _address = socket.recv_fds(
+                self._requests, MESSAGE_BYTES, MAX_FDS
+            )
         if not message:
             self._poll.unregister(self._requests)
             self._open = False

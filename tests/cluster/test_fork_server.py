@@ -19,7 +19,7 @@ from helpers import LocalCluster
 from helpers.cluster import fork_client as forked
 from helpers.cluster import processes
 from helpers.cluster.fork_client import ForkedProcess, ForkServer, can_fork
-from helpers.cluster.fork_server import Request, Server, claim, new_claim_token
+from helpers.cluster.fork_server import READY_BYTE, Request, Server, claim, new_claim_token
 from helpers.errors import StoppedError
 from helpers.worker.context import WorkerContext
 from tests.support.faults import FaultAtStep, kill, train_tiny
@@ -264,3 +264,12 @@ def test_waiting_for_a_process_has_an_end() -> None:
     process.close()
     for descriptor in (_stdin, status):
         os.close(descriptor)
+
+
+def test_a_server_whose_message_was_never_read_ends_in_order() -> None:
+    """An error here would end the server before its workers, and them with it."""
+    client, requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with requests:
+        requests.send(READY_BYTE)
+        client.close()
+        Server(requests).serve()
