@@ -7,14 +7,17 @@ import os
 import pdb
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from helpers.cluster.stack_patterns import WaitsFor, locate
 from helpers.protocol import debugger_pipe
 from helpers.protocol.events import EventType
+from helpers.protocol.stack_dump import ThreadStack
 from helpers.worker import debugger
 
 Answers = Callable[..., list[dict[str, Any]]]
@@ -80,6 +83,31 @@ def test_next_stays_in_the_readers_code(answers: Answers) -> None:
     assert "is_any_waiting(Path())" in events[0]["text"]
     assert texts(events[1:]).count("-> ") == 2
     assert "glob" not in texts(events)
+
+
+def test_stacks_name_the_line_and_the_debugger(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stacks: list[ThreadStack] = []
+
+    def send_line(*_line: object) -> None:
+        frames = traceback.extract_stack()[:-2]  # without this test's notebook
+        found = tuple((one.filename, one.lineno or 0, one.name) for one in frames)
+        stacks.append(ThreadStack(True, found))
+        original(*_line)
+
+    original: Any = debugger_pipe.send_line
+    monkeypatch.setattr(debugger_pipe, "send_line", send_line)
+    answers("c")
+
+    def train() -> None:
+        breakpoint()
+        "next line"
+
+    train()
+    waits_for, place = locate(stacks)
+    assert waits_for == WaitsFor.DEBUGGER
+    assert place is not None and place[2] == "train"
 
 
 def test_q_raises_in_the_function(answers: Answers) -> None:

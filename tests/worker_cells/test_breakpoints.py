@@ -114,6 +114,15 @@ def test_the_time_limit_of_a_cell_is_paused_at_a_prompt(kernel: Kernel) -> None:
 
 
 @pytest.mark.faults
+def test_breakpoint_0_switches_prompts_off(defined: Kernel) -> None:
+    assert not defined.run("import os\nos.environ['PYTHONBREAKPOINT'] = '0'").error
+    result = defined.run("run()", answer=lambda _prompt: "q")
+    defined.run("del os.environ['PYTHONBREAKPOINT']")
+    assert "results [0.5, 1.5]" in result.text
+    assert not result.prompts
+
+
+@pytest.mark.faults
 def test_a_script_in_a_terminal_asks(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(f"{FUNCTION}\nif __name__ == '__main__':\n    run()\n")
