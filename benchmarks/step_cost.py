@@ -25,6 +25,7 @@ from typing import Any
 from benchmarks import RESULTS
 from helpers import LocalCluster, input_fn, model_fn
 from helpers.estimator import tf
+from helpers.results.timeline import exclusive_times
 from helpers.worker.devices import make_strategy
 
 STEPS, WARM_UP = 500, 300
@@ -76,19 +77,20 @@ class TraceHook(tf.estimator.SessionRunHook):
 
 
 def session_spans(step_stats: Any) -> list[list[Any]]:
-    """The operations in a `tf.compat.v1.RunMetadata`'s `step_stats`, in the format of `step_trace`.
+    """The operations in a `tf.compat.v1.RunMetadata`'s `step_stats`, as spans.
 
     Transfers (RecvBuf) and the source of the graph are left out, because they are parts of an
     all-reduce, or not operations.
     """
-    from helpers.course.step_trace import category  # Keras 2 has been chosen above
+    from helpers.worker.step_profiler import category  # Keras 2 has been chosen above
 
     found = []
     for node in (node for device in step_stats.dev_stats for node in device.node_stats):
         kind = node.timeline_label.rpartition(" = ")[2].partition("(")[0]
         if kind.isidentifier() and node.node_name != "_SOURCE":
             start = node.all_start_micros
-            found.append([category(kind), kind, start, start + node.all_end_rel_micros])
+            end = start + node.all_end_rel_micros
+            found.append([category(kind), kind, start, end, ""])
     return found
 
 
@@ -169,8 +171,6 @@ def measure(batch_size: int, rounds: int) -> dict[str, Cost]:
 
 def trace(batch_size: int) -> dict[str, float]:
     """Milliseconds of one step of two workers by kind of operation, for the first worker."""
-    from helpers.course.step_trace import exclusive_times  # Keras 2 has been chosen above
-
     params = {**PARAMS, "batch_size": batch_size}
     with LocalCluster(workers=2, collective="RING", max_restarts=0) as cluster:
         spans, _second = cluster.run(partial(trace_step, params, 200), keras=2)

@@ -85,13 +85,19 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
         "staleness",
         "step_cost",
     ),
-    "helpers.course.step_trace": ("TraceStep", "exclusive_times", "timeline_chart"),
     "helpers.errors": ("ClusterError", "ConfigError", "PackageError", "UserCodeError"),
     "helpers.estimator_checkpoint": ("load_estimator_weights",),
     "helpers.in_process": ("in_process_cluster",),
     "helpers.keras_3.sidecar": ("SidecarEvaluator",),
-    "helpers.keras_callbacks": ("BackupAndRestore", "StepReportCallback"),
+    "helpers.keras_callbacks": ("BackupAndRestore", "StepReportCallback", "TraceStep"),
+    "helpers.results.timeline": (
+        "exclusive_times",
+        "merge_traces",
+        "timeline_chart",
+        "write_chrome_trace",
+    ),
     "helpers.tf_config": ("TFConfig", "build_tf_configs"),
+    "helpers.worker.step_profiler": ("StepProfiler",),
 }
 
 

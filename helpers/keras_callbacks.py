@@ -1,4 +1,4 @@
-"""Callbacks with which a Keras program in `LocalCluster.run` can be monitored, and can resume.
+"""Callbacks with which a Keras program in `LocalCluster.run` can be monitored, traced and resumed.
 
 They use the Keras of the worker: Keras 2, or Keras 3 (`run(…, keras=3)`).
 """
@@ -12,10 +12,12 @@ from typing import Any
 
 from helpers.either_keras import tf
 from helpers.protocol.events import EventType
+from helpers.protocol.spans import Span
 from helpers.system import keras_version
 from helpers.worker import backups
 from helpers.worker.checkpoints import skip_corrupt_checkpoints
 from helpers.worker.context import WorkerContext
+from helpers.worker.step_profiler import StepProfiler
 from helpers.worker.step_reporter import StepReporter
 
 BACKUPS = 2
@@ -141,3 +143,50 @@ class StepReportCallback(tf.keras.callbacks.Callback):
     @property
     def _step(self) -> int:
         return int(self.model.optimizer.iterations.numpy())
+
+
+class TraceStep(tf.keras.callbacks.Callback):
+    """Profiles one or more steps of `fit` with TensorFlow's profiler.
+
+    `helpers.results.timeline` shows the spans of all workers on one clock. The profiler records the
+    operations of a step, but not the work of an input pipeline in its own threads. So "input" is
+    the time in which the step waits for its batch.
+
+    Args:
+      step: the number of the step, from 1. It should be late enough for a filled pipeline and
+        allocated memory.
+      last: the number of the last step to profile, by default `step`.
+
+    Attributes:
+      spans: the steps and their operations, available after the last step.
+    """
+
+    def __init__(self, step: int, last: int | None = None) -> None:
+        super().__init__()
+        self.step = step
+        self.last = step if last is None else last
+        self.spans: list[Span] = []
+        self._steps = 0
+        self._profiler: StepProfiler | None = None
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Starts the profiler before the first of these steps."""
+        self._steps += 1
+        if self._steps == self.step:
+            self._profiler = StepProfiler(self.step).__enter__()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Marks the end of a step, and stops the profiler after the last one."""
+        if self._profiler:
+            self._profiler.step()
+            if self._steps == self.last:
+                self._stop()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Stops the profiler, if `fit` ends before the last step."""
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._profiler:
+            self._profiler.__exit__()
+            self.spans, self._profiler = self._profiler.spans, None

@@ -78,6 +78,7 @@ class Cluster(ABC):
         save_checkpoints_steps: int = 200,
         evaluate: str | None = "after",
         eval_steps: int | None = None,
+        trace_steps: range = range(0),
         on_event: Callable[[Event], None] | None = None,
         progress: bool = True,
         result: TrainingResult | None = None,
@@ -106,6 +107,9 @@ class Cluster(ABC):
             on this machine evaluates each checkpoint), or None.
           eval_steps: batches of one evaluation, as the `steps` of `tf.estimator.EvalSpec`. By
             default, an evaluation uses all batches of `input_fn`.
+          trace_steps: the global steps to profile in each task that trains, as `range(20, 23)`.
+            `TrainingResult.traces` contains their operations, and `helpers.results.timeline` shows
+            them. In asynchronous training, each task counts its own steps.
           on_event: called with every event, in this thread (see `helpers.protocol.events`).
           progress: whether to show a progress bar.
           result: the object to fill and return, created by `TrainingResult.for_run`. Another thread
@@ -137,6 +141,7 @@ class Cluster(ABC):
                 evaluate=evaluate,
                 replicas=self.workers if self.strategy == MIRRORED else 1,
                 eval_steps=eval_steps,
+                trace_steps=trace_steps,
             )
             self._run_training(job, run_folder, result, on_event=on_event, progress=progress)
         return result

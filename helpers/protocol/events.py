@@ -37,6 +37,7 @@ class EventType(str, Enum):
     | waiting             | a step has lasted a second          | batches (of the step, from 1)    |
     | trained             | its training has ended              | step, batches                    |
     | checkpoint          | the chief saved one                 | step                             |
+    | trace               | the steps to trace have ended       | spans                            |
     | evaluation_progress | a batch was evaluated               |                                  |
     | evaluation          | an evaluation is complete           | step, metrics                    |
     | warning             | information for the reader          | message                          |
@@ -68,6 +69,7 @@ class EventType(str, Enum):
     WAITING = "waiting"
     TRAINED = "trained"
     CHECKPOINT = "checkpoint"
+    TRACE = "trace"
     EVALUATION_PROGRESS = "evaluation_progress"
     EVALUATION = "evaluation"
     WARNING = "warning"
@@ -189,6 +191,17 @@ def _frame(value: object) -> bool:
     return False
 
 
+def _spans(value: object) -> bool:
+    return isinstance(value, list) and all(map(_span, value))
+
+
+def _span(value: object) -> bool:
+    match value:
+        case [str(), str(), start, end, str()]:
+            return _number(start) and _number(end)
+    return False
+
+
 def _boolean(value: object) -> bool:
     return isinstance(value, bool)
 
@@ -209,6 +222,7 @@ WORKER_EVENT_FIELDS: Mapping[EventType, Fields] = {
     EventType.WAITING: {"batches": _integer},
     EventType.TRAINED: {"step": _integer, "batches": _integer},
     EventType.CHECKPOINT: {"step": _integer},
+    EventType.TRACE: {"spans": _spans},
     EventType.EVALUATION_PROGRESS: {},
     EventType.EVALUATION: {"step": _integer, "metrics": _by_name},
     EventType.WARNING: {"message": _text},

@@ -72,6 +72,7 @@ class EstimatorJob(Job):
     evaluate: str | None
     replicas: int = 1
     eval_steps: int | None = None
+    trace_steps: range = range(0)
     keras = 2  # Estimator accepts no other
 
     def is_server(self, config: TFConfig) -> bool:
@@ -98,6 +99,7 @@ def estimator_job(
     evaluate: str | None = "after",
     replicas: int = 1,
     eval_steps: int | None = None,
+    trace_steps: range = range(0),
 ) -> EstimatorJob:
     """Validates the arguments, and creates a job from them.
 
@@ -116,6 +118,7 @@ def estimator_job(
     if epochs is not None and steps is not None:
         message = _("epochs={epochs} and steps={steps} exclude each other: pass only one.")
         raise ConfigError(message.format(epochs=epochs, steps=steps))
+    _check_trace_steps(trace_steps)
     check_functions((model_fn, input_fn), tensors=strategy in (MULTI_WORKER, MIRRORED))
     return EstimatorJob(
         model_fn=model_fn,
@@ -130,7 +133,18 @@ def estimator_job(
         save_checkpoints_steps=save_checkpoints_steps,
         evaluate=evaluate,
         replicas=replicas,
+        trace_steps=trace_steps,
     )
+
+
+def _check_trace_steps(steps: object) -> None:
+    """Raises ConfigError unless `steps` is a range of consecutive steps, from 1."""
+    if not isinstance(steps, range) or steps.step != 1 or (steps and steps.start < 1):
+        message = _(
+            "trace_steps={steps!r:.60} must be a range of consecutive steps, counted from 1, such "
+            "as range(20, 23)."
+        )
+        raise ConfigError(message.format(steps=steps))
 
 
 def _check_counts(counts: Mapping[str, int | None]) -> None:

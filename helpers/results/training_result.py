@@ -14,6 +14,7 @@ from helpers.errors import not_installed
 from helpers.i18n import _, join_phrases, labeled, ngettext, number
 from helpers.protocol.events import Event, EventType
 from helpers.protocol.serialization import from_json
+from helpers.protocol.spans import Span
 from helpers.results.fault_log import FaultLog
 from helpers.results.history import Evaluation, Staleness, StepReport, split_by_attempt
 from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER, communication_label, training_tasks
@@ -61,6 +62,8 @@ class TrainingResult:
       saved_by_chief: whether, in asynchronous training, the chief has saved and ended.
       stacks: the stacks that were collected before the processes of an attempt were killed, by the
         number of the attempt. They are collected if a timeout expires, and not after a crash.
+      traces: the spans of the steps that each process traced, by its name, for
+        `helpers.results.timeline`.
     """
 
     workers: int
@@ -82,6 +85,7 @@ class TrainingResult:
     staleness: dict[str, list[Staleness]] = field(default_factory=dict)
     saved_by_chief: bool = False
     stacks: dict[int, Stacks] = field(default_factory=dict)
+    traces: dict[str, list[Span]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._ended_early = False
@@ -126,6 +130,8 @@ class TrainingResult:
                 self._end_of_chief(event)
             case EventType.CHECKPOINT:
                 self.checkpoints.append(event["step"])
+            case EventType.TRACE:
+                self.traces[event["task"]] = event["spans"]
             case EventType.EVALUATION:
                 evaluation = Evaluation(event["step"], from_json(event["metrics"]), self.seconds)
                 self.evaluations.append(evaluation)

@@ -18,6 +18,7 @@ from helpers.worker.devices import bytes_by_task
 from helpers.worker.evaluation_input import EvaluationLimit
 from helpers.worker.global_step import MAX_BATCHES, check_moves, count_updates
 from helpers.worker.progress import TrainingProgress
+from helpers.worker.step_profiler import StepProfiler
 from helpers.worker.step_reporter import SlowStepReporter, StalenessReporter, StepReporter
 
 DUPLICATE_REQUEST_MESSAGE = "The same RunGraph (Worker) request was received twice"
@@ -122,6 +123,46 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self._progress.saw(step, exactly=True)
         self._report_plan()
         self._report(EventType.TRAINED, step=step, batches=self._progress.batches)
+
+
+class TraceHook(tf.estimator.SessionRunHook):
+    """Profiles some steps of an Estimator's training, and reports their operations.
+
+    Args:
+      steps: the numbers of the steps.
+      global_steps: whether these are global steps. Otherwise, the task counts its own steps.
+    """
+
+    def __init__(self, context: WorkerContext, steps: range, *, global_steps: bool) -> None:
+        self._report = context.report
+        self._steps = steps
+        self._global_steps = global_steps
+        self._step = 0  # the current step, or the last one
+        self._profiler: StepProfiler | None = None
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        if self._global_steps:
+            self._step = int(session.run(tf.compat.v1.train.get_global_step()))
+
+    def before_run(self, run_context: Any) -> None:
+        self._step += 1
+        if self._step in self._steps and not self._profiler:
+            self._profiler = StepProfiler(self._step).__enter__()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if self._profiler:
+            self._profiler.step()
+            if self._step == self._steps[-1]:
+                self._stop()
+
+    def end(self, session: Any) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._profiler:
+            self._profiler.__exit__()
+            self._report(EventType.TRACE, spans=self._profiler.spans)
+            self._profiler = None
 
 
 def run_with_retry(run: Callable[..., Any], *args: Any, **options: Any) -> Any:

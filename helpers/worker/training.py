@@ -34,6 +34,7 @@ from helpers.worker.hooks import (
     EvaluationReporter,
     LastEvaluation,
     ProgressHook,
+    TraceHook,
     report_evaluation,
 )
 from helpers.worker.input import InputPipeline, fn_arg_names
@@ -158,13 +159,15 @@ class _Task:
         max_steps = job.steps
         if self.progress.is_complete:
             self._write_end(max_steps := resume_step(job.model_dir))  # no step is left
+        hooks = [
+            ConstantsHook(self.constants),
+            ProgressHook(context, checkpoints, self.progress, global_batch),
+        ]
+        if job.trace_steps:
+            are_global = not self.config.is_asynchronous
+            hooks.append(TraceHook(context, job.trace_steps, global_steps=are_global))
         train_spec = tf.estimator.TrainSpec(
-            self._endless_input_fn,
-            max_steps=max_steps,
-            hooks=[
-                ConstantsHook(self.constants),
-                ProgressHook(context, checkpoints, self.progress, global_batch),
-            ],
+            self._endless_input_fn, max_steps=max_steps, hooks=hooks
         )
         if job.strategy in ONE_PROCESS:  # otherwise it would evaluate every checkpoint
             estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=max_steps)

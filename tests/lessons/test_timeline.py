@@ -1,21 +1,37 @@
-"""The operations of a step, from real profiles of real workers."""
+"""The timeline of real workers, from their profiles."""
 
 from __future__ import annotations
 
 import pytest
 
-from helpers import LocalCluster
-from helpers.course.step_trace import Span, exclusive_times, timeline_chart
+from helpers import LocalCluster, input_fn, model_fn
+from helpers.protocol.spans import Span
+from helpers.results.timeline import exclusive_times, merge_traces, timeline_chart
+from helpers.worker.context import WorkerContext
 from tests.support.faults import needs_keras_3
 
+STEPS = ["12", "13", "14"]
 
-def train_and_trace() -> list[Span]:
+
+def train_and_trace(context: WorkerContext) -> tuple[list[Span], float]:
+    """Traces three steps, before which worker 1 sleeps, and returns the milliseconds it slept."""
+    import time
+
     import keras
 
     from helpers.course.data import input_fn
     from helpers.course.model import make_network
-    from helpers.course.step_trace import TraceStep
     from helpers.either_keras import tf
+    from helpers.keras_callbacks import TraceStep
+
+    slept = []
+
+    class Sleep(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch: int, logs: object = None) -> None:
+            start = time.perf_counter()
+            if context.config.task.index == 1:
+                time.sleep(0.1)
+            slept.append((time.perf_counter() - start) * 1000)
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
@@ -25,44 +41,44 @@ def train_and_trace() -> list[Span]:
     dataset = strategy.distribute_datasets_from_function(
         lambda context: input_fn("train", {"batch_size": 64}, context).repeat()
     )
-    trace = TraceStep(12)
-    model.fit(dataset, steps_per_epoch=15, verbose=0, callbacks=[trace])
-    return trace.spans
+    trace = TraceStep(12, 14)
+    model.fit(dataset, steps_per_epoch=15, verbose=0, callbacks=[trace, Sleep()])
+    return trace.spans, sum(slept[11:14])
 
 
 @needs_keras_3
-def test_a_step_of_two_workers_waits_for_input_computes_and_sums_gradients() -> None:
+def test_a_worker_waits_as_long_as_its_peer_sleeps() -> None:
     with LocalCluster(workers=2, collective="RING") as cluster:
-        workers: list[list[Span]] = cluster.run(train_and_trace, keras=3)
-    for spans in workers:
-        kinds = [kind for _category, kind, _start, _end in spans]
-        assert kinds.count("IteratorGetNext") == 1
+        found = cluster.run(train_and_trace, keras=3)
+    traces = {f"worker {k}": spans for k, (spans, _slept) in enumerate(found)}
+    for spans in traces.values():
+        kinds = [kind for _category, kind, *_times in spans]
+        assert [span[1] for span in spans if span[0] == "step"] == STEPS
+        assert kinds.count("IteratorGetNext") == len(STEPS)
         assert "CollectiveReduceV2" in kinds
-        assert any("Conv2DBackprop" in kind or "Conv2DB" in kind for kind in kinds)
-        assert spans[0][2] == 0
+        assert any("Conv2DBackprop" in kind for kind in kinds)
         times = exclusive_times(spans)
         assert min(times["compute"], times["all-reduce"]) > 0
-        assert sum(times.values()) == pytest.approx(max(span[3] for span in spans) / 1000)
-    chart = timeline_chart({f"worker {k}": spans for k, spans in enumerate(workers)})
-    assert [axes.get_title(loc="left") for axes in chart.figure.axes] == ["worker 0", "worker 1"]
-    assert "<img" in chart._repr_html_()
+        extent = max(span[3] for span in spans) - min(span[2] for span in spans)
+        assert sum(times.values()) == pytest.approx(extent / 1000)
+    timeline = merge_traces(traces)
+    assert timeline.clock_error == 0
+    waits = {worker: exclusive_times(s)["waiting"] for worker, s in timeline.workers.items()}
+    slept = found[1][1]
+    assert 0.5 * slept < waits["worker 0"]
+    assert waits["worker 1"] < 0.5 * waits["worker 0"]
+    assert "<img" in timeline_chart(traces)._repr_html_()
 
 
-def test_an_all_reduce_counts_only_while_nothing_else_runs() -> None:
-    spans = [
-        ["input", "IteratorGetNext", 0, 1000],
-        ["compute", "MatMul", 1000, 4000],
-        ["all-reduce", "CollectiveReduceV2", 3000, 9000],
-        ["compute", "MatMul", 5000, 6000],
-        ["compute", "AssignAdd", 9500, 10000],
-    ]
-    assert exclusive_times(spans) == {
-        "input": pytest.approx(1.0),
-        "compute": pytest.approx(4.5),
-        "all-reduce": pytest.approx(4.0),
-        "idle": pytest.approx(0.5),
-    }
-
-
-def test_of_no_spans_nothing_is_said() -> None:
-    assert set(exclusive_times([]).values()) == {0.0}
+def test_an_estimator_is_traced_too() -> None:
+    with LocalCluster(workers=2, collective="RING") as cluster:
+        result = cluster.train(
+            model_fn, input_fn, steps=8, evaluate=None, trace_steps=range(5, 7), progress=False
+        )
+    assert set(result.traces) == {"worker 0", "worker 1"}
+    timeline = merge_traces(result.traces)
+    for spans in timeline.workers.values():
+        assert [span[1] for span in spans if span[0] == "step"] == ["5", "6"]
+        times = exclusive_times(spans)
+        assert min(times["compute"], times["communication"]) > 0
+        assert times.get("all-reduce", 0) == 0

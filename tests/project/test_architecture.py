@@ -203,7 +203,7 @@ def test_what_a_notebook_imports_first_costs_it_no_tensorflow() -> None:
 
 def test_the_notebooks_side_can_be_imported_without_tensorflow() -> None:
     inside = re.compile(
-        r"helpers\.(course\.(data|model|preload|step_trace)|estimator|estimator_checkpoint)\b|"
+        r"helpers\.(course\.(data|model|preload)|estimator|estimator_checkpoint)\b|"
         r"helpers\.(either_keras|in_process|keras_3|keras_callbacks)\b|"
         r"helpers\.worker\.(checkpoints|devices|evaluation_input|gradients|hooks|input|large_arrays)\b|"
         r"helpers\.worker\.(run_config|server|tensorflow_patches|training)\b|"

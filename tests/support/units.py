@@ -19,7 +19,7 @@ from tests.support import ROOT
 
 TENSORFLOW = re.compile(
     r"\b(import|from) (tensorflow|helpers\.estimator|helpers\.keras_3|helpers\.in_process)\b"
-    r"|\bhelpers\.course\.(data|model|step_trace|exercises)\b"
+    r"|\bhelpers\.course\.(data|model|exercises)\b"
     r"|\bhelpers\.(keras_callbacks|worker\.(checkpoints|hooks|devices|training))\b"
     r"|\bfrom helpers import .*\b(input_fn|model_fn)\b|\btensorflow_datasets\b"
 )
