@@ -24,6 +24,8 @@ OTHER_EVENTS = {  # events of operations, with the type of the operation
 }
 ALL_OPERATIONS = 3  # host_tracer_level
 WALL_CLOCK = "time_ns"  # the wall-clock time at the start of a step, in the profiler's event
+# The event of the last collective ends a moment after the step that waited for its result.
+LAST_EVENT_SECONDS = 0.01
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -67,6 +69,7 @@ class StepProfiler:
 
     def __exit__(self, *_error: object) -> None:
         # The profiler records only events that have ended, so the unfinished step is omitted.
+        time.sleep(LAST_EVENT_SECONDS)
         _profiler().stop()
         self._mark.__exit__(None, None, None)
         with self._folder as folder:

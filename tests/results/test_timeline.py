@@ -20,12 +20,12 @@ from helpers.results.timeline import (
 
 def worker(arrives: float, ahead: float = 0.0, clock: str = "one") -> list[Span]:
     """A step of 10 ms with an all-reduce that ends at 9 ms, on a clock that is ahead."""
-    spans = [
-        ["step", "7", 0, 10_000, clock],
-        ["input", "IteratorGetNext", 0, 1000, ""],
-        ["compute", "MatMul", 1000, arrives, ""],
-        ["all-reduce", "CollectiveReduceV2", arrives, 9000, "1/5"],
-        ["compute", "AssignAdd", 9000, 10_000, ""],
+    spans: list[tuple[str, str, float, float, str]] = [
+        ("step", "7", 0, 10_000, clock),
+        ("input", "IteratorGetNext", 0, 1000, ""),
+        ("compute", "MatMul", 1000, arrives, ""),
+        ("all-reduce", "CollectiveReduceV2", arrives, 9000, "1/5"),
+        ("compute", "AssignAdd", 9000, 10_000, ""),
     ]
     return [[a, b, start + ahead, end + ahead, key] for a, b, start, end, key in spans]
 
