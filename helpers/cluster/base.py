@@ -122,8 +122,7 @@ class Cluster(ABC):
           StoppedError: `stop` was called from another thread.
         """
         self._check_evaluation(evaluate)
-        if result is None:
-            result = TrainingResult.for_run(self.strategy, self.workers, self.collective)
+        result = result or TrainingResult.for_run(self.strategy, self.workers, self.collective)
         with self._exclusive():
             self._connect()
             run_folder = self._new_folder()

@@ -115,9 +115,7 @@ def estimator_job(
     counts |= {"eval_steps": eval_steps}
     _check_counts(counts)
     check_params(params)
-    if epochs is not None and steps is not None:
-        message = _("epochs={epochs} and steps={steps} exclude each other: pass only one.")
-        raise ConfigError(message.format(epochs=epochs, steps=steps))
+    _check_end(epochs, steps)
     _check_trace_steps(trace_steps)
     check_functions((model_fn, input_fn), tensors=strategy in (MULTI_WORKER, MIRRORED))
     return EstimatorJob(
@@ -135,6 +133,13 @@ def estimator_job(
         replicas=replicas,
         trace_steps=trace_steps,
     )
+
+
+def _check_end(epochs: int | None, steps: int | None) -> None:
+    """Raises ConfigError if both are given."""
+    if epochs is not None and steps is not None:
+        message = _("epochs={epochs} and steps={steps} exclude each other: pass only one.")
+        raise ConfigError(message.format(epochs=epochs, steps=steps))
 
 
 def _check_trace_steps(steps: object) -> None:

@@ -159,15 +159,10 @@ class _Task:
         max_steps = job.steps
         if self.progress.is_complete:
             self._write_end(max_steps := resume_step(job.model_dir))  # no step is left
-        hooks = [
-            ConstantsHook(self.constants),
-            ProgressHook(context, checkpoints, self.progress, global_batch),
-        ]
-        if job.trace_steps:
-            are_global = not self.config.is_asynchronous
-            hooks.append(TraceHook(context, job.trace_steps, global_steps=are_global))
         train_spec = tf.estimator.TrainSpec(
-            self._endless_input_fn, max_steps=max_steps, hooks=hooks
+            self._endless_input_fn,
+            max_steps=max_steps,
+            hooks=self._hooks(checkpoints, global_batch),
         )
         if job.strategy in ONE_PROCESS:  # otherwise it would evaluate every checkpoint
             estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=max_steps)
@@ -176,6 +171,17 @@ class _Task:
                 estimator, train_spec, tf.estimator.EvalSpec(self.input.evaluation)
             )
         checkpoints.report()
+
+    def _hooks(self, checkpoints: CheckpointMonitor, global_batch: int) -> list[Any]:
+        context, steps = self.context, self.job.trace_steps
+        hooks = [
+            ConstantsHook(self.constants),
+            ProgressHook(context, checkpoints, self.progress, global_batch),
+        ]
+        if steps:
+            are_global = not self.config.is_asynchronous
+            hooks.append(TraceHook(context, steps, global_steps=are_global))
+        return hooks
 
     def _evaluate_beside(self) -> None:
         """Evaluates checkpoints until the last one.
