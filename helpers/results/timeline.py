@@ -184,7 +184,7 @@ def timeline_chart(workers: Mapping[str, Sequence[Span]]) -> SvgFigure:
     from matplotlib.figure import Figure
 
     timeline = merge_traces(workers)
-    figure = Figure(figsize=(9, 0.5 + 1.3 * len(workers)), layout="constrained")
+    figure = Figure(figsize=(9, 0.5 + 1.5 * len(workers)), layout="constrained")
     panels = figure.subplots(len(workers), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (worker, spans) in zip(panels, timeline.workers.items(), strict=True):
         names = rows(spans)
@@ -193,7 +193,7 @@ def timeline_chart(workers: Mapping[str, Sequence[Span]]) -> SvgFigure:
             axes.broken_barh(bars, (height - 0.4, 0.8), color=COLOURS[name])
         axes.set_yticks(range(len(names)), [_(CATEGORIES[name]) for name in names])
         axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.set_title(labels.task(worker), loc="left", fontsize="medium")
+        axes.set_title(labels.task(worker), loc="left", fontsize="medium", pad=16)  # above steps
         for step in (span for span in spans if span[0] == STEP):
             axes.axvline(step[2] / 1000, color="gray", linewidth=0.8)
             axes.annotate(
