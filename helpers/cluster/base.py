@@ -145,6 +145,41 @@ class Cluster(ABC):
             self._run_training(job, run_folder, result, on_event=on_event, progress=progress)
         return result
 
+    def export(
+        self,
+        folder: str | Path,
+        function: Callable[..., Any],
+        *args: Any,
+        target: str = "script",
+        **options: Any,
+    ) -> Path:
+        """Writes a training run as a program that does not need this package.
+
+            cluster.export("program", model_fn, input_fn, epochs=3)  # as train(…)
+            cluster.export("program", function, 0.1, epochs=2)  # as run(…)
+
+        Nothing is started. The program contains the source of the functions and of everything that
+        they use. Its README.md has the commands, and docs/CLUSTERS.md describes the rules.
+
+        Args:
+          folder: a new or empty folder.
+          function, args, options: the arguments of `train`, if there are two functions, or of
+            `run`. `model_dir`, `timeout`, `progress`, `result` and `on_event` do not exist here.
+          target: "script" (processes of any machine), "slurm", "kubernetes" or "ray", for whose
+            job files are added.
+
+        Returns: the absolute path of the folder.
+
+        Raises:
+          ConfigError: the folder is not empty, or something cannot be written as source.
+        """
+        from helpers import export
+
+        ps = getattr(self, "ps", 0)
+        job = export.make_job(self.strategy, self.collective, function, args, options)
+        tasks = export.Tasks(self.workers, ps, job.has_evaluator, self.collective == "NCCL")
+        return export.write(folder, job, tasks, target)
+
     def _run_training(
         self,
         job: EstimatorJob,
