@@ -32,6 +32,8 @@ from helpers.i18n import _
 from helpers.protocol.job import EstimatorJob, FunctionJob, estimator_job
 from helpers.system import keras_version
 
+__all__ = ["TARGETS", "Tasks", "make_job", "write"]
+
 IGNORED = shutil.ignore_patterns("__pycache__", "*.py")
 
 
@@ -124,6 +126,4 @@ def _copy_datasets(path: Path, files: dict[str, str]) -> None:
     shutil.copy(DATASETS_DIR / "LICENSE.md", path / DATASETS)
     for name in named or names:
         # Copies without the times and permissions of an installed package.
-        shutil.copytree(
-            DATASETS_DIR / name, path / DATASETS / name, copy_function=shutil.copyfile
-        )
+        shutil.copytree(DATASETS_DIR / name, path / DATASETS / name, copy_function=shutil.copyfile)

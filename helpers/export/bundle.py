@@ -105,7 +105,7 @@ def replacement(module: str) -> tuple[str, str] | None:
 
 def estimator_files() -> Mapping[str, str]:
     """The two files that provide `tf.estimator` on TensorFlow 2.16 and later."""
-    template = (ROOT / "export" / "templates" / f"{ESTIMATOR}.py").read_text("utf-8")
+    template = (ROOT / "export" / "templates" / f"{ESTIMATOR}.template").read_text("utf-8")
     source = _file("helpers.estimator").read_text("utf-8")
     functions = [
         node.name
@@ -129,9 +129,8 @@ _ANNOTATIONS = "from __future__ import annotations\n\nfrom gettext import gettex
 
 
 def _segment(source: str, name: str) -> str:
-    [node] = [
-        one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef) and one.name == name
-    ]
+    functions = [one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)]
+    [node] = [one for one in functions if one.name == name]
     return ast.get_source_segment(source, node) or ""
 
 

@@ -203,8 +203,8 @@ class Collector:
     def _import_module(
         self, name: str, module: ModuleType, user: str, globals_: dict[str, Any]
     ) -> None:
-        if statement := sources.import_of(name, module, globals_):
-            self._import(statement, user)
+        if importing := sources.import_of(name, module, globals_):
+            self._import(importing, user)
         elif statement := self._alias(name, module, globals_):
             self._statement(statement, name, globals_)
         else:

@@ -20,7 +20,9 @@ from helpers.protocol.job import EstimatorJob, FunctionJob, takes_context
 from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER
 from helpers.system.keras_version import LAST_TF_WITH_ESTIMATOR
 
-HEADER = '"""A training program that `cluster.export` has written. README.md describes its use."""\n'
+HEADER = (
+    '"""A training program that `cluster.export` has written. README.md describes its use."""\n'
+)
 STRATEGIES = {
     MULTI_WORKER: '''\
 def make_strategy():
@@ -35,7 +37,7 @@ def make_strategy():
     return tf.compat.v1.distribute.experimental.ParameterServerStrategy()
 ''',
 }
-LIMITS = "epochs steps save_checkpoints_steps evaluate eval_steps".split()
+LIMITS = ["epochs", "steps", "save_checkpoints_steps", "evaluate", "eval_steps"]
 
 
 class Program:
@@ -129,7 +131,7 @@ class Program:
             *limits,
         ]
         call = textwrap.indent("\n".join(lines), "    ")
-        return f"multi_worker_estimator.run(\n{call}\n)"
+        return f"training = multi_worker_estimator.Training(\n{call}\n)\ntraining.run()"
 
     def _function(self, job: FunctionJob) -> str:
         """The lines of `run_task` for any function."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import linecache
-import sys
 import symtable
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -53,8 +53,8 @@ def of_function(function: FunctionType) -> tuple[Source, Definition] | None:
 
 def of_class(cls: type) -> tuple[Source, Definition] | None:
     """The source that contains a class, and its definition, or None if either is unknown."""
-    for method in vars(cls).values():
-        method = getattr(method, "__func__", getattr(method, "fget", method))
+    for member in vars(cls).values():
+        method = getattr(member, "__func__", getattr(member, "fget", member))
         if not isinstance(method, FunctionType) or method.__module__ != cls.__module__:
             continue
         source = _of_file(method.__code__.co_filename)

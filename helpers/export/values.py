@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from pathlib import Path, PurePath
+from types import FunctionType, MethodType
 from typing import Any
 
 from helpers import labels
@@ -67,7 +67,7 @@ class Values:
 
     def _text(self, name: str, value: Any) -> str:
         kind = type(value)
-        if value is None or value is ... or kind in (bool, int, str, bytes, complex):
+        if value is None or value is ... or kind in (bool, int, str, bytes, complex, range):
             return repr(value)
         if kind is float:
             return repr(value) if math.isfinite(value) else f'float("{value}")'
@@ -75,13 +75,8 @@ class Values:
             return self._container(name, value)
         if isinstance(value, PurePath):
             return self._path(value)
-        if kind is range:
-            return repr(value)
         if kind.__module__ == "numpy" and hasattr(value, "dtype"):
             return self._array(name, value)
-        if kind.__name__ == "DType" and kind.__module__.startswith("tensorflow."):
-            self.imports.add("tensorflow")
-            return f"tensorflow.dtypes.as_dtype({value.name!r})"
         raise _NoSourceError(value)
 
     def _container(self, name: str, value: Any) -> str:
@@ -133,7 +128,7 @@ class _NoSourceError(Exception):
 
 
 def _refused(name: str, value: Any, user: str) -> ConfigError:
-    if isinstance(value, (functools.partial, type)) or isinstance(value, Callable):  # type: ignore[arg-type]
+    if isinstance(value, (FunctionType, MethodType, functools.partial, type)):
         message = _(
             "{function} uses {name}, which contains a function or class ({type}) that was not "
             "defined by its name. Define it in a cell with def or class, and use that name."

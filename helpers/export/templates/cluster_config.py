@@ -93,6 +93,7 @@ def use_own_cores() -> None:
 if platform.machine() in ("x86_64", "AMD64"):
     # By default TensorFlow uses oneDNN on the newest processors only. It halves the time of a step.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # warnings and errors
 if LEGACY_KERAS is None:
     os.environ.pop("TF_USE_LEGACY_KERAS", None)
 else:

@@ -9,6 +9,7 @@ Ray Train starts the workers, sets their TF_CONFIG and restarts them after a fai
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 from pathlib import Path
 
@@ -24,9 +25,7 @@ def train_loop(config: dict[str, str]) -> None:
     """Runs in each worker. TF_CONFIG is set when Ray calls it."""
     os.environ.pop("TF_USE_LEGACY_KERAS", None)  # set by Ray, while train.py selects its own Keras
     os.environ["MODEL_DIR"] = config["model_dir"]
-    import train
-
-    train.run_task()
+    importlib.import_module("train").run_task()
 
 
 def main() -> None:
