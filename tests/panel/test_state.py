@@ -383,6 +383,16 @@ def test_code_for_functions_of_the_notebook_imports_none_of_them() -> None:
     assert "        my_model,\n        input_fn,\n" in code
 
 
+def test_the_code_can_export_the_training() -> None:
+    code = PanelState(workers=2, collective="RING").code("program")
+    assert 'with LocalCluster(workers=2, collective="RING") as cluster:\n' in code
+    assert '    cluster.export(\n        "program",\n        model_fn,\n' in code
+    assert "result" not in code
+    code = PanelState(function=report_steps, keras=3).code("program")
+    assert code.endswith('    cluster.export("program", report_steps, keras=3)')
+    assert PanelState(strategy="MirroredStrategy").code("program") == ""
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("workers", 0), ("collective", "MPI"), ("speed", 9), ("epochs", "two")]
 )

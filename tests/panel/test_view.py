@@ -197,7 +197,7 @@ def test_text_from_outside_is_escaped_everywhere() -> None:
         panel_texts.message(run, StoppedError(EVIL), False),
         panel_texts.task_details(run.tasks[0], EVIL, EVIL),
         panel_texts.runs_table([record]),
-        panel_texts.code_block(EVIL),
+        panel_texts.code_blocks(EVIL, EVIL),
         panel_texts.choice_notes([EVIL]),
         panel_pictures.loss_chart(run.result).svg(),
         panel_pictures.speed_chart(run.result).svg(),

@@ -17,7 +17,7 @@ from helpers.errors import ConfigError, unknown_choice
 from helpers.i18n import _, ngettext, number
 from helpers.params import DEFAULT_PARAMS, with_defaults
 from helpers.protocol.job import KERAS_VERSIONS
-from helpers.strategies import COLLECTIVES, MULTI_WORKER, ONE_DEVICE, STRATEGIES
+from helpers.strategies import COLLECTIVES, MULTI_WORKER, ONE_DEVICE, ONE_PROCESS, STRATEGIES
 from helpers.system import keras_version
 from helpers.system.machine import cores, free_memory, needed_memory, nvidia_gpus
 
@@ -195,16 +195,24 @@ class Choices(HasTraits):
             ).format(count=count)
         ]
 
-    def code(self) -> str:
-        """A complete Python program that trains with the same choices."""
+    def code(self, export: str | None = None) -> str:
+        """A complete Python program that trains with the same choices.
+
+        Args:
+          export: a folder, into which the program then exports the training. The result is empty if
+            the strategy cannot be exported.
+        """
+        if export and self.strategy in ONE_PROCESS:
+            return ""
         group: dict[str, Any] = {"workers": self.workers}
         if self.strategy == MULTI_WORKER:
             group["collective"] = self.collective
         else:
             group["strategy"] = self.strategy
         if self.function:
-            return calling_code(group, self.function, self.keras)
-        return training_code(group, self.train_options(), self.model_fn, self.input_fn)
+            return calling_code(group, self.function, self.keras, export)
+        options = self.train_options()
+        return training_code(group, options, self.model_fn, self.input_fn, export)
 
     def planned_tasks(self, workers: int) -> list[TaskStatus]:
         """The tasks for a number of workers and the other choices."""

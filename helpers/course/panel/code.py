@@ -14,45 +14,54 @@ def training_code(
     options: Mapping[str, Any],
     model_fn: Callable[..., Any],
     input_fn: Callable[..., Any],
+    export: str | None = None,
 ) -> str:
-    """A program that trains and shows the result.
+    """A program that trains and shows the result, or exports the training.
 
     Args:
       group: keyword arguments of `LocalCluster`.
       options: keyword arguments of its `train`.
       model_fn, input_fn: the model and the data. Functions of the notebook itself are not imported.
+      export: the folder of `LocalCluster.export`, or None to train.
     """
     cluster = ", ".join(f"{name}={_literal(value)}" for name, value in group.items())
     arguments = "".join(f"        {name}={_literal(options[name])},\n" for name in options)
+    call = f'cluster.export(\n        "{export}",' if export else "result = cluster.train("
     return (
         f"{_imports(input_fn, model_fn)}\n"
         f"with LocalCluster({cluster}) as cluster:\n"
-        "    result = cluster.train(\n"
+        f"    {call}\n"
         f"        {_name(model_fn) or 'model_fn'},\n"
         f"        {_name(input_fn) or 'input_fn'},\n"
         f"{arguments}"
-        "    )\n"
-        "result"
+        f"    ){'' if export else _RESULT}"
     )
 
 
-def calling_code(group: Mapping[str, Any], function: Callable[..., Any], keras: int) -> str:
-    """A program that calls a function in every worker and shows the results.
+_RESULT = "\nresult"
+
+
+def calling_code(
+    group: Mapping[str, Any],
+    function: Callable[..., Any],
+    keras: int,
+    export: str | None = None,
+) -> str:
+    """A program that calls a function in every worker and shows the results, or exports it.
 
     Args:
       group: keyword arguments of `LocalCluster`.
       function: the function to call. A function of the notebook itself is not imported.
       keras: the Keras version of the workers, 2 or 3.
+      export: as for `training_code`.
     """
     cluster = ", ".join(f"{name}={_literal(value)}" for name, value in group.items())
     name = _name(function) or "function"
     version = "" if keras == 2 == keras_version.default() else f", keras={keras}"
-    return (
-        f"{_imports(function)}\n"
-        f"with LocalCluster({cluster}) as cluster:\n"
-        f"    values = cluster.run({name}{version})\n"
-        "values"
-    )
+    begin = f"{_imports(function)}\nwith LocalCluster({cluster}) as cluster:\n"
+    if export:
+        return f'{begin}    cluster.export("{export}", {name}{version})'
+    return f"{begin}    values = cluster.run({name}{version})\nvalues"
 
 
 def _imports(*functions: Callable[..., Any]) -> str:

@@ -158,14 +158,23 @@ def task_details(task: TaskStatus, tf_config: str, log: str) -> str:
     return "".join(parts)
 
 
-def code_block(code: str) -> str:
-    """Source code that a click selects."""
-    label = escape(_("Python code for these choices"))
-    tip = escape(_("Click the code to select it, then copy it into a cell."))
+def code_blocks(code: str = "", export: str = "") -> str:
+    """Source code that a click selects: a program for a notebook, and one that exports it."""
+    if not code:
+        return ""
+    label = _("Write a program that does not need this package (docs/CLUSTERS.md):")
+    tip = _("Click the code to select it, then copy it into a cell.")
+    exported = f"<p>{escape(label)}</p>{_code_block(label, export)}" if export else ""
     return (
-        f'<pre class="mwl-code" tabindex="0" role="region" aria-label="{label}">'
+        f"{_code_block(_('Python code for these choices'), code)}{exported}"
+        f'<div class="mwl-note">{escape(tip)}</div>'
+    )
+
+
+def _code_block(label: str, code: str) -> str:
+    return (
+        f'<pre class="mwl-code" tabindex="0" role="region" aria-label="{escape(label)}">'
         f"{escape(code)}</pre>"
-        f'<div class="mwl-note">{tip}</div>'
     )
 
 

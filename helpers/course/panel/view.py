@@ -336,5 +336,5 @@ class Panel(widgets.VBox):
         self.html["runs"].value = texts.runs_table(records) + picture
         self.code_button.description = _("The same in Python")
         self.code_button.tooltip = _("Show the code for these choices")
-        shown = self.code_button.value
-        self.html["code"].value = texts.code_block(self.state.code()) if shown else ""
+        codes = [self.state.code(), self.state.code("program")] if self.code_button.value else []
+        self.html["code"].value = texts.code_blocks(*codes)
