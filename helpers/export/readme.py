@@ -48,8 +48,8 @@ def _contents(program: Program) -> Iterator[tuple[str, str]]:
     for name, text in texts.items():
         if name in program.files:
             yield name.replace("/__init__.py", "/"), text
-    for name in program.collector.modules:
-        yield name, _("your module, copied")
+    for path in program.collector.modules.values():
+        yield path.name + "/" * path.is_dir(), _("your module, copied")
     if program.collector.values.arrays:
         yield ARRAYS, _("the arrays that your functions use")
     if program.uses_datasets:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from importlib import metadata
 
+from helpers.system.keras_version import TF_DISTRIBUTIONS
+
 # TensorFlow Datasets does not ask for the first, and needs versions of the others that fit
 # TensorFlow.
 TFDS, TFDS_NEEDS = (
@@ -26,10 +28,8 @@ def requirements(modules: Iterable[str], *, keras: int, estimator: bool, ray: bo
       estimator: whether it uses `tf.estimator`.
       ray: whether Ray starts it.
     """
-    by_module = metadata.packages_distributions()
     tops = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
-    tops |= {"tensorflow", "numpy"}
-    names = {_distribution(top, by_module.get(top, ())) for top in tops}
+    names = set(map(_distribution, tops | {"tensorflow", "numpy"}))
     names |= {"keras"} if keras == 3 else {"tf-keras"}
     names |= {"tensorflow-estimator"} if estimator else set()
     names |= set(TFDS_NEEDS) if TFDS in tops else set()
@@ -44,16 +44,17 @@ def requirements(modules: Iterable[str], *, keras: int, estimator: bool, ray: bo
 
 def tensorflow_version() -> tuple[int, int]:
     """The first two numbers of the installed TensorFlow."""
-    name = _distribution("tensorflow", metadata.packages_distributions().get("tensorflow", ()))
-    major, minor, *_rest = metadata.version(name or "tensorflow").split(".")
+    major, minor, *_rest = metadata.version(_distribution("tensorflow") or "").split(".")
     return int(major), int(minor)
 
 
-def _distribution(top: str, found: Iterable[str]) -> str | None:
-    """The package that contains a module, or None if several share its name."""
-    names = sorted(set(found))
-    same = [name for name in names if name.replace("-", "_").lower() == top.lower()]
-    return same[0] if same else names[0] if len(names) == 1 else None
+def _distribution(top: str) -> str | None:
+    """The package that contains a module, or None if it is unknown or not installed."""
+    for name in TF_DISTRIBUTIONS if top == "tensorflow" else (top.replace("_", "-"),):
+        if _pinned(name):
+            return name
+    names = set(metadata.packages_distributions().get(top, ()))
+    return names.pop() if len(names) == 1 else None
 
 
 def _pinned(name: str) -> str | None:
