@@ -74,7 +74,7 @@ class Program:
         }
         texts = [body, *copied.values()]
         self.estimator = isinstance(job, EstimatorJob) or any("tf.estimator" in t for t in texts)
-        has_fix = job.keras == 3 and any("keras" in text for text in texts)
+        has_fix = any(_uses_keras_3(text, job.keras) for text in texts)
         new = tensorflow_version() > LAST_TF_WITH_ESTIMATOR
         shims = [bundle.ESTIMATOR] if self.estimator and new else []
         if has_fix and new:
@@ -201,6 +201,12 @@ def _plain_name(collector: Collector, function: Any) -> str:
     if isinstance(function, functools.partial) or inspect.isfunction(function):
         return collector.function(function)
     return collector.function(getattr(function, "__func__", function))
+
+
+def _uses_keras_3(text: str, keras: int) -> bool:
+    """Whether a source uses Keras 3, as `keras`, which is always Keras 3, or as `tf.keras`."""
+    imported = {module.partition(".")[0] for module in imported_modules(ast.parse(text))}
+    return "keras" in imported or (keras == 3 and "keras" in text)
 
 
 def _quoted(value: object) -> str:

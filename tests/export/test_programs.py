@@ -86,7 +86,13 @@ def export(lesson: str, folder: Path) -> Exported:
     """Trains a lesson on `LocalCluster` and exports it, in another process."""
     command = [sys.executable, "-m", "tests.export.lesson_cells", lesson, str(folder), "slurm"]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False
+        command,
+        cwd=ROOT,
+        env=clean_environment.environ(),  # without the Keras of the tests
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     results = json.loads(done.stdout.splitlines()[-1])

@@ -179,6 +179,17 @@ def test_no_file_of_an_export_imports_this_package(cell: Cell, tmp_path: Path, t
         assert "helpers." not in file.read_text("utf-8"), file
 
 
+@pytest.mark.skipif(tensorflow_version() <= LAST_TF_WITH_ESTIMATOR, reason="has no Keras 3")
+@pytest.mark.parametrize(("line", "fixed"), [("import keras", True), ("import tf_keras", False)])
+def test_a_program_that_imports_keras_gets_the_fixes_of_keras_3(
+    cell: Cell, tmp_path: Path, line: str, fixed: bool
+) -> None:
+    function = cell(f"def train():\n    {line}\n")["train"]
+    program = write(tmp_path, function, keras=2)
+    assert (program / "keras_3_multi_worker").is_dir() == fixed
+    assert 'LEGACY_KERAS: str | None = "1"\n' in (program / "cluster_config.py").read_text()
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_functions_of_the_course_are_exported_for_estimator(
     tmp_path: Path, target: str
