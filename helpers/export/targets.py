@@ -16,6 +16,7 @@ SCRIPT, SLURM, KUBERNETES, RAY = TARGETS = ("script", "slurm", "kubernetes", "ra
 TEMPLATES = Path(__file__).parent / "templates"
 PORT = 2222  # of each pod
 RESTARTS = 3
+COMPUTING = ("Chief", "Worker")
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,10 @@ def _slurm(tasks: Tasks) -> str:
     return fill("job.sbatch", TASKS="\n".join(lines))
 
 
-def _pod(tasks: Tasks, *, restart: str = "", environment: Mapping[str, str] | None = None) -> str:
+def _pod(gpus: bool, *, restart: str = "", environment: Mapping[str, str] | None = None) -> str:
     text = fill("pod.yaml", RESTART=restart)
     text = re.sub(r"^  \n", "", text, flags=re.MULTILINE)
-    if tasks.gpus:
+    if gpus:
         text = text.replace("memory: 4Gi", "memory: 4Gi, nvidia.com/gpu: 1")
     for name, value in (environment or {}).items():
         text = text.replace("    env:\n", f"    env:\n    - {{name: {name}, value: {value}}}\n")
@@ -108,7 +109,7 @@ def _pod(tasks: Tasks, *, restart: str = "", environment: Mapping[str, str] | No
 def _tfjob(tasks: Tasks) -> str:
     replicas = "".join(
         f"{role}:\n  replicas: {count}\n  restartPolicy: OnFailure\n  template:\n"
-        + textwrap.indent(_pod(tasks), "    ")
+        + textwrap.indent(_pod(tasks.gpus and role in COMPUTING), "    ")
         for role, count in tasks.roles.items()
     )
     # Parameter servers end after the chief. An evaluator still evaluates the last checkpoint.
@@ -121,8 +122,9 @@ def _job(tasks: Tasks) -> str:
     addresses = " ".join(f"training-{k}.training:{PORT}" for k in range(tasks.count))
     # A failed pod is replaced by one with the same index.
     environment = {"TASK_ADDRESSES": f'"{addresses}"'}
+    # All pods of a Job are equal, so that each gets a GPU.
     pod = _pod(
-        tasks, restart="restartPolicy: Never\n  subdomain: training", environment=environment
+        tasks.gpus, restart="restartPolicy: Never\n  subdomain: training", environment=environment
     )
     backoff = RESTARTS * tasks.count
     pod = textwrap.indent(pod, "    ").rstrip("\n")

@@ -155,6 +155,8 @@ def test_the_manifests_are_valid(tmp_path: Path, name: str) -> None:
     jsonschema.validate(job.manifest, schema)
     replicas = job.manifest["spec"]["tfReplicaSpecs"]
     assert {role: spec["replicas"] for role, spec in replicas.items()} == tasks.roles
+    computing = {role for role in replicas if "nvidia.com/gpu" in str(replicas[role])}
+    assert computing == (replicas.keys() & {"Chief", "Worker"} if tasks.gpus else set())
 
     service, plain = yaml.safe_load_all((folder / "job.yaml").read_text("utf-8"))
     node = schema["properties"]["spec"]["properties"]["tfReplicaSpecs"]

@@ -108,7 +108,7 @@ LANES = (
         "programs",
         "other people's programs, with real processes",
         4,
-        "helpers/cluster/* helpers/keras_3/* helpers/worker/*",
+        "helpers/cluster/* helpers/keras_3/* helpers/worker/* helpers/export/* tests/export/*",
     ),
     Lane(
         "training",
@@ -163,7 +163,8 @@ LANES = (
         "as root, slurmctld, slurmd, slurm-client and munge from Debian: "
         "a Slurm cluster with two nodes",
         2,
-        "helpers/tf_config/* helpers/worker/* tests/backends/test_slurm.py",
+        "helpers/tf_config/* helpers/worker/* helpers/export/* tests/backends/test_slurm.py "
+        "tests/export/*",
     ),
     Lane(
         "site",

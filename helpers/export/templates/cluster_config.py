@@ -1,9 +1,10 @@
 """Sets TF_CONFIG, and with it the role of this process. Import it before TensorFlow.
 
-TF_CONFIG lists the addresses of all tasks by role, and contains the role of this process
-(https://www.tensorflow.org/guide/distributed_training). It is already set if you have set it, or if
-a TFJob or Ray has started this process. Otherwise it is computed from the address of each task and
-the number of this task:
+TF_CONFIG lists the addresses of all tasks by role, and contains the role of this process. Source:
+https://www.tensorflow.org/guide/distributed_training
+
+If a TFJob or Ray has started this process, TF_CONFIG is set already. Otherwise it is computed from
+the addresses of all tasks and the number of this task:
 
 - launch.sh and the Job of Kubernetes set TASK_ADDRESSES.
 - Slurm sets variables, from which the addresses are computed
