@@ -173,12 +173,12 @@ class Cluster(ABC):
         Raises:
           ConfigError: the folder is not empty, or something cannot be written as source.
         """
-        from helpers import export
+        from helpers.export import targets, writer
 
         ps = getattr(self, "ps", 0)
-        job = export.make_job(self.strategy, self.collective, function, args, options)
-        tasks = export.Tasks(self.workers, ps, job.has_evaluator, self.collective == "NCCL")
-        return export.write(folder, job, tasks, target)
+        job = writer.make_job(self.strategy, self.collective, function, args, options)
+        tasks = targets.Tasks(self.workers, ps, job.has_evaluator, self.collective == "NCCL")
+        return writer.write(folder, job, tasks, target)
 
     def _run_training(
         self,

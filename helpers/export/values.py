@@ -81,8 +81,8 @@ class Values:
 
     def _container(self, name: str, value: Any) -> str:
         if isinstance(value, dict):
-            pairs = [(self._text(name, k), self._text(name, v)) for k, v in value.items()]
-            return "{" + ", ".join(f"{k}: {v}" for k, v in pairs) + "}"
+            pairs = [map(functools.partial(self._text, name), pair) for pair in value.items()]
+            return "{" + ", ".join(map(": ".join, pairs)) + "}"
         parts = [self._text(name, part) for part in value]
         match value:
             case list():

@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from helpers import export
 from helpers.course.lazy_defaults import input_fn, model_fn
 from helpers.errors import ConfigError
+from helpers.export import writer
 from helpers.export.requirements import tensorflow_version
-from helpers.export.targets import TARGETS
+from helpers.export.targets import TARGETS, Tasks
 from helpers.strategies import MIRRORED, MULTI_WORKER, PARAMETER_SERVER
 from helpers.system.keras_version import LAST_TF_WITH_ESTIMATOR
 
 Cell = Callable[[str], dict[str, Any]]
-TWO = export.Tasks(workers=2, ps=0, evaluator=False)
+TWO = Tasks(workers=2, ps=0, evaluator=False)
 SETUP = """
 import functools
 import json as js
@@ -42,7 +42,7 @@ RATE = 0.5
 def cell() -> Iterator[Cell]:
     """Runs cells in one namespace, as a notebook, which knows the source of each."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    files = []
+    files: list[str] = []
 
     def run(text: str) -> dict[str, Any]:
         files.append(f"<cell {len(files)}>")
@@ -57,8 +57,8 @@ def cell() -> Iterator[Cell]:
 
 
 def write(folder: Path, function: Any, *args: Any, target: str = "script", **options: Any) -> Path:
-    job = export.make_job(MULTI_WORKER, "AUTO", function, args, options)
-    return export.write(folder / "program", job, TWO, target)
+    job = writer.make_job(MULTI_WORKER, "AUTO", function, args, options)
+    return writer.write(folder / "program", job, TWO, target)
 
 
 def names_of(program: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -274,12 +274,12 @@ def test_a_folder_with_files_an_unknown_target_and_a_single_process_are_rejected
         write(tmp_path, train)
     with pytest.raises(ConfigError, match=r"target='docker' is unknown. Choose one of script, sl"):
         write(program / "other", train, target="docker")
-    job = export.make_job(MIRRORED, "AUTO", model_fn, (input_fn,), {})
+    job = writer.make_job(MIRRORED, "AUTO", model_fn, (input_fn,), {})
     with pytest.raises(ConfigError, match="MirroredStrategy needs no cluster"):
-        export.write(program / "other", job, TWO)
-    job = export.make_job(PARAMETER_SERVER, "AUTO", model_fn, (input_fn,), {})
+        writer.write(program / "other", job, TWO)
+    job = writer.make_job(PARAMETER_SERVER, "AUTO", model_fn, (input_fn,), {})
     with pytest.raises(ConfigError, match='target="ray" is not possible with parameter servers'):
-        export.write(program / "other", job, export.Tasks(2, 1, False), "ray")
+        writer.write(program / "other", job, Tasks(2, 1, False), "ray")
     with pytest.raises(ConfigError, match="cannot be written: Not a directory"):
         write(program / "train.py", train)
     with pytest.raises(ConfigError, match="epochs=0"):

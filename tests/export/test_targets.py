@@ -43,7 +43,7 @@ def config_of(folder: Path, tasks: Tasks, environ: Mapping[str, str]) -> TFConfi
     without = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
     command = [sys.executable, "-c", program]
     told = subprocess.run(
-        command, cwd=folder, env=without | environ, capture_output=True, text=True, check=False
+        command, cwd=folder, env={**without, **environ}, capture_output=True, text=True, check=False
     )
     assert told.returncode == 0, told.stderr
     return TFConfig.parse(told.stdout)

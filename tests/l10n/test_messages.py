@@ -34,7 +34,7 @@ NOT_COUNTED = re.compile(
 )
 LITERAL_MARKS = re.compile(r"""["'][,;] ["']\.join\(""")
 # Code, or the English of a warning and of a set of variables for a process.
-ENGLISH_LISTS = {"i18n.py", "code.py", "job.py"}
+ENGLISH_LISTS = {"i18n.py", "code.py", "job.py", "collect.py", "entry.py", "values.py"}
 
 
 @pytest.fixture

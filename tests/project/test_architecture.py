@@ -26,6 +26,7 @@ else:
     import tomli as tomllib
 
 HELPERS = ROOT / "helpers"
+TEMPLATES = HELPERS / "export" / "templates"  # files of exported programs, no modules of helpers
 LINT = Path(sys.executable).with_name("lint-imports")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -172,7 +173,7 @@ def test_modules_and_functions_are_small() -> None:
 
 def modules() -> Iterator[str]:
     """Every module of helpers that can be imported separately."""
-    for path in sorted(HELPERS.rglob("*.py")):
+    for path in sorted({*HELPERS.rglob("*.py")} - {*TEMPLATES.glob("*.py")}):
         parts = path.relative_to(ROOT).with_suffix("").parts
         if parts[-1] != "__main__":  # a program
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -246,7 +247,7 @@ def writers(pattern: str) -> set[str]:
     wanted = re.compile(pattern)
     return {
         path.relative_to(HELPERS).as_posix()
-        for path in HELPERS.rglob("*.py")
+        for path in {*HELPERS.rglob("*.py")} - {*TEMPLATES.glob("*.py")}
         if wanted.search(path.read_text("utf-8"))
     }
 
