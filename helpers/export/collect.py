@@ -77,17 +77,19 @@ class Collector:
         Raises:
           ConfigError: it imports something that has no replacement.
         """
+        tree = ast.parse(text)
         lines = text.splitlines(keepends=True)
-        nodes = [
-            node
-            for node in ast.walk(ast.parse(text))
-            if isinstance(node, (ast.Import, ast.ImportFrom))
-        ]
-        for node in sorted(nodes, key=lambda one: one.lineno, reverse=True):
+        nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+        for node in sorted(nodes, key=lambda one: (one.lineno, one.col_offset), reverse=True):
             if new := self._new(node, user):
-                end = node.end_lineno or node.lineno
-                indent = " " * node.col_offset
-                lines[node.lineno - 1 : end] = [f"{indent}{line}\n" for line in new]
+                last = (node.end_lineno or node.lineno) - 1
+                before = lines[node.lineno - 1][: node.col_offset]
+                after = lines[last][node.end_col_offset :]
+                joined = ("; " if before.strip() else f"\n{before}").join(new)
+                lines[node.lineno - 1 : last + 1] = [f"{before}{joined}{after}"]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == bundle.PACKAGE:
+                raise _of_the_course(user, ast.unparse(node))
         return "".join(lines)
 
     def _new(self, node: ast.Import | ast.ImportFrom, user: str) -> list[str]:
@@ -95,7 +97,7 @@ class Collector:
         if isinstance(node, ast.Import):
             ours = [one for one in node.names if _is_ours(one.name)]
             kept = [f"import {ast.unparse(one)}" for one in node.names if one not in ours]
-            new = [self._replaced(one.name, one.asname, user) for one in ours]
+            new = [_as(self._replaced(one.name, None, user), one.asname) for one in ours]
             return [*kept, *(f"import {module}" for module in new)] if ours else []
         if node.level or not _is_ours(node.module or ""):
             return []
@@ -159,7 +161,7 @@ class Collector:
         if _is_ours(module):
             self._import([f"from {module} import {_as(plain.__name__, name)}"], user)
         elif module == "__main__" or "<locals>" in plain.__qualname__:
-            self._define(name, value, plain, globals_)
+            self._define(name, value, plain, user, globals_)
         elif importing := sources.import_of(name, value, globals_):
             self._import(importing, user)
         elif getattr(sys.modules.get(module), plain.__name__, None) is value:
@@ -167,18 +169,20 @@ class Collector:
         else:
             raise _unknown_source(name, user)
 
-    def _define(self, name: str, value: Any, plain: Any, globals_: dict[str, Any]) -> None:
+    def _define(
+        self, name: str, value: Any, plain: Any, user: str, globals_: dict[str, Any]
+    ) -> None:
         """Adds the definition of a function or class, after the definitions that it uses."""
         if name != plain.__name__ or (value is not plain and not _is_decorated(plain)):
             statement = sources.assignment(name, lambda node: not _is_literal(node))
             if statement is None:
-                raise _unknown_source(name, name)
+                raise _unknown_source(name, user)
             self._statement(statement, name, globals_)
             return
         of = sources.of_class if isinstance(plain, type) else sources.of_function
         found = of(plain)
         if found is None:
-            raise _unknown_source(name, name)
+            raise _unknown_source(name, user)
         source, node = found
         inside = globals_ if isinstance(plain, type) else plain.__globals__ | _closure(plain)
         self._statement(source.segment(node), name, inside)
@@ -301,8 +305,8 @@ def _defining_module(name: str) -> str | None:
     return helpers._LAZY_IMPORTS.get(name)
 
 
-def _as(name: str, alias: str) -> str:
-    return name if name == alias else f"{name} as {alias}"
+def _as(name: str, alias: str | None) -> str:
+    return name if alias in (None, name) else f"{name} as {alias}"
 
 
 def _no_name(function: Any) -> ConfigError:

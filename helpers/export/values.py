@@ -108,7 +108,7 @@ class Values:
             return f"numpy.{value.dtype.name}({value.item()!r})"
         key = next(k for k in _numbered(name) if self.arrays.get(k, value) is value)
         self.arrays[key] = value
-        return f"_DATA[{key!r}]"
+        return f'_DATA["{key}"]'
 
 
 def _numbered(name: str) -> Any:

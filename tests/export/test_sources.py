@@ -11,10 +11,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from helpers.cluster.base import Cluster
 from helpers.course.lazy_defaults import input_fn, model_fn
 from helpers.errors import ConfigError
 from helpers.export import writer
@@ -161,7 +163,7 @@ def test_no_file_of_an_export_imports_this_package(cell: Cell, tmp_path: Path, t
     function = cell(
         "def train():\n"
         "    import keras\n"
-        "    import helpers.keras_3\n"
+        "    import helpers.keras_3 as fix; import os\n"
         "    from helpers.keras_3.sidecar import SidecarEvaluator\n"
         "    from helpers.course.model import (\n        make_network as make,\n    )\n"
         "    from helpers import input_fn\n"
@@ -171,6 +173,7 @@ def test_no_file_of_an_export_imports_this_package(cell: Cell, tmp_path: Path, t
     assert "helpers" not in imports_of(program)
     source = (program / "train.py").read_text("utf-8")
     assert "\n    from lesson_functions.model import make_network as make\n" in source
+    assert "\n    import keras_3_multi_worker as fix; import os\n" in source
     assert (program / "datasets" / "mnist").is_dir()
     if tensorflow_version() > LAST_TF_WITH_ESTIMATOR:
         assert (program / "keras_3_multi_worker" / "step.py").is_file()
@@ -225,6 +228,7 @@ REJECTED = {
         "from helpers.in_process import x",
         "uses helpers.in_process.x, which belongs",
     ),
+    "an attribute": ("import helpers.keras_3", "helpers.compare()", "uses helpers.compare, which"),
     "exec": ("exec('def made():\\n    pass')", "made()", "source of made .*is unknown"),
 }
 
@@ -284,3 +288,18 @@ def test_a_folder_with_files_an_unknown_target_and_a_single_process_are_rejected
         write(program / "train.py", train)
     with pytest.raises(ConfigError, match="epochs=0"):
         write(tmp_path, model_fn, input_fn, epochs=0)
+
+
+def test_a_cluster_exports_its_own_tasks(cell: Cell, tmp_path: Path) -> None:
+    train = cell("def train(rate):\n    return rate\n")["train"]
+    evaluate = cell("def evaluate():\n    return RATE\n")["evaluate"]
+    cluster: Any = SimpleNamespace(workers=3, ps=1, strategy=PARAMETER_SERVER, collective="AUTO")
+    program = Cluster.export(cluster, tmp_path / "a", train, 0.1, evaluator_fn=evaluate)
+    assert program == tmp_path / "a"
+    assert "\ntasks=6\n" in (program / "launch.sh").read_text("utf-8")  # with a chief
+    source = (program / "train.py").read_text("utf-8")
+    assert "train(0.1)" in source and "evaluate()" in source and "parameter_servers.serve" in source
+    cluster = SimpleNamespace(workers=2, strategy=MULTI_WORKER, collective="RING")  # as on Ray
+    program = Cluster.export(cluster, tmp_path / "b", model_fn, input_fn, evaluate="sidecar")
+    assert "\ntasks=3\n" in (program / "launch.sh").read_text("utf-8")
+    assert "CommunicationImplementation.RING" in (program / "train.py").read_text("utf-8")
