@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import logging
@@ -15,6 +16,7 @@ import tensorflow as tf
 
 logger = logging.getLogger("tensorflow")
 logger.setLevel("INFO")  # Estimator logs the loss
+logger.propagate = False  # or each line would appear twice
 logger.addFilter(lambda record: "is deprecated" not in record.getMessage())
 
 LAST_STEP_SECONDS = 3  # in which a slower peer may still read the last all-reduce
@@ -68,7 +70,9 @@ class Training:
             self._evaluate_checkpoints()
             return
         strategy = self.make_strategy()
-        if not self.is_asynchronous:
+        if self.is_asynchronous:
+            _check_again_each_second()
+        else:
             self.replicas = strategy.num_replicas_in_sync
         end = self._last_step()
         estimator = self._estimator(
@@ -168,6 +172,12 @@ class StopAfterLostPeer(tf.estimator.SessionRunHook):
         if self._has_session:
             raise RuntimeError("The connection to another task was lost. Restart all tasks.")
         self._has_session = True
+
+
+def _check_again_each_second() -> None:
+    """Makes a worker check each second whether the chief has created the variables, not each 30."""
+    manager = tf.compat.v1.train.SessionManager
+    manager.__init__ = functools.partialmethod(manager.__init__, recovery_wait_secs=1)
 
 
 def _names(function: Callable[..., Any]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Runs the server of a worker or a parameter server until the chief has finished."""
+"""Runs the server of a worker or a parameter server until its clients have finished."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import time
 import tensorflow as tf
 
 THREADS = 4  # a worker waits in one thread for the result of another one
-LOST_AFTER = 5  # seconds without an answer of the chief
+LOST_AFTER = 5  # seconds without an answer of any client
 
 
 def serve(role: str, index: int) -> None:
-    """Runs a `tf.distribute.Server`, which never ends by itself, until the chief has ended."""
+    """Runs a `tf.distribute.Server`, which never ends by itself, until its clients have ended.
+
+    The chief is a client of the workers. The chief and the workers are clients of the parameter
+    servers.
+    """
     cluster = json.loads(os.environ["TF_CONFIG"])["cluster"]
     server = tf.distribute.Server(
         cluster,
@@ -23,18 +27,19 @@ def serve(role: str, index: int) -> None:
         config=tf.compat.v1.ConfigProto(inter_op_parallelism_threads=THREADS),
     )
     print(f"{role} {index}: serves at {server.target}", flush=True)
-    host, _colon, port = cluster["chief"][0].rpartition(":")
-    while not _answers(host, int(port)):
+    clients = cluster["chief"] + (cluster["worker"] if role == "ps" else [])
+    while not all(map(_answers, clients)):
         time.sleep(1)
     failures = 0
     while failures < LOST_AFTER:
         time.sleep(1)
-        failures = 0 if _answers(host, int(port)) else failures + 1
+        failures = 0 if any(map(_answers, clients)) else failures + 1
 
 
-def _answers(host: str, port: int) -> bool:
+def _answers(address: str) -> bool:
+    host, _colon, port = address.rpartition(":")
     try:
-        socket.create_connection((host, port), timeout=1).close()
+        socket.create_connection((host, int(port)), timeout=1).close()
     except OSError:
         return False
     return True
