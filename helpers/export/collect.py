@@ -87,9 +87,9 @@ class Collector:
                 after = lines[last][node.end_col_offset :]
                 joined = ("; " if before.strip() else f"\n{before}").join(new)
                 lines[node.lineno - 1 : last + 1] = [f"{before}{joined}{after}"]
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == bundle.PACKAGE:
-                raise _of_the_course(user, ast.unparse(node))
+        for other in ast.walk(tree):
+            if isinstance(other, ast.Attribute) and ast.unparse(other.value) == bundle.PACKAGE:
+                raise _of_the_course(user, ast.unparse(other))
         return "".join(lines)
 
     def _new(self, node: ast.Import | ast.ImportFrom, user: str) -> list[str]:

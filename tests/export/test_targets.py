@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -145,13 +147,19 @@ def test_launch_restarts_all_tasks_after_a_failure_and_ends_those_that_wait(
     assert done.returncode == 9 and done.stderr.count("failed with code 9") == 4
 
 
+@cache
+def schema_of_tfjob() -> Any:
+    """The schema of a TFJob, which contains the schema of pods."""
+    definition = next(yaml.safe_load_all(gzip.decompress(CRD.read_bytes())))
+    return forbid_unknown_keys(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_the_manifests_are_valid(tmp_path: Path, name: str) -> None:
     tasks = TASKS[name]
     folder = files(tmp_path, "kubernetes", tasks)
     job = TFJob.parse((folder / "tfjob.yaml").read_text("utf-8"))
-    definition = next(yaml.safe_load_all(gzip.decompress(CRD.read_bytes())))
-    schema = forbid_unknown_keys(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    schema = schema_of_tfjob()
     jsonschema.validate(job.manifest, schema)
     replicas = job.manifest["spec"]["tfReplicaSpecs"]
     assert {role: spec["replicas"] for role, spec in replicas.items()} == tasks.roles
