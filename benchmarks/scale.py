@@ -23,7 +23,8 @@ import psutil
 
 from benchmarks import RESULTS
 from benchmarks.report import page, publish
-from helpers.cluster.group import TaskFailure, WorkerGroup
+from helpers.cluster.group import WorkerGroup
+from helpers.cluster.respawn import TaskFailure
 from helpers.cluster.timeouts import Timeouts
 from helpers.protocol.events import Event, EventType
 from helpers.results.progress import consume

@@ -9,7 +9,7 @@ import threading
 import warnings
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -212,17 +212,15 @@ class Cluster(ABC):
     def _run_function(
         self,
         job: FunctionJob,
-        result_tasks: Sequence[str],
         timeout: float,
         on_event: Callable[[Event], None] | None,
     ) -> list[Any]:
         """Runs a function in the workers, and waits for the end.
 
         Args:
-          result_tasks: the tasks that call it.
           timeout: seconds for the function, from the start or from the last step it reported.
 
-        Returns: its result in each of these tasks, in order.
+        Returns: its result in each task that calls it, in order.
         """
         values: dict[str, Any] = {}
         reported: set[str] = set()  # several workers may report the same notice
@@ -244,10 +242,15 @@ class Cluster(ABC):
                         warnings.warn(notice, stacklevel=3)
                     if on_event:
                         on_event(event)
-        for task in result_tasks:
+        tasks = self._result_tasks(job)
+        for task in tasks:
             if task not in values:
                 raise _no_result_error(task)
-        return [values[task] for task in result_tasks]
+        return [values[task] for task in tasks]
+
+    @abstractmethod
+    def _result_tasks(self, job: FunctionJob) -> list[str]:
+        """The tasks that have called the function of a job that has ended."""
 
     @abstractmethod
     def stacks(self) -> Stacks:

@@ -5,33 +5,23 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from helpers import labels
+from helpers.cluster.fault_options import ENDING_FAULTS, check_options, fault_type
+from helpers.cluster.group_size import GroupSize
 from helpers.cluster.processes import TaskProcess
-from helpers.errors import ClusterError, ConfigError, check_seconds, unknown_choice
+from helpers.cluster.throttle import Throttle
+from helpers.errors import ClusterError, ConfigError, unknown_choice
 from helpers.i18n import _, join_items
 from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
 from helpers.system import capabilities
 from helpers.system.virtual_hosts import VirtualHosts, check_hosts
+from helpers.tf_config import WORKER
 
 logger = logging.getLogger(__name__)
 
-# The options of each fault, with their defaults.
-FAULT_OPTIONS: Mapping[FaultType, Mapping[str, float | None]] = {
-    FaultType.KILL: {},
-    FaultType.PAUSE: {"seconds": None},
-    FaultType.THROTTLE: {"factor": 4},
-    FaultType.PARTITION: {"seconds": None},
-    FaultType.DISK_FULL: {},
-    FaultType.DELAY_START: {"seconds": 5},
-}
-
-RUN_SLICE_SECONDS = 0.04  # resuming work costs time, so shorter slices run slower than their share
-MAX_STOP_SECONDS = 0.5  # so that heartbeats arrive in time
-MAX_SLOWDOWN = 50
 MIN_FILE_SIZE_LIMIT = 32  # bytes, because POSIX semaphores are files too: sem_overview(7)
 
 
@@ -39,7 +29,7 @@ class FaultInjector:
     """Injects faults into the processes of a run, from any thread, and records events about them.
 
     A fault ends with its process, and the task's next process starts without it. Only a delayed
-    start applies to the next process.
+    start applies to the next process, and the loss of a machine lasts until it is cleared.
 
     Args:
       tasks: the names of the tasks that a run can have.
@@ -55,16 +45,24 @@ class FaultInjector:
         self._tasks: Sequence[str] = []  # of the run, or empty between runs
         self._processes: Callable[[], Sequence[TaskProcess]] = list
         self._hosts: VirtualHosts | None = None
+        self._size: GroupSize | None = None
+        self._lost: list[tuple[str, threading.Timer | None]] = []  # tasks whose machines are gone
 
-    def attach(self, tasks: Sequence[str], hosts: VirtualHosts | None = None) -> None:
+    def attach(
+        self,
+        tasks: Sequence[str],
+        hosts: VirtualHosts | None = None,
+        size: GroupSize | None = None,
+    ) -> None:
         """Starts recording the faults of a run.
 
         Args:
           tasks: its tasks, in the order of their hosts.
           hosts: the virtual hosts, if each task has one.
+          size: the number of workers, which depends on the available machines.
         """
         with self._lock:
-            self._tasks, self._hosts = tasks, hosts
+            self._tasks, self._hosts, self._size = tasks, hosts, size
             self._delays = {task: late for task, late in self._delays.items() if task in tasks}
             for task, late in self._delays.items():
                 self._record(
@@ -80,10 +78,11 @@ class FaultInjector:
         """Ends all faults when the run has ended."""
         with self._lock:
             timers = [timer for timer in self._active.values() if timer]
+            timers += [timer for _task, timer in self._lost if timer]
             throttles = list(self._throttles.values())
-            for state in (self._active, self._throttles, self._delays, self._events):
+            for state in (self._active, self._throttles, self._delays, self._events, self._lost):
                 state.clear()
-            self._tasks, self._processes, self._hosts = [], list, None
+            self._tasks, self._processes, self._hosts, self._size = [], list, None, None
         for timer in timers:
             timer.cancel()
             timer.join()
@@ -113,20 +112,22 @@ class FaultInjector:
 
     def inject(self, fault: str, task: str, options: Mapping[str, Any]) -> None:
         """See `LocalCluster.inject_fault`."""
-        chosen = _fault_type(fault)
-        values = _validate(chosen, options)
+        chosen = fault_type(fault)
+        values = check_options(chosen, options)
         with self._lock:
             self._check_task(task)
             if chosen == FaultType.DELAY_START:
                 self._delays[task] = values["seconds"]
             else:
                 process = self._process(task)
+                if chosen == FaultType.NODE_LOSS:
+                    self._lose_machine(task, values.get("seconds"))
                 try:
                     self._apply(chosen, process, values)
                 except ProcessLookupError:  # it ended after the check
                     raise self._no_process(task) from None
                 self._end(task, chosen)
-                if chosen != FaultType.KILL:
+                if chosen not in ENDING_FAULTS:
                     self._active[task, chosen] = self._start_timer(
                         chosen, process, values.get("seconds")
                     )
@@ -134,11 +135,13 @@ class FaultInjector:
 
     def clear(self, fault: str, task: str) -> None:
         """See `LocalCluster.clear_fault`."""
-        chosen = _fault_type(fault)
+        chosen = fault_type(fault)
         with self._lock:
             self._check_task(task)
             if chosen == FaultType.DELAY_START and task in self._delays:
                 del self._delays[task]
+            elif chosen == FaultType.NODE_LOSS and any(lost == task for lost, _timer in self._lost):
+                self._return_machine(task)
             elif (task, chosen) in self._active:
                 try:
                     self._revert(chosen, self._process(task))
@@ -182,8 +185,10 @@ class FaultInjector:
 
     def _apply(self, fault: FaultType, process: TaskProcess, options: Mapping[str, float]) -> None:
         match fault:
-            case FaultType.KILL:
+            case FaultType.KILL | FaultType.NODE_LOSS:
                 process.signal(signal.SIGKILL)
+            case FaultType.PREEMPT:
+                process.signal(signal.SIGTERM)
             case FaultType.PAUSE:
                 self._throttle(process).set(frozen=True)
             case FaultType.THROTTLE:
@@ -204,6 +209,36 @@ class FaultInjector:
             case FaultType.DISK_FULL:
                 _set_file_size_limit(process.pid, allowed=True)
         self._end(str(process.task), fault)
+
+    def _lose_machine(self, task: str, seconds: float | None) -> None:
+        if self._size is None or not task.startswith(WORKER):
+            message = _("{fault!r} affects only a worker, and not {task}.")
+            raise ConfigError(
+                message.format(fault=FaultType.NODE_LOSS.value, task=labels.task(task))
+            )
+        timer = None
+        if seconds is not None:
+            timer = threading.Timer(seconds, self._expire_loss, [task])
+            timer.daemon = True
+            timer.start()
+        self._lost.append((task, timer))
+        self._size.lose_slot(task)
+
+    def _return_machine(self, task: str) -> None:
+        """Makes the machine available that the task lost first."""
+        found = next(lost for lost in self._lost if lost[0] == task)
+        self._lost.remove(found)
+        if found[1]:
+            found[1].cancel()
+        if self._size:
+            self._size.return_slot(task)
+
+    def _expire_loss(self, task: str) -> None:
+        """Returns a machine in the timer's thread when the time is over."""
+        with self._lock:
+            if any(lost == (task, threading.current_thread()) for lost in self._lost):
+                self._return_machine(task)
+                self._record(EventType.FAULT_CLEARED, FaultType.NODE_LOSS, task)
 
     def _start_timer(
         self, fault: FaultType, process: TaskProcess, seconds: float | None
@@ -243,83 +278,6 @@ class FaultInjector:
             )
             raise ConfigError(message)
         self._hosts.set_link(self._tasks.index(task), up=up)
-
-
-class Throttle:
-    """Pauses a process, or slows it down by pausing it many times a second.
-
-    SIGSTOP stops all its threads and child processes.
-    """
-
-    def __init__(self, process: TaskProcess) -> None:
-        self._process = process
-        self._factor = 1.0
-        self._frozen = False
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def set(self, *, frozen: bool | None = None, factor: float | None = None) -> None:
-        """Pauses or resumes the process, or sets its speed to 1/`factor`."""
-        self._frozen = self._frozen if frozen is None else frozen
-        self._factor = self._factor if factor is None else factor
-        self.end()
-        self._process.signal(signal.SIGSTOP if self._frozen else signal.SIGCONT)
-        if self._factor > 1 and not self._frozen:
-            self._over = threading.Event()
-            self._thread = threading.Thread(target=self._slow, daemon=True)
-            self._thread.start()
-
-    def end(self) -> None:
-        """Ends the thread that slows the process down."""
-        self._over.set()
-        if self._thread:
-            self._thread.join()
-
-    def _slow(self) -> None:
-        share = self._factor - 1  # ratio of stops to slices
-        while not self._over.is_set() and self._process.is_running:
-            began = time.monotonic()
-            self._process.signal(signal.SIGCONT)
-            self._over.wait(min(RUN_SLICE_SECONDS, MAX_STOP_SECONDS / share))
-            self._process.signal(signal.SIGSTOP)
-            self._over.wait(min(share * (time.monotonic() - began), MAX_STOP_SECONDS))
-
-
-def _fault_type(fault: str) -> FaultType:
-    """Raises ConfigError if there is no such fault."""
-    try:
-        return FaultType(fault)
-    except ValueError:
-        raise unknown_choice("fault", fault, FaultType) from None
-
-
-def _validate(fault: FaultType, given: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the options of a fault, with defaults for the missing ones.
-
-    Raises:
-      ConfigError: an option or its value is wrong.
-    """
-    options = FAULT_OPTIONS[fault]
-    for name, value in given.items():
-        if name not in options:
-            message = _("{fault!r} does not accept {name}={value!r}. It accepts: {names}.")
-            names = join_items(options) or "—"
-            raise ConfigError(
-                message.format(fault=fault.value, name=name, value=value, names=names)
-            )
-    values = {name: value for name, value in {**options, **given}.items() if value is not None}
-    if "seconds" in values:
-        check_seconds("seconds", values["seconds"])
-    if "factor" in values:
-        _check_factor(values["factor"])
-    return values
-
-
-def _check_factor(value: Any) -> None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 1 < value <= MAX_SLOWDOWN:
-        message = _("factor={value!r} must be a number greater than 1 and at most {most}.")
-        raise ConfigError(message.format(value=value, most=MAX_SLOWDOWN))
 
 
 def _set_file_size_limit(pid: int, *, allowed: bool) -> None:

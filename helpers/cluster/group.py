@@ -1,4 +1,4 @@
-"""Supervises the processes of one attempt, and respawns lost workers."""
+"""Supervises the processes of one attempt."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import selectors
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from helpers.cluster.equal_steps import EqualSteps
 from helpers.cluster.fault_injection import FaultInjector
+from helpers.cluster.group_size import GroupSize
 from helpers.cluster.liveness import LivenessTracker
 from helpers.cluster.processes import TaskProcess
+from helpers.cluster.respawn import ResizeDue, RespawnPolicy, TaskFailure
 from helpers.cluster.stack_collection import collect
 from helpers.cluster.stacks import Stacks, describe
 from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
@@ -22,48 +24,13 @@ from helpers.i18n import _, join_clauses, join_sentences
 from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
 from helpers.protocol.failures import error_summary
 from helpers.system import machine
+from helpers.tf_config import TFConfig
 
 logger = logging.getLogger(__name__)
 
 POLL_INTERVAL = 0.1
 LARGE_GROUP = 63  # with more processes, checks are rarer and events are batched
 BATCH_READ_SECONDS = 0.05
-
-
-class TaskFailure(Exception):
-    """One task failed. The message is a sentence without its full stop."""
-
-    def __init__(self, process: TaskProcess, message: str, error: Event | None = None) -> None:
-        super().__init__(message)
-        self.process = process
-        self.error = error
-
-
-class RespawnPolicy:
-    """Respawns lost workers of a coordinator, a limited number of times.
-
-    Args:
-      start: starts the process that replaces a lost one.
-      max_respawns: how many processes can be replaced in one attempt.
-    """
-
-    def __init__(self, start: Callable[[TaskProcess], TaskProcess], max_respawns: int) -> None:
-        self._start = start
-        self._left = max_respawns
-
-    def respawn(self, failure: TaskFailure) -> TaskProcess:
-        """Replaces the process that failed.
-
-        Raises:
-          TaskFailure: the given one, if the whole group must be restarted.
-        """
-        lost = failure.process
-        if failure.error or not lost.config.is_respawnable or not self._left:
-            raise failure
-        self._left -= 1
-        lost.signal(signal.SIGKILL)  # if it is frozen but not dead
-        lost.wait()
-        return self._start(lost)
 
 
 class WorkerGroup:
@@ -76,6 +43,8 @@ class WorkerGroup:
       timeouts: how long to wait before a task counts as failed.
       respawn_policy: replaces lost workers. Without one, each loss is a failure of the group.
       fault_injector: injects faults into these processes, and records the events about them.
+      size: the number of workers, which may change at a checkpoint or, with parameter servers, at
+        any time.
       clock: measures the timeouts. The default does not count time spent in suspend.
     """
 
@@ -87,9 +56,14 @@ class WorkerGroup:
         respawn_policy: RespawnPolicy | None = None,
         fault_injector: FaultInjector | None = None,
         *,
+        size: GroupSize | None = None,
         clock: SuspendSafeClock | None = None,
     ) -> None:
         self._processes = list(processes)
+        self._absent: list[TaskProcess] = []  # workers without which the others continue
+        self._size = size
+        self._total_steps: int | None = None
+        self._preempted: TaskProcess | None = None  # the first one
         self._servers = servers
         self._respawn_policy = respawn_policy
         self._fault_injector = fault_injector or FaultInjector([])
@@ -107,6 +81,11 @@ class WorkerGroup:
     def processes(self) -> list[TaskProcess]:
         """The current process of each task."""
         return list(self._processes)
+
+    @property
+    def step(self) -> int:
+        """The last global step that was reported."""
+        return self._liveness.step
 
     def stacks(self, *, before_kill: bool = False) -> Stacks:
         """The stacks of the running tasks or, after a failure, those collected before the kill."""
@@ -134,6 +113,7 @@ class WorkerGroup:
 
         Raises:
           TaskFailure: a task failed or missed a timeout.
+          ResizeDue: the number of workers should change.
           StoppedError: `stop_fd` became readable.
         """
         yield from self._injected_events()
@@ -157,9 +137,10 @@ class WorkerGroup:
                             yield self._reap(key.data)
                     self._clock.tick(paused=self._liveness.is_paused)
                     self._check_deadlines()
+                    yield from self._follow_size(selector)
                 except TaskFailure as failure:
                     yield from self._injected_events()
-                    yield self._respawn(failure, selector)
+                    yield from self._respawn(failure, selector)
 
     def _injected_events(self) -> Iterator[Event]:
         for event in self._fault_injector.drain_events():
@@ -173,8 +154,8 @@ class WorkerGroup:
     def _is_active(self) -> bool:
         return any(not (p.has_exited or str(p.task) in self._servers) for p in self._processes)
 
-    def _respawn(self, failure: TaskFailure, selector: selectors.BaseSelector) -> Event:
-        """Replaces the lost process, or raises the failure."""
+    def _respawn(self, failure: TaskFailure, selector: selectors.BaseSelector) -> Iterator[Event]:
+        """Replaces or removes the lost process, or raises the failure."""
         lost, index = failure.process, self._processes.index(failure.process)
         if self._respawn_policy is None:
             raise failure
@@ -182,12 +163,39 @@ class WorkerGroup:
         if not lost.has_exited:
             selector.unregister(lost.fileno())
         lost.close()
-        self._processes[index] = new
         self._stacks_at_failure = Stacks()
+        if self._preempted is lost:
+            self._preempted = None
+        if new is None:
+            self._absent.append(self._processes.pop(index))
+            self._liveness.remove(str(lost.task))
+            yield self._resized(str(failure), lost, -1)
+            return
+        self._processes[index] = new
         self._liveness.reset(str(new.task))
         selector.register(new.fileno(), selectors.EVENT_READ, new)
         logger.warning("Respawned %s: %s", new.task, failure)
-        return supervisor_event(EventType.RESPAWNED, new.task, reason=str(failure))
+        yield supervisor_event(EventType.RESPAWNED, new.task, reason=str(failure))
+
+    def _follow_size(self, selector: selectors.BaseSelector) -> Iterator[Event]:
+        """With parameter servers, removes or adds a worker without a restart."""
+        size = self._size
+        workers = [process for process in self._processes if process.config.is_respawnable]
+        if size is None or not size.change_is_due or not (workers or self._absent):
+            return
+        assert self._respawn_policy is not None
+        if size.shrink_was_requested:
+            raise TaskFailure(workers[-1], size.reason)
+        if self._absent and size.target > size.current:
+            new = self._respawn_policy.start(self._absent.pop(0))
+            self._processes.append(new)
+            self._liveness.add(str(new.task))
+            selector.register(new.fileno(), selectors.EVENT_READ, new)
+            yield self._resized(size.reason, new, 1)
+
+    def _resized(self, reason: str, process: TaskProcess, change: int) -> Event:
+        assert self._size is not None
+        return self._size.resized(self._size.current + change, self.step, reason, process.task)
 
     def _read(self, process: TaskProcess) -> Iterator[Event]:
         for event in process.read_events():
@@ -199,10 +207,22 @@ class WorkerGroup:
                 logger.info("%s started as process %d", task, event["pid"])
             if event["event"] == EventType.READY:
                 logger.info("%s is ready at step %d", task, event["step"])
+            if event["event"] == EventType.RUN_INFO:
+                self._total_steps = event["total_steps"]
+            if event["event"] == EventType.PREEMPTED and not self._preempted:
+                self._preempted = process
             yield event | {"task": task}
+            if event["event"] == EventType.CHECKPOINT:
+                self._check_size(event["step"], process.config)
             if reason := self._equal_steps.note(process.config, event):
                 is_waiting = event["event"] == EventType.WAITING
                 raise _final(process, self._with_places(reason) if is_waiting else reason)
+
+    def _check_size(self, step: int, config: TFConfig) -> None:
+        """Ends the attempt at a checkpoint, unless no step is left or no restart is needed."""
+        is_last = self._total_steps is not None and step >= self._total_steps
+        if self._size and self._size.change_is_due and not is_last and not config.is_asynchronous:
+            raise ResizeDue
 
     def _reap(self, process: TaskProcess) -> Event:
         code = process.wait()
@@ -212,6 +232,10 @@ class WorkerGroup:
             if (printed := process.start_error) is not None:
                 raise not_started(printed)
             error = self._errors.get(str(process.task))
+            if code == -signal.SIGTERM:
+                self._preempted = self._preempted or process
+            if self._preempted and (error is None or error["retryable"]):
+                raise self._preemption(self._preempted)
             if error and error["retryable"]:
                 self._check_peers(process)
             raise TaskFailure(process, self._describe_failure(process, code), error)
@@ -219,6 +243,11 @@ class WorkerGroup:
         event = supervisor_event(EventType.EXIT, process.task, code=code)
         self._liveness.observe(str(process.task), event)
         return event
+
+    def _preemption(self, process: TaskProcess) -> TaskFailure:
+        message = _("{task} was preempted (SIGTERM) at step {step}")
+        reason = message.format(task=process.task.label, step=self.step)
+        return TaskFailure(process, reason, is_preempted=True)
 
     def _describe_failure(self, process: TaskProcess, code: int) -> str:
         if error := self._errors.get(str(process.task)):

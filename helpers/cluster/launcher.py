@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from helpers.cluster.fault_injection import FaultInjector
@@ -20,7 +20,7 @@ class Launcher:
     """Starts processes for all attempts of one run.
 
     Attributes:
-      workers: the number of worker processes.
+      workers: the number of worker processes, unless `launch` gets another one.
       ps: the number of parameter servers. If there are any, there is also a chief, the coordinator.
       evaluator: whether there is an evaluator.
       payload_path: the file that contains the job.
@@ -39,8 +39,14 @@ class Launcher:
     keras: int
     fault_injector: FaultInjector
 
-    def launch(self, attempt: int) -> list[TaskProcess]:
-        """Starts one process for each task on free ports. If one fails to start, all are ended."""
+    def launch(self, attempt: int, workers: int | None = None) -> list[TaskProcess]:
+        """Starts one process for each task on free ports. If one fails to start, all are ended.
+
+        Args:
+          workers: the number of worker processes, if it differs from the first attempt's.
+        """
+        if workers not in (None, self.workers):
+            return replace(self, workers=workers).launch(attempt)
         configs = build_tf_configs(
             self._addresses(), chief=self.ps > 0, ps=self.ps, evaluator=self.evaluator
         )

@@ -133,6 +133,16 @@ class LivenessTracker:
         self._not_ready.discard(task)  # the start timeout applies to the whole group
         self._last_event[task] = self._last_progress = self._clock.now
 
+    def remove(self, task: str) -> None:
+        """Stops watching a task, without which the others continue."""
+        self._running.remove(task)
+        self._not_ready.discard(task)
+
+    def add(self, task: str) -> None:
+        """Starts watching a task that has joined the others."""
+        self._running.append(task)
+        self.reset(task)
+
     def check(self) -> FailureCause | None:
         """Returns the failed task if a timeout has expired."""
         now, limits = self._clock.now, self._timeouts

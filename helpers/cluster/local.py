@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
@@ -12,10 +11,11 @@ from helpers.cluster.base import DEFAULT_STEP_TIMEOUT, MAX_RESTARTS, Cluster
 from helpers.cluster.checks import check_memory
 from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.fork_client import can_fork
+from helpers.cluster.group_size import GroupSize, check_elastic
 from helpers.cluster.launcher import Launcher
 from helpers.cluster.prewarm import is_prewarming, prewarm
 from helpers.cluster.processes import TaskProcess
-from helpers.cluster.stacks import Stacks
+from helpers.cluster.run_control import RunControl
 from helpers.cluster.supervisor import Supervisor
 from helpers.cluster.timeouts import Timeouts, default_start_timeout
 from helpers.errors import check_count, check_seconds, unknown_choice
@@ -40,7 +40,7 @@ Closer = Callable[[], None]
 ISOLATED, PER_TASK, HOST = NETWORKS = ("isolated", "per_task", "host")
 
 
-class LocalCluster(Cluster):
+class LocalCluster(RunControl, Cluster):
     """A group of worker processes on this machine that trains and recovers from failures.
 
         with LocalCluster(workers=2, collective="RING") as cluster:
@@ -55,8 +55,12 @@ class LocalCluster(Cluster):
       strategy: the `tf.distribute` strategy by name, for `train`. The default is
         ParameterServerStrategy with a ps, else MultiWorkerMirroredStrategy.
       collective: how gradients are summed: "AUTO", "RING" (gRPC) or "NCCL" (NVIDIA GPUs).
+      min_workers: makes the group elastic: if a worker fails once more after `max_restarts`
+        restarts, is preempted, or its machine is lost, the group continues with fewer workers, but
+        at least so many. Each step still trains on the same examples (docs/FAULTS.md).
       max_restarts: the number of faults after which the group is restarted from its last checkpoint
-        or, for a worker that serves a coordinator, only that worker is restarted.
+        or, for a worker that serves a coordinator, only that worker is restarted. An elastic group
+        counts again after each change of its size.
       start_timeout: seconds until every worker must be ready to train, by default 60, and more if
         many workers share few cores.
       step_timeout: seconds without a step after which the group counts as failed.
@@ -85,6 +89,7 @@ class LocalCluster(Cluster):
         self,
         workers: int = 2,
         *,
+        min_workers: int | None = None,
         ps: int | None = None,
         strategy: str | None = None,
         collective: str = "AUTO",
@@ -102,6 +107,7 @@ class LocalCluster(Cluster):
             strategy = PARAMETER_SERVER if ps else MULTI_WORKER
         check_strategy(strategy, workers, ps)
         check_collective(collective, workers)
+        check_elastic(min_workers, workers, strategy)
         _check_network(network, bandwidth)
         if strategy not in ONE_PROCESS:
             check_memory(workers, ps or 0, forked=can_fork())
@@ -110,20 +116,13 @@ class LocalCluster(Cluster):
         timeouts = Timeouts.checked(start_timeout, step_timeout, heartbeat_timeout)
         super().__init__(workers, collective, max_restarts, timeouts)
         self.strategy = strategy
+        self.min_workers = min_workers
         self.ps = int(strategy == PARAMETER_SERVER) if ps is None else ps
         self.network = network
         self.bandwidth = bandwidth
-        self._fault_injector = FaultInjector(self._tasks(evaluator=True))
-        self._lock = threading.Lock()  # guards the two attributes below
-        self._running = False
-        self._supervisor: Supervisor | None = None
+        self._init_control(self._tasks(evaluator=True), workers)
         with limit_explained():
             prewarm()
-
-    @property
-    def processes(self) -> list[TaskProcess]:
-        """The process of each task, in the current or the last run."""
-        return self._supervisor.processes if self._supervisor else []
 
     def run(
         self,
@@ -160,10 +159,9 @@ class LocalCluster(Cluster):
             (`helpers.keras_callbacks.StepReportCallback`), from the last one.
           on_event: called with every event, in this thread (see `helpers.protocol.events`).
 
-        Returns: the results of each worker in order, or of the coordinator only, and then of the
-          evaluator. A result may be any value that pickle supports, such as a NumPy array, a pandas
-          object, a dataclass, a tuple or a set. Its type stays the same, except that a tensor
-          becomes a NumPy array. The process of this notebook unpickles it.
+        Returns: the results of each worker of the last attempt in order, or of the coordinator
+          only, and then of the evaluator. A result consists of numbers, strings, None, lists and
+          dicts.
 
         Warns: like `TrainingResult.warnings`.
 
@@ -175,72 +173,13 @@ class LocalCluster(Cluster):
         keras = keras_version.default() if keras is None else keras
         if keras == 3:
             keras_version.check_keras_3()
-        result_tasks = ["chief 0"] if self.ps else [f"worker {k}" for k in range(self.workers)]
         job = FunctionJob(function, evaluator_fn, keras, self.collective, args, kwargs)
-        return self._run_function(
-            job, result_tasks + ["evaluator 0"] * job.has_evaluator, timeout, on_event
-        )
+        return self._run_function(job, timeout, on_event)
 
-    def stacks(self) -> Stacks:
-        """Shows where each task is: your line, what it waits for, and all frames.
-
-        Call it while `train` or `run` is running: from `on_event`, from another thread, or from a
-        button. It waits at most a second. When a timeout expires, the stacks are collected before
-        the processes are killed, and this method returns them after the run.
-
-        Returns: a dict with the `helpers.cluster.stacks.TaskStack` of each task, such as
-          `stacks()["worker 1"].place`. When printed, it has a line for each task.
-        """
-        return self._supervisor.stacks() if self._supervisor else Stacks()
-
-    def stop(self) -> None:
-        """Stops `train` or `run` from any thread, or does nothing if none is running."""
-        with self._lock:
-            if self._supervisor and self._running:
-                self._supervisor.stop()
-
-    def inject_fault(self, fault: str, task: str, **options: Any) -> None:
-        """Injects a fault into the process of a running task. Can be called from any thread.
-
-        Call it while `train` or `run` is running: from `on_event`, from another thread, or from a
-        button. Each fault is recorded as the event "fault_injected" and as a line of
-        `TrainingResult.fault_log`, which also reports how the fault was detected and when training
-        resumed. A fault ends when its process ends: after a restart, the new process has no fault.
-
-        Args:
-          fault: one of these (docs/FAULTS.md describes TensorFlow's reaction to each):
-
-            - "kill": sends SIGKILL, as the kernel does if memory runs out.
-            - "pause": sends SIGSTOP to the process and its children, for `seconds` or until
-              cleared.
-            - "throttle": runs the process at 1/`factor` of its speed (default 4, at most 50) until
-              cleared.
-            - "partition": drops all packets from and to the process, as if its network cable were
-              pulled, for `seconds` or until cleared. Connections stay open. Needs
-              `network="per_task"`.
-            - "disk_full": makes every write to a file fail, to its log too, until cleared. On a
-              full disk, TensorFlow gets "No space left on device" (ENOSPC). Here it gets "File too
-              large" (EFBIG, RLIMIT_FSIZE), because the disk of the machine is not filled.
-            - "delay_start": delays the next start of the task by `seconds` (5): the start after a
-              restart or, if called before `train` or `run`, the first start.
-
-          task: the task, as "worker 1", "ps 0", "chief 0", "evaluator 0".
-          options: the options named above.
-
-        Raises:
-          ConfigError: there is no such fault, task or option, or this cluster cannot inject it.
-          ClusterError: the process is not running.
-        """
-        self._fault_injector.inject(fault, task, options)
-
-    def clear_fault(self, fault: str, task: str) -> None:
-        """Clears a fault that `inject_fault` injected, and records the event "fault_cleared".
-
-        Raises:
-          ConfigError: there is no such fault or task.
-          ClusterError: the fault is not active in this task, or the process is not running.
-        """
-        self._fault_injector.clear(fault, task)
+    def _result_tasks(self, job: FunctionJob) -> list[str]:
+        workers = self._size.current
+        tasks = ["chief 0"] if self.ps else [f"worker {index}" for index in range(workers)]
+        return tasks + ["evaluator 0"] * job.has_evaluator
 
     def _state(self) -> str:
         if is_prewarming() and not self._run_lock.locked():
@@ -260,20 +199,21 @@ class LocalCluster(Cluster):
         tasks = self._tasks(evaluator=job.has_evaluator)
         launcher = self._launcher(job, folder, self._fault_injector)
         network = launcher.network
+        size = GroupSize(self._worker_processes, self.min_workers)
         supervisor = Supervisor(
-            launcher, job.is_server, timeouts, self.max_restarts, self._fault_injector
+            launcher,
+            job.is_server,
+            timeouts,
+            self.max_restarts,
+            self._fault_injector,
+            size=size,
         )
-        with self._lock:
-            self._supervisor, self._running = supervisor, True
-        self._fault_injector.attach(tasks, network if isinstance(network, VirtualHosts) else None)
+        hosts = network if isinstance(network, VirtualHosts) else None
         try:
-            with closing(supervisor.run()) as events:
+            control = self._controlled(supervisor, size, tasks, hosts)
+            with control, closing(supervisor.run()) as events:
                 yield from events
         finally:
-            with self._lock:
-                self._running = False
-                supervisor.close()
-            self._fault_injector.detach()
             if network:
                 network.close()
 

@@ -4,6 +4,8 @@ The group is restarted as a whole, as in torchrun, because TensorFlow's collecti
 the loss of a member nor accept a new one. So one failure ends all processes, and a new group, on
 new ports, resumes from the last checkpoint. The exception is a worker with parameter servers. It
 holds no state and no other task waits for it, so a new process replaces it at the same address.
+
+An elastic group, which may have fewer workers, is restarted without a worker that is lost.
 """
 
 from __future__ import annotations
@@ -11,23 +13,29 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import select
+import time
 from collections.abc import Callable, Generator
 from contextlib import closing
 
 from helpers.cluster.debugger_prompts import DebuggerPrompts
 from helpers.cluster.fault_injection import FaultInjector
-from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
+from helpers.cluster.group import WorkerGroup
+from helpers.cluster.group_size import GroupSize
 from helpers.cluster.launcher import Launcher
 from helpers.cluster.processes import TaskProcess
+from helpers.cluster.respawn import ResizeDue, RespawnPolicy, TaskFailure
 from helpers.cluster.stacks import Stacks
 from helpers.cluster.timeouts import Timeouts
-from helpers.errors import ClusterError
+from helpers.errors import ClusterError, StoppedError
 from helpers.i18n import _, ngettext
 from helpers.protocol.events import Event, EventType, supervisor_event
 from helpers.protocol.failures import to_exception
-from helpers.tf_config import TFConfig
+from helpers.tf_config import WORKER, TFConfig
 
 logger = logging.getLogger(__name__)
+
+SLOT_POLL_INTERVAL = 0.1
 
 
 class Supervisor:
@@ -38,8 +46,10 @@ class Supervisor:
         parameter servers.
       is_server: whether a task only serves, so that it never ends by itself.
       timeouts: how long to wait before a task counts as failed.
-      max_restarts: the limit of restarts of the group and, in each attempt, of respawned workers.
+      max_restarts: the limit of restarts of a group of one size and, in each attempt, of respawned
+        workers.
       fault_injector: injects faults into the processes of each attempt.
+      size: the number of workers of each attempt.
     """
 
     def __init__(
@@ -49,12 +59,16 @@ class Supervisor:
         timeouts: Timeouts,
         max_restarts: int,
         fault_injector: FaultInjector,
+        *,
+        size: GroupSize,
     ) -> None:
         self._launcher = launcher
         self._is_server = is_server
         self._timeouts = timeouts
         self._max_restarts = max_restarts
         self._fault_injector = fault_injector
+        self._size = size
+        self._failures = 0  # at the current size
         self._stop_r, self._stop_w = os.pipe()
         self._group: WorkerGroup | None = None
 
@@ -79,20 +93,24 @@ class Supervisor:
     def run(self) -> Generator[Event, None, None]:
         """Yields the events of all attempts, with a "group_restart" event between two attempts.
 
+        A "group_resized" event follows it if the number of workers changes.
+
         Raises:
           UserCodeError: the job itself raised an exception, so a new attempt would raise it again.
-          ClusterError: a task failed after `max_restarts` restarts.
-          StoppedError: `stop` was called, or the reader ended a debugger with `q`.
+          ClusterError: a task failed after `max_restarts` restarts, and the group cannot shrink, or
+            too few machines are available.
+          StoppedError: `stop` was called.
         """
         for attempt in itertools.count():
-            processes = self._launcher.launch(attempt)
+            processes = self._launcher.launch(attempt, self._size.current)
             logger.info("Attempt %d: started %d processes", attempt, len(processes))
             group = WorkerGroup(
                 processes,
                 {str(process.task) for process in processes if self._is_server(process.config)},
                 self._timeouts,
-                RespawnPolicy(self._launcher.respawn, self._max_restarts),
+                RespawnPolicy(self._launcher.respawn, self._max_restarts, self._size),
                 self._fault_injector,
+                size=self._size,
             )
             self._group = group
             try:
@@ -105,13 +123,41 @@ class Supervisor:
                             yield warning | {"attempt": attempt}
                 return
             except TaskFailure as failure:
-                if failure.error and not failure.error["retryable"]:
-                    raise to_exception(str(failure.process.task), failure.error) from None
-                if attempt >= self._max_restarts:
-                    raise _restarts_exhausted(failure, attempt) from None
-                logger.warning("Restart %d of %d: %s", attempt + 1, self._max_restarts, failure)
-                about = {"attempt": attempt + 1, "reason": str(failure)}
-                yield supervisor_event(EventType.GROUP_RESTART, failure.process.task, **about)
+                self._note(failure)
+                task, reason = failure.process.task, str(failure)
+                logger.warning("Restart %d: %s", attempt + 1, reason)
+            except ResizeDue:
+                task, reason = processes[0].task, self._size.reason
+            next_attempt = {"attempt": attempt + 1}
+            yield supervisor_event(EventType.GROUP_RESTART, task, reason=reason, **next_attempt)
+            self._wait_for_slots(reason)
+            target = self._size.target
+            if target != self._size.current:
+                self._failures = 0
+                yield self._size.resized(target, group.step, reason, task) | next_attempt
+
+    def _note(self, failure: TaskFailure) -> None:
+        """Decides which restart follows a failure, or raises the error of the run."""
+        if failure.error and not failure.error["retryable"]:
+            raise to_exception(str(failure.process.task), failure.error) from None
+        is_worker = failure.process.task.type == WORKER
+        if failure.is_preempted and is_worker and self._size.exclude_worker():
+            return
+        if self._size.target < self._size.current:  # the slot of the failed task is lost
+            return
+        if self._failures < self._max_restarts:
+            self._failures += 1
+        elif not (is_worker and self._size.exclude_worker()):
+            raise _restarts_exhausted(failure, self._failures) from None
+
+    def _wait_for_slots(self, reason: str) -> None:
+        """Waits until enough slots are available, for at most the start timeout."""
+        deadline = time.monotonic() + self._timeouts.start
+        while not self._size.is_possible:
+            if not self._size.is_elastic or time.monotonic() > deadline:
+                raise self._size.too_few(reason)
+            if select.select([self._stop_r], [], [], SLOT_POLL_INTERVAL)[0]:
+                raise StoppedError(_("The run was stopped."))
 
 
 def _restarts_exhausted(failure: TaskFailure, restarts: int) -> ClusterError:

@@ -49,7 +49,12 @@ class EventType(str, Enum):
     |                     |                                     | frames, error_class              |
     | exit                | the process ended (from supervisor) | code                             |
     | respawned           | a new process replaced it (same)    | reason                           |
-    | group_restart       | a new attempt begins (same)         | reason                           |
+    | preempted           | it received SIGTERM, and will save  |                                  |
+    |                     | and exit                            |                                  |
+    | group_restart       | a new attempt begins (from          | reason                           |
+    |                     | supervisor)                         |                                  |
+    | group_resized       | the number of workers changes       | step, previous, workers, reason  |
+    |                     | (same)                              |                                  |
     | fault_injected      | a fault was injected (same)         | fault, options (of the fault)    |
     | fault_cleared       | a fault was cleared (same)          | fault                            |
     | attempt_failed      | an attempt on Ray ended (by Ray's   | lost, raised, stacks             |
@@ -79,7 +84,9 @@ class EventType(str, Enum):
     ERROR = "error"
     EXIT = "exit"
     RESPAWNED = "respawned"
+    PREEMPTED = "preempted"
     GROUP_RESTART = "group_restart"
+    GROUP_RESIZED = "group_resized"
     FAULT_INJECTED = "fault_injected"
     FAULT_CLEARED = "fault_cleared"
     ATTEMPT_FAILED = "attempt_failed"
@@ -96,6 +103,8 @@ class FaultType(str, Enum):
     PARTITION = "partition"
     DISK_FULL = "disk_full"
     DELAY_START = "delay_start"
+    NODE_LOSS = "node_loss"
+    PREEMPT = "preempt"
 
     __str__ = str.__str__
 
@@ -222,7 +231,7 @@ WORKER_EVENT_FIELDS: Mapping[EventType, Fields] = {
     EventType.WAITING: {"batches": _integer},
     EventType.TRAINED: {"step": _integer, "batches": _integer},
     EventType.CHECKPOINT: {"step": _integer},
-    EventType.TRACE: {"spans": _spans},
+    EventType.PREEMPTED: {},
     EventType.EVALUATION_PROGRESS: {},
     EventType.EVALUATION: {"step": _integer, "metrics": _by_name},
     EventType.WARNING: {"message": _text},
@@ -244,6 +253,7 @@ SUPERVISOR_EVENT_FIELDS: Mapping[EventType, tuple[str, ...]] = {
     EventType.EXIT: ("code",),
     EventType.RESPAWNED: ("reason",),
     EventType.GROUP_RESTART: ("reason",),
+    EventType.GROUP_RESIZED: ("step", "previous", "workers", "reason"),
     EventType.FAULT_INJECTED: ("fault", "options"),
     EventType.FAULT_CLEARED: ("fault",),
     EventType.ATTEMPT_FAILED: ("lost", "raised", "stacks"),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from helpers import labels
 from helpers.i18n import _, join_clauses, join_phrases, ngettext, number
 from helpers.protocol.events import Event, EventType, FaultType
+from helpers.results.history import Resize
 
 ANY_TASK = ""  # the key if the next step of any task ends the recovery
 BLOCKING_FAULTS = (FaultType.PAUSE, FaultType.PARTITION, FaultType.DISK_FULL)
@@ -59,6 +60,8 @@ class FaultLog(list[Entry]):
                     {},
                     True,
                 )
+            case EventType.GROUP_RESIZED:
+                self.append(Entry(seconds, task, Resize.from_event(event).numbers))
             case EventType.RESPAWNED:
                 then = _("it was restarted, and the others continued")
                 self.append(Entry(seconds, task, self._detected(seconds, event["reason"], then)))
@@ -133,6 +136,10 @@ def _describe_fault(fault: str, options: dict[str, float]) -> str:
             what = _("disconnected from the network")
         case FaultType.DISK_FULL:
             what = _("its disk is full: no write to a file succeeds")
+        case FaultType.NODE_LOSS:
+            what = _("its machine is lost (SIGKILL)")
+        case FaultType.PREEMPT:
+            what = _("preempted (SIGTERM)")
         case _delay:
             return _("its next start is delayed by {seconds} s").format(**_numbers(options))
     if "seconds" in options:
@@ -151,6 +158,8 @@ def _describe_cleared_fault(fault: str) -> str:
             return _("reconnected to the network")
         case FaultType.DISK_FULL:
             return _("its disk has space again")
+        case FaultType.NODE_LOSS:
+            return _("its machine is available again")
         case _delay:
             return _("its next start is not delayed")
 

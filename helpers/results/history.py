@@ -6,6 +6,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from helpers import labels
+from helpers.i18n import _, labeled
+from helpers.protocol.events import Event
+
 
 class StepReport(NamedTuple):
     """One report of one worker.
@@ -65,3 +69,34 @@ class Evaluation(NamedTuple):
         """The metric "accuracy", from 0 to 1, or None if it is not a number."""
         accuracy = self.metrics.get("accuracy")
         return accuracy if isinstance(accuracy, (int, float)) else None
+
+
+class Resize(NamedTuple):
+    """A change of the number of workers.
+
+    Attributes:
+      step: the last global step before the change.
+      previous: the number of workers before it.
+      workers: the number of workers after it.
+      reason: why it changed, as a sentence without its full stop.
+    """
+
+    step: int
+    previous: int
+    workers: int
+    reason: str
+
+    def __str__(self) -> str:
+        return labeled(self.numbers, self.reason)
+
+    @property
+    def numbers(self) -> str:
+        """The change without its reason."""
+        message = _("from {previous} to {workers} at step {step}")
+        workers = labels.workers(self.workers)
+        return message.format(previous=self.previous, workers=workers, step=self.step)
+
+    @classmethod
+    def from_event(cls, event: Event) -> Resize:
+        """The change that a "group_resized" event reports."""
+        return cls(event["step"], event["previous"], event["workers"], event["reason"])

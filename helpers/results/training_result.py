@@ -16,7 +16,7 @@ from helpers.protocol.events import Event, EventType
 from helpers.protocol.serialization import from_json
 from helpers.protocol.spans import Span
 from helpers.results.fault_log import FaultLog
-from helpers.results.history import Evaluation, Staleness, StepReport, split_by_attempt
+from helpers.results.history import Evaluation, Resize, Staleness, StepReport, split_by_attempt
 from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER, communication_label, training_tasks
 from helpers.tf_config import CHIEF
 
@@ -53,6 +53,7 @@ class TrainingResult:
       evaluations: every evaluation, in order of time.
       checkpoints: the global steps at which the chief saved.
       restarts: the reason of each restart, in a sentence.
+      resizes: each change of the number of workers.
       resumed_at: the global step at which each attempt began.
       warnings: other things that the user should know, in sentences.
       strategy: the name of the `tf.distribute` strategy.
@@ -77,6 +78,7 @@ class TrainingResult:
     evaluations: list[Evaluation] = field(default_factory=list)
     checkpoints: list[int] = field(default_factory=list)
     restarts: list[str] = field(default_factory=list)
+    resizes: list[Resize] = field(default_factory=list)
     resumed_at: dict[int, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     strategy: str = MULTI_WORKER
@@ -140,6 +142,8 @@ class TrainingResult:
                 self._add_warning(message.format(reason=event["reason"]))
             case EventType.GROUP_RESTART:
                 self.restarts.append(event["reason"])
+            case EventType.GROUP_RESIZED:
+                self._add_resize(Resize.from_event(event))
 
     def add_stacks(self, stacks: Stacks) -> None:
         """Adds the stacks of the current attempt, which has failed."""
@@ -163,6 +167,10 @@ class TrainingResult:
             "workers' later training is lost. Use a training_hook, which stops all tasks."
         )
         self._add_warning(message.format(total=self.total_steps, step=self.steps))
+
+    def _add_resize(self, resize: Resize) -> None:
+        self.resizes.append(resize)
+        self._add_warning(str(resize))
 
     def _add_warning(self, message: str) -> None:
         if message not in self.warnings:
@@ -290,4 +298,6 @@ def notice_of(event: Event) -> str | None:
     """The message to the user about an event, or None for most events."""
     if event["event"] == EventType.STARTED and not event["isolated"]:
         return _("The workers' ports are open to the network (see SECURITY.md).")
+    if event["event"] == EventType.GROUP_RESIZED:
+        return str(Resize.from_event(event))
     return str(event["message"]) if event["event"] == EventType.WARNING else None

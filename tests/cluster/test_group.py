@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from helpers.cluster.group import TaskFailure, WorkerGroup
+from helpers.cluster.group import WorkerGroup
+from helpers.cluster.respawn import TaskFailure
 from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
 from helpers.protocol.events import EventType
 from helpers.tf_config import build_tf_configs

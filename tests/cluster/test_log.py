@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from helpers.cluster.fault_injection import FaultInjector
+from helpers.cluster.group_size import GroupSize
 from helpers.cluster.supervisor import Supervisor
 from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError
@@ -28,7 +29,7 @@ class FakeLauncher:
         addresses = [f"127.0.0.1:{port}" for port in range(2000, 2002 + 2 * ps)]
         self.configs = build_tf_configs(addresses, chief=ps > 0, ps=ps)
 
-    def launch(self, attempt: int) -> list[FakeWorkerProcess]:
+    def launch(self, attempt: int, workers: int) -> list[FakeWorkerProcess]:
         return [FakeWorkerProcess(config) for config in self.configs]
 
     def respawn(self, failed: FakeWorkerProcess) -> FakeWorkerProcess:
@@ -38,7 +39,12 @@ class FakeLauncher:
 def run_and_kill(launcher: Any, times: int, max_restarts: int = 1) -> None:
     """Supervises fake workers, and kills worker 1 after a step, that many times."""
     supervisor = Supervisor(
-        launcher, lambda _config: False, TIMEOUTS, max_restarts, FaultInjector([])
+        launcher,
+        lambda _config: False,
+        TIMEOUTS,
+        max_restarts,
+        FaultInjector([]),
+        size=GroupSize(2),
     )
     for event in supervisor.run():
         if event["event"] == EventType.STEP and event["task"] == "worker 1":

@@ -5,105 +5,35 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from helpers.cluster import group as group_module
-from helpers.cluster import supervisor as supervisor_module
-from helpers.cluster.group import RespawnPolicy, TaskFailure, WorkerGroup
+from helpers.cluster.group import WorkerGroup
+from helpers.cluster.respawn import RespawnPolicy, TaskFailure
 from helpers.cluster.stack_patterns import WaitsFor
 from helpers.cluster.stacks import Stacks, TaskStack
-from helpers.cluster.supervisor import Supervisor
-from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
+from helpers.cluster.timeouts import SuspendSafeClock
 from helpers.errors import ClusterError, StoppedError, UserCodeError
 from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
 from helpers.protocol.stack_dump import ThreadStack
 from helpers.results.fault_log import FaultLog
-from helpers.tf_config import PS, TFConfig, build_tf_configs
+from helpers.tf_config import build_tf_configs
 from tests.support.fake_worker import FakeTime, ScriptedProcess, step
+from tests.support.scripted_group import (
+    ADDRESSES,
+    TIMEOUTS,
+    Launcher,
+    clock,
+    events_of,
+    finish,
+    is_last_launch,
+    kinds,
+    supervised,
+)
 
-TIMEOUTS = Timeouts(start=60.0, heartbeat=30.0, progress=20.0)
-ADDRESSES = ["a:1", "b:1", "c:1"]
-
-
-class Launcher:
-    """Starts scripted workers, and remembers the workers of each attempt."""
-
-    def __init__(self, workers: int = 2, ps: int = 0) -> None:
-        self.configs = build_tf_configs(ADDRESSES[: workers + 2 * ps], chief=ps > 0, ps=ps)
-        self.attempts: list[list[ScriptedProcess]] = []
-        self.injected: list[Event] = []
-        self.fault_injector: Any = SimpleNamespace(
-            drain_events=self._drain, set_processes=lambda processes: None
-        )
-
-    def launch(self, attempt: int) -> list[ScriptedProcess]:
-        self.attempts.append([ScriptedProcess(config) for config in self.configs])
-        return list(self.attempts[attempt])
-
-    def respawn(self, lost: ScriptedProcess) -> ScriptedProcess:
-        new = ScriptedProcess(lost.config)
-        self.attempts[-1][self.configs.index(lost.config)] = new
-        return new
-
-    @property
-    def processes(self) -> list[ScriptedProcess]:
-        return self.attempts[-1]
-
-    def _drain(self) -> list[Event]:
-        drained, self.injected = self.injected, []
-        return drained
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    """The supervisor's clock, which advances by a second at each reading."""
-    fake = FakeTime()
-
-    def fast_group(*arguments: Any) -> WorkerGroup:
-        return WorkerGroup(*arguments, clock=SuspendSafeClock(fake))
-
-    monkeypatch.setattr(supervisor_module, "WorkerGroup", fast_group)
-    monkeypatch.setattr(group_module, "POLL_INTERVAL", 0.001)
-    return fake
-
-
-def supervised(launcher: Any, max_restarts: int = 3) -> Supervisor:
-    return Supervisor(launcher, is_server, TIMEOUTS, max_restarts, launcher.fault_injector)
-
-
-def events_of(
-    launcher: Launcher, react: Callable[[Event], None], max_restarts: int = 3
-) -> list[Event]:
-    """Returns all events of a run. `react` is called for each of them."""
-    supervisor = supervised(launcher, max_restarts)
-    seen = []
-    try:
-        for event in supervisor.run():
-            seen.append(event)
-            react(event)
-    finally:
-        supervisor.close()
-    return seen
-
-
-def kinds(events: list[Event]) -> list[tuple[str, str]]:
-    return [(str(event["event"]), str(event["task"])) for event in events]
-
-
-def is_last_launch(event: Event, launcher: Launcher) -> bool:
-    last = str(launcher.configs[-1].task)
-    return bool(event["event"] == EventType.LAUNCHED and event["task"] == last)
-
-
-def finish(launcher: Launcher) -> None:
-    """Completes a step in every worker, then ends it successfully."""
-    for process in launcher.processes:
-        process.send(EventType.READY, step=0)
-        step(process, 1)
-        process.end()
+__all__ = ["clock"]  # a fixture
 
 
 @pytest.mark.usefixtures("clock")
@@ -338,7 +268,7 @@ def test_a_machine_that_slept_longer_than_all_deadlines_restarts_nothing(clock: 
 
 
 def test_a_successor_has_the_whole_timeout_before_it_counts_as_stuck(clock: FakeTime) -> None:
-    [_chief, config, _ps] = build_tf_configs(ADDRESSES, chief=True, ps=1)
+    [_chief, config, _ps] = build_tf_configs(ADDRESSES[:3], chief=True, ps=1)
     respawn = RespawnPolicy(lambda lost: ScriptedProcess(lost.config), 2)
     first = ScriptedProcess(config)
     first.send(EventType.READY, step=0)
@@ -346,10 +276,6 @@ def test_a_successor_has_the_whole_timeout_before_it_counts_as_stuck(clock: Fake
     times = [clock.now for event in watched(group) if event["event"] == EventType.RESPAWNED]
     assert len(times) == 2
     assert times[1] - times[0] >= TIMEOUTS.progress
-
-
-def is_server(config: TFConfig) -> bool:
-    return config.task.type == PS
 
 
 def watched(group: WorkerGroup) -> Iterator[Event]:
@@ -393,8 +319,8 @@ def test_stacks_are_collected_before_the_kill_and_the_reason_names_the_places(
         if event["event"] == EventType.GROUP_RESTART:
             monkeypatch.setattr(launcher, "launch", launch_and_finish)
 
-    def launch_and_finish(attempt: int) -> list[ScriptedProcess]:
-        processes = Launcher.launch(launcher, attempt)
+    def launch_and_finish(attempt: int, workers: int) -> list[ScriptedProcess]:
+        processes = Launcher.launch(launcher, attempt, workers)
         finish(launcher)
         return processes
 

@@ -139,10 +139,12 @@ class RayCluster(Cluster):
 
         Raises: as `train`.
         """
-        result_tasks = [f"worker {k}" for k in range(self.workers)]
         keras = keras_version.default() if keras is None else keras
         job = FunctionJob(function, None, keras, self.collective, args, kwargs)
-        return self._run_function(job, result_tasks, timeout, on_event)
+        return self._run_function(job, timeout, on_event)
+
+    def _result_tasks(self, job: FunctionJob) -> list[str]:
+        return [f"worker {index}" for index in range(self.workers)]
 
     def _run_job(
         self, job: EstimatorJob | FunctionJob, folder: Path, timeouts: Timeouts

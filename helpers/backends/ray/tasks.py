@@ -15,11 +15,11 @@ import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 from ray.train.backend import Backend, BackendConfig
 
-from helpers.cluster.debugger_prompts import decline
-from helpers.cluster.group import TaskFailure, WorkerGroup
+from helpers.cluster.group import WorkerGroup
 from helpers.cluster.liveness import FailureCause
 from helpers.cluster.prewarm import is_prewarming
 from helpers.cluster.processes import TaskProcess
+from helpers.cluster.respawn import TaskFailure
 from helpers.cluster.stacks import Stacks, describe
 from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError, ConfigError, StoppedError

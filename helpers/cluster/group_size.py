@@ -1,0 +1,163 @@
+"""The number of workers of a group, which can shrink and grow between two attempts."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from helpers import labels
+from helpers.errors import ClusterError, ConfigError, check_count
+from helpers.i18n import _, ngettext
+from helpers.protocol.events import Event, EventType, supervisor_event
+from helpers.strategies import ONE_PROCESS
+
+logger = logging.getLogger(__name__)
+
+
+class GroupSize:
+    """The number of workers that the next attempt has. Can be called from any thread.
+
+    A group has at least `minimum` and at most `maximum` workers, like torchrun's `--nnodes=2:4`. A
+    worker runs in a slot, for instance on a machine. A slot can become unavailable and return.
+
+    Args:
+      workers: the most workers, which the first attempt has.
+      min_workers: the fewest workers. Without it, the number is fixed.
+
+    Attributes:
+      current: the number of workers of the current attempt.
+      reason: why the target last changed other than by a failure, as a sentence without its full
+        stop.
+    """
+
+    def __init__(self, workers: int, min_workers: int | None = None) -> None:
+        self.maximum = workers
+        self.minimum = check_min_workers(min_workers, workers)
+        self.current = workers
+        self.reason = ""
+        self._lock = threading.Lock()
+        self._requested = workers
+        self._unavailable: list[str] = []  # the tasks whose slots are lost
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the number of workers can change."""
+        return self.minimum < self.maximum
+
+    @property
+    def target(self) -> int:
+        """The number of workers that the next attempt should have, which may be below `minimum`."""
+        with self._lock:
+            return min(self._requested, self.maximum - len(self._unavailable))
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether enough slots are available for the next attempt."""
+        return self.target >= self.minimum
+
+    @property
+    def change_is_due(self) -> bool:
+        """Whether the next checkpoint should end the current attempt."""
+        return self.is_possible and self.target != self.current
+
+    @property
+    def shrink_was_requested(self) -> bool:
+        """Whether there are more workers than requested, and none of them has failed."""
+        return self._requested < self.current
+
+    def request(self, workers: int) -> None:
+        """Sets the number of workers. Excluded workers may return.
+
+        Raises:
+          ConfigError: the group cannot have so many workers.
+        """
+        check_count("workers", workers)
+        if not self.minimum <= workers <= self.maximum:
+            raise self._out_of_range(workers)
+        with self._lock:
+            self._requested = workers
+            self.reason = _("resize({workers}) was called").format(workers=workers)
+
+    def lose_slot(self, task: str) -> None:
+        """Records that the slot of a task is unavailable."""
+        with self._lock:
+            self._unavailable.append(task)
+
+    def return_slot(self, task: str) -> None:
+        """Records that the slot of a task is available again."""
+        with self._lock:
+            self._unavailable.remove(task)
+            message = _("the machine of {task} is available again")
+            self.reason = message.format(task=labels.task(task))
+
+    def exclude_worker(self) -> bool:
+        """Continues without one of the current workers until `request` is called, if possible."""
+        with self._lock:
+            if self.current <= self.minimum:
+                return False
+            self._requested = min(self._requested, self.current - 1)
+            return True
+
+    def resized(self, workers: int, step: int, reason: str, task: object) -> Event:
+        """Sets the number of workers of the current attempt, and returns the event about it."""
+        previous, self.current = self.current, workers
+        logger.warning("From %d to %d workers at step %d: %s", previous, workers, step, reason)
+        fields = {"step": step, "previous": previous, "workers": workers, "reason": reason}
+        return supervisor_event(EventType.GROUP_RESIZED, task, **fields)
+
+    def too_few(self, fault: str) -> ClusterError:
+        """The error if fewer slots are available than the group needs."""
+        message = _(
+            "{fault}; {available} available, and the group needs at least {least} "
+            "(min_workers={least}). With a smaller min_workers= it would continue."
+        )
+        available = ngettext("{count} machine is", "{count} machines are", self.target)
+        return ClusterError(
+            message.format(
+                fault=fault, available=available.format(count=self.target), least=self.minimum
+            ),
+            reason=fault,
+        )
+
+    def _out_of_range(self, workers: int) -> ConfigError:
+        if not self.is_elastic:
+            message = _(
+                "resize({workers}) is not possible, because this cluster always has {count}. "
+                "Create it with min_workers=, such as LocalCluster(workers=4, min_workers=2)."
+            )
+            return ConfigError(message.format(workers=workers, count=labels.workers(self.maximum)))
+        message = _(
+            "resize({workers}) is not possible: this cluster has at least min_workers={least} and "
+            "at most workers={most}."
+        )
+        return ConfigError(message.format(workers=workers, least=self.minimum, most=self.maximum))
+
+
+def check_min_workers(min_workers: int | None, workers: int) -> int:
+    """The fewest workers of a group, `workers` if there is no `min_workers`.
+
+    Raises:
+      ConfigError: it is not a whole number from 1 to `workers`.
+    """
+    if min_workers is None:
+        return workers
+    check_count("min_workers", min_workers)
+    if min_workers > workers:
+        message = _(
+            "min_workers={min_workers} is greater than workers={workers}. A group starts with "
+            "workers={workers}, and continues with at least min_workers."
+        )
+        raise ConfigError(message.format(min_workers=min_workers, workers=workers))
+    return min_workers
+
+
+def check_elastic(min_workers: int | None, workers: int, strategy: str) -> None:
+    """Raises ConfigError if a group cannot have `min_workers`."""
+    check_min_workers(min_workers, workers)
+    if min_workers is not None and strategy in ONE_PROCESS:
+        message = _(
+            "min_workers={min_workers} needs several processes, but the replicas of {strategy} "
+            "are devices of one process. Choose MultiWorkerMirroredStrategy or "
+            "ParameterServerStrategy."
+        )
+        raise ConfigError(message.format(min_workers=min_workers, strategy=strategy))
