@@ -140,7 +140,7 @@ class Cluster(ABC):
                 evaluate=evaluate,
                 replicas=self.workers if self.strategy == MIRRORED else 1,
                 eval_steps=eval_steps,
-                trace_steps=trace_steps,
+                shards=self._shards,
             )
             self._run_training(job, run_folder, result, on_event=on_event, progress=progress)
         return result
@@ -247,6 +247,11 @@ class Cluster(ABC):
             if task not in values:
                 raise _no_result_error(task)
         return [values[task] for task in tasks]
+
+    @property
+    def _shards(self) -> int | None:
+        """The number of workers of the largest group, if a synchronous group is elastic."""
+        return None
 
     @abstractmethod
     def _result_tasks(self, job: FunctionJob) -> list[str]:

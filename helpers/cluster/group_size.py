@@ -26,8 +26,7 @@ class GroupSize:
 
     Attributes:
       current: the number of workers of the current attempt.
-      reason: why the target last changed other than by a failure, as a sentence without its full
-        stop.
+      reason: why the target last changed, as a sentence without its full stop.
     """
 
     def __init__(self, workers: int, min_workers: int | None = None) -> None:
@@ -82,6 +81,8 @@ class GroupSize:
         """Records that the slot of a task is unavailable."""
         with self._lock:
             self._unavailable.append(task)
+            message = _("the machine of {task} is lost")
+            self.reason = message.format(task=labels.task(task))
 
     def return_slot(self, task: str) -> None:
         """Records that the slot of a task is available again."""

@@ -173,7 +173,9 @@ class LocalCluster(RunControl, Cluster):
         keras = keras_version.default() if keras is None else keras
         if keras == 3:
             keras_version.check_keras_3()
-        job = FunctionJob(function, evaluator_fn, keras, self.collective, args, kwargs)
+        job = FunctionJob(
+            function, evaluator_fn, keras, self.collective, args, kwargs, self._shards
+        )
         return self._run_function(job, timeout, on_event)
 
     def _result_tasks(self, job: FunctionJob) -> list[str]:
@@ -256,6 +258,11 @@ class LocalCluster(RunControl, Cluster):
         if self.network == PER_TASK:
             return VirtualHosts.create(tasks, self.bandwidth)
         return Network.create(self.bandwidth) if self.network == ISOLATED else None
+
+    @property
+    def _shards(self) -> int | None:
+        is_elastic = self.min_workers is not None and self.strategy == MULTI_WORKER
+        return self.workers if is_elastic else None
 
     @property
     def _worker_processes(self) -> int:

@@ -125,7 +125,6 @@ class Supervisor:
             except TaskFailure as failure:
                 self._note(failure)
                 task, reason = failure.process.task, str(failure)
-                logger.warning("Restart %d: %s", attempt + 1, reason)
             except ResizeDue:
                 task, reason = processes[0].task, self._size.reason
             next_attempt = {"attempt": attempt + 1}
@@ -147,6 +146,7 @@ class Supervisor:
             return
         if self._failures < self._max_restarts:
             self._failures += 1
+            logger.warning("Restart %d of %d: %s", self._failures, self._max_restarts, failure)
         elif not (is_worker and self._size.exclude_worker()):
             raise _restarts_exhausted(failure, self._failures) from None
 

@@ -72,7 +72,7 @@ class EstimatorJob(Job):
     evaluate: str | None
     replicas: int = 1
     eval_steps: int | None = None
-    trace_steps: range = range(0)
+    shards: int | None = None
     keras = 2  # Estimator accepts no other
 
     def is_server(self, config: TFConfig) -> bool:
@@ -99,11 +99,12 @@ def estimator_job(
     evaluate: str | None = "after",
     replicas: int = 1,
     eval_steps: int | None = None,
-    trace_steps: range = range(0),
+    shards: int | None = None,
 ) -> EstimatorJob:
     """Validates the arguments, and creates a job from them.
 
-    Args: see `LocalCluster` and `LocalCluster.train`. `replicas` is the number in each process.
+    Args: see `LocalCluster` and `LocalCluster.train`. `replicas` is the number in each process,
+      and `shards` the number of workers of the largest group, if it is elastic.
       Every task must be able to access `model_dir`.
 
     Raises:
@@ -131,7 +132,7 @@ def estimator_job(
         save_checkpoints_steps=save_checkpoints_steps,
         evaluate=evaluate,
         replicas=replicas,
-        trace_steps=trace_steps,
+        shards=shards,
     )
 
 
@@ -181,6 +182,7 @@ class FunctionJob(Job):
       keras: the version of Keras, by default the version of `tf.keras` in this process.
       collective: the collective of the cluster, which is in the context of the function.
       args, kwargs: the arguments of `function`.
+      shards: the number of workers of the largest group, if it is elastic.
 
     Raises:
       ConfigError: there is no such Keras, or a function cannot be called with these arguments.
@@ -192,6 +194,7 @@ class FunctionJob(Job):
     collective: str = "AUTO"
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    shards: int | None = None
 
     def __post_init__(self) -> None:
         if self.keras not in KERAS_VERSIONS:

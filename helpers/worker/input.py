@@ -19,7 +19,8 @@ from helpers.protocol.job import EstimatorJob
 from helpers.worker.context import Report
 from helpers.worker.evaluation_input import EvaluationInput
 from helpers.worker.large_arrays import arrays_by_function
-from helpers.worker.run_config import without_rewriting
+from helpers.worker.run_config import as_shard, without_rewriting
+from helpers.worker.shares import share
 
 # Types that an input_fn may return instead of a dataset, in any structure.
 PARTS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor, np.ndarray, np.generic, type(None))
@@ -31,7 +32,7 @@ class InputPipeline:
     """An `input_fn`, called as Estimator calls it, by the names of its arguments.
 
     Args:
-      pipelines: the number of tasks that read data.
+      pipelines: the number of tasks that read data or, if the group is elastic, of shards.
       config: the config of this task, for a call before Estimator's own.
       report: sends warnings.
       check_graph: called after `input_fn`, before a session runs its operations.
@@ -60,14 +61,22 @@ class InputPipeline:
           batches_done: the number of batches to skip at the beginning. It has no effect for
             tensors, which have no position.
         """
-        data = self._call(mode, config, input_context)
+
+        def read(context: Any) -> Any:
+            placed = config if context is input_context else as_shard(config, context)
+            data = self._call(mode, placed, context)
+            is_dataset = isinstance(data, tf.data.Dataset)
+            return data.repeat().skip(batches_done) if is_dataset else data
+
+        shards = self._job.shards or input_context.num_input_pipelines
+        data = share(read, input_context, shards)
         if not isinstance(data, tf.data.Dataset):
             return lambda: data
         # The autotuning thread sleeps for up to 60 s between two checks, and a session that ends
         # waits until it wakes.
         options = tf.data.Options()
         options.autotune.enabled = False
-        dataset = data.repeat().skip(batches_done).with_options(options)
+        dataset = data.with_options(options)
         # A dataset would be wrapped in a second one, with a tuning thread that no option controls.
         # A function that returns the next batch is called directly.
         iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
@@ -115,15 +124,16 @@ class InputPipeline:
             if uses_defaults(job.input_fn):
                 return int(DEFAULT_PARAMS["batch_size"])
         with tf.Graph().as_default():
-            context = self._last_context(replicas)
-            batch = tf.nest.flatten(
-                self.training_batches("train", self._config, context)(), expand_composites=True
-            )
+            batch = tf.nest.flatten(self.any_batch(replicas), expand_composites=True)
             arrays = [part for part in batch if part is not None and part.shape.rank != 0]
             examples = tf.shape(arrays[0])[0] if arrays else tf.constant(1)
             config = without_rewriting()
             with tf.compat.v1.train.SingularMonitoredSession(config=config) as session:
                 return int(session.run(examples))
+
+    def any_batch(self, replicas: int) -> Any:
+        """A batch of the last task, in the current graph."""
+        return self.training_batches("train", self._config, self._last_context(replicas))()
 
     def _last_context(self, replicas: int) -> Any:
         return tf.distribute.InputContext(self._pipelines, self._pipelines - 1, replicas)

@@ -69,6 +69,15 @@ def place(run_config: Any, config: TFConfig) -> Any:
     return mine
 
 
+def as_shard(run_config: Any, context: Any) -> Any:
+    """A copy of a RunConfig that describes the worker of a `tf.distribute.InputContext`."""
+    mine = copy.deepcopy(run_config)
+    mine._global_id_in_cluster = mine._task_id = context.input_pipeline_id
+    mine._is_chief = not context.input_pipeline_id
+    mine._num_worker_replicas = context.num_input_pipelines
+    return mine
+
+
 def without_rewriting() -> Any:
     """The configuration of a session that runs its graph unchanged.
 

@@ -41,6 +41,8 @@ from helpers.worker.input import InputPipeline, fn_arg_names
 from helpers.worker.large_arrays import ConstantsCheck, ConstantsHook
 from helpers.worker.progress import TrainingProgress
 from helpers.worker.run_config import make_run_config, place
+from helpers.worker.share_weights import has_mean_loss, params_of_share, weigh_worker
+from helpers.worker.shares import weight_of
 from helpers.worker.tensorflow_patches import autograph_convert, before_checkpoints
 
 WRITE_ERRORS = (
@@ -138,7 +140,9 @@ class _Task:
         job, context = self.job, self.context
         estimator = self._estimator(strategy)
         config = place(estimator.config, self.config)
-        self.input = InputPipeline(job, self.pipelines, config, context.report, self.constants.run)
+        # An elastic group has the batches and steps of the largest group.
+        replicas = job.shards or replicas
+        self.input = InputPipeline(job, self.shards, config, context.report, self.constants.run)
         position = DataPosition(job.model_dir, self.config, self._tasks_that_count)
         steps = job.steps or self._count_steps(replicas)
         self.progress = TrainingProgress(
@@ -148,7 +152,10 @@ class _Task:
             total_batches=None if job.steps else steps,
         )
         self.progress.begin(resume_step(job.model_dir))
-        global_batch = self.input.batch_size(replicas) * replicas
+        batch_size = self.input.batch_size(replicas)
+        global_batch = batch_size * replicas
+        if job.shards:
+            weigh_worker(self._weight(batch_size))
         context.report(
             EventType.RUN_INFO, total_steps=self.progress.total_steps, global_batch=global_batch
         )
@@ -227,9 +234,10 @@ class _Task:
         job = self.job
         model_fn = autograph_convert(job.model_fn) if strategy else job.model_fn
         asks = "params" in fn_arg_names(job.model_fn)  # otherwise, Estimator rejects them
+        workers = self.pipelines if strategy else self.shards
         return tf.estimator.Estimator(
             model_fn,
-            params=dict(job.params) if asks else None,
+            params=params_of_share(job, workers) if asks else None,
             config=make_run_config(job, self.config, strategy),
         )
 
@@ -246,6 +254,16 @@ class _Task:
             done = done * input_context.num_replicas_in_sync // self.pipelines
         return self.input.training_batches(mode, config, input_context, done)
 
+    def _weight(self, batch_size: int) -> float:
+        """The weight of this worker's gradients, if the workers have unequal shares."""
+        workers, shards = self.pipelines, self.shards
+        if shards * batch_size % workers == 0:
+            return 1.0
+        estimator = self._estimator()
+        if not has_mean_loss(estimator, lambda: self.input.any_batch(shards), estimator.config):
+            return 1.0
+        return float(weight_of(self.config.task.index, workers, shards, batch_size))
+
     def _write_end(self, step: int) -> None:
         self.progress.close()
         if self.job.has_evaluator and self.config.task == self.config.chief:
@@ -257,7 +275,7 @@ class _Task:
         In synchronous training, each replica uses one batch in a step. In asynchronous training, a
         step is one batch of one task.
         """
-        replicas_per_task = Fraction(1 if self.config.is_asynchronous else replicas, self.pipelines)
+        replicas_per_task = Fraction(1 if self.config.is_asynchronous else replicas, self.shards)
         steps = self.input.count_steps(replicas, 1 / replicas_per_task)
         return steps * (self.job.epochs or 1)
 
@@ -265,6 +283,11 @@ class _Task:
     def pipelines(self) -> int:
         """The number of tasks that read data."""
         return sum(task.type != PS for task in self.config.tasks) or 1
+
+    @property
+    def shards(self) -> int:
+        """The number of parts into which the data is divided."""
+        return self.job.shards or self.pipelines
 
     @property
     def _tasks_that_count(self) -> int:
