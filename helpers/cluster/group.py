@@ -22,7 +22,7 @@ from helpers.cluster.timeouts import SuspendSafeClock, Timeouts
 from helpers.errors import ClusterError, ConfigError, StoppedError
 from helpers.i18n import _, join_clauses, join_sentences
 from helpers.protocol.events import Event, EventType, FaultType, supervisor_event
-from helpers.protocol.failures import error_summary
+from helpers.protocol.failures import EXIT_PREEMPTED, error_summary
 from helpers.system import machine
 from helpers.tf_config import TFConfig
 
@@ -232,7 +232,7 @@ class WorkerGroup:
             if (printed := process.start_error) is not None:
                 raise not_started(printed)
             error = self._errors.get(str(process.task))
-            if code == -signal.SIGTERM:
+            if code in (-signal.SIGTERM, EXIT_PREEMPTED):
                 self._preempted = self._preempted or process
             if self._preempted and (error is None or error["retryable"]):
                 raise self._preemption(self._preempted)

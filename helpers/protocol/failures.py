@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import signal
 import sysconfig
 import traceback
 from collections.abc import Sequence
@@ -18,6 +19,10 @@ from helpers.i18n import _, labeled, ngettext
 from helpers.protocol.events import Event
 from helpers.system import keras_version
 
+PREEMPTED = "PreemptedError"  # of helpers.worker.context
+EXIT_PREEMPTED = 128 + signal.SIGTERM
+"""The exit code of a worker that was preempted, and has saved."""
+
 # TensorFlow errors caused by other processes or by the network. The same work may succeed after a
 # restart. All other errors would occur again.
 RETRYABLE = (
@@ -26,6 +31,7 @@ RETRYABLE = (
     "DeadlineExceededError",
     "InternalError",
     "PeerLostError",
+    PREEMPTED,
     "UnavailableError",
     "UnknownError",
 )
@@ -84,9 +90,7 @@ def _fields(error: BaseException) -> dict[str, Any]:
     if checkpoint and checkpoint not in message:
         read = _("{reason} (in the checkpoint {path})")
         message = read.format(reason=message, path=checkpoint)
-    if name == DEBUGGER_QUIT:
-        message = _("the debugger was ended with q")
-    if preempted := is_preempted(error):
+    if (preempted := is_preempted(error)) and name != PREEMPTED:
         message = _(
             "it received a request to stop, and every worker has saved and waits to be restarted"
         )
@@ -108,10 +112,12 @@ def _sentence_behind(error: BaseException) -> BaseException | None:
 
 
 def is_preempted(error: BaseException) -> bool:
-    """Whether `tf.distribute.experimental.PreemptionCheckpointHandler` ended the process.
+    """Whether a preemption ended the process, after all workers have saved.
 
-    It calls `sys.exit` after it has received a signal and all workers have saved.
+    `tf.distribute.experimental.PreemptionCheckpointHandler` calls `sys.exit`.
     """
+    if type(error).__name__ == PREEMPTED:
+        return True
     modules = [
         frame.f_globals.get("__name__") for frame, _line in traceback.walk_tb(error.__traceback__)
     ]

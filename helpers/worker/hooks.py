@@ -17,6 +17,7 @@ from helpers.worker.data_position import EndOfTraining
 from helpers.worker.devices import bytes_by_task
 from helpers.worker.evaluation_input import EvaluationLimit
 from helpers.worker.global_step import MAX_BATCHES, check_moves, count_updates
+from helpers.worker.preemption import PreemptionWatch
 from helpers.worker.progress import TrainingProgress
 from helpers.worker.step_profiler import StepProfiler
 from helpers.worker.step_reporter import SlowStepReporter, StalenessReporter, StepReporter
@@ -36,6 +37,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
 
     Args:
       progress: the current position of training, and its end.
+      preemption: ends training in all workers after a SIGTERM to one of them.
     """
 
     def __init__(
@@ -44,8 +46,10 @@ class ProgressHook(tf.estimator.SessionRunHook):
         checkpoints: CheckpointMonitor,
         progress: TrainingProgress,
         global_batch: int,
+        preemption: PreemptionWatch,
     ) -> None:
         self._report = context.report
+        self._preemption = preemption
         self._task = context.config.task
         self._reporter = StepReporter(context, global_batch)
         self._staleness = StalenessReporter(context.report)
@@ -93,7 +97,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
             progress.saw(int(run_context.session.run(self._step)), exactly=True)
         if progress.own_batches in (1, MAX_BATCHES):
             self._check_steps(run_context.original_args.fetches[0])
-        if progress.is_complete:
+        if self._preemption.must_stop() or progress.is_complete:
             run_context.request_stop()
         if "loss" not in found:
             return

@@ -12,6 +12,7 @@ and exits when it makes no progress.
 
 The exit code is 0 after success and 1 if the job would fail again. It is 138 if the job may succeed
 after a restart of all tasks (`helpers.worker.standalone.EXIT_RETRYABLE` explains this number).
+It is 143 after SIGTERM, if all tasks have saved.
 """
 
 from __future__ import annotations
@@ -36,7 +37,12 @@ from helpers.i18n import ENGLISH, LANGUAGE, set_language
 from helpers.protocol import payload, results
 from helpers.protocol.debugger_pipe import is_any_waiting
 from helpers.protocol.events import EVENT_FD, EventType, EventWriter
-from helpers.protocol.failures import USER_FACING_ERRORS, error_fields, is_preempted
+from helpers.protocol.failures import (
+    EXIT_PREEMPTED,
+    USER_FACING_ERRORS,
+    error_fields,
+    is_preempted,
+)
 from helpers.protocol.stack_dump import serve_stacks
 from helpers.system import keras_version, orphans
 from helpers.system.machine import pin_to_cores
@@ -45,8 +51,7 @@ from helpers.system.parent_death import die_with_parent
 from helpers.system.tensorflow_import import enable_onednn
 from helpers.tf_config import TFConfig, normalize_env, set_tf_config_env
 from helpers.tf_config.slurm import config_from_slurm
-from helpers.worker import debugger
-from helpers.worker.context import Report, WorkerContext
+from helpers.worker.context import PreemptedError, Report, WorkerContext
 from helpers.worker.standalone import EXIT_RETRYABLE, EventLogger, StepWatchdog
 
 logger = logging.getLogger(__name__)
@@ -105,7 +110,7 @@ class Worker:
             report(EventType.RESULT, **results.fields(value, self.attempt, context.config.task))
             self._exit_barrier(context.config)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # the reader's too
-            fields = error_fields(error)
+            fields = error_fields(error) | {"preempted": getattr(error, "is_own", False) is True}
             report(EventType.ERROR, **fields)
             logger.warning("The job failed: %s", fields["message"])
             if isinstance(error, USER_FACING_ERRORS):
@@ -119,7 +124,7 @@ class Worker:
         """Runs the job. A preempted task exits after the chief has written its checkpoint."""
         try:
             return self._work(context)
-        except SystemExit as error:
+        except (SystemExit, PreemptedError) as error:
             if is_preempted(error):
                 self._exit_barrier(context.config)
                 if self.attempt is None and context.config.task != context.config.chief:
@@ -174,6 +179,8 @@ def main(argv: list[str] | None = None) -> int:
     orphans.kill_descendants()
     if error is None:
         return 0
+    if error["preempted"]:
+        return EXIT_PREEMPTED
     return EXIT_RETRYABLE if error["retryable"] else 1
 
 

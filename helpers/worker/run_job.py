@@ -60,7 +60,7 @@ def _too_early(line: str) -> ConfigError:
 def _call(job: FunctionJob, context: WorkerContext) -> Any:
     context.report(EventType.READY, step=0)
     evaluates = context.config.task.type == EVALUATOR
-    context = replace(context, collective=job.collective)
+    context = replace(context, collective=job.collective, shards=job.shards)
     with waiting_call.watched(context.report):
         if evaluates and job.evaluator_fn:
             result = call(job.evaluator_fn, context)

@@ -39,6 +39,7 @@ from helpers.worker.hooks import (
 )
 from helpers.worker.input import InputPipeline, fn_arg_names
 from helpers.worker.large_arrays import ConstantsCheck, ConstantsHook
+from helpers.worker.preemption import PreemptionWatch
 from helpers.worker.progress import TrainingProgress
 from helpers.worker.run_config import make_run_config, place
 from helpers.worker.share_weights import has_mean_loss, params_of_share, weigh_worker
@@ -162,6 +163,7 @@ class _Task:
         checkpoints = CheckpointMonitor(
             job.model_dir, context, self.progress.record if self.config.is_asynchronous else None
         )
+        self.preemption = PreemptionWatch(context)
         before_checkpoints(self.progress.record, self._write_end)
         max_steps = job.steps
         if self.progress.is_complete:
@@ -169,7 +171,10 @@ class _Task:
         train_spec = tf.estimator.TrainSpec(
             self._endless_input_fn,
             max_steps=max_steps,
-            hooks=self._hooks(checkpoints, global_batch),
+            hooks=[
+                ConstantsHook(self.constants),
+                ProgressHook(context, checkpoints, self.progress, global_batch, self.preemption),
+            ],
         )
         if job.strategy in ONE_PROCESS:  # otherwise it would evaluate every checkpoint
             estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=max_steps)
@@ -178,6 +183,8 @@ class _Task:
                 estimator, train_spec, tf.estimator.EvalSpec(self.input.evaluation)
             )
         checkpoints.report()
+        if self.preemption.has_stopped and steps_are_left(self.progress):
+            raise self.preemption.error()
 
     def _hooks(self, checkpoints: CheckpointMonitor, global_batch: int) -> list[Any]:
         context, steps = self.context, self.job.trace_steps
@@ -266,6 +273,8 @@ class _Task:
 
     def _write_end(self, step: int) -> None:
         self.progress.close()
+        if self.preemption.has_stopped and steps_are_left(self.progress):
+            return
         if self.job.has_evaluator and self.config.task == self.config.chief:
             self.end.write(step)
 
@@ -293,6 +302,11 @@ class _Task:
     def _tasks_that_count(self) -> int:
         """The number of tasks that increment the global step, each with its own batches."""
         return self.pipelines if self.config.is_asynchronous else 1
+
+
+def steps_are_left(progress: TrainingProgress) -> bool:
+    """Whether training has not reached its end."""
+    return not progress.is_complete and progress.step < (progress.total_steps or 0)
 
 
 def _set_seed(job: EstimatorJob) -> None:

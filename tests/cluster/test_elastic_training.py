@@ -12,6 +12,7 @@ from helpers.protocol.events import Event
 from helpers.results.training_result import TrainingResult
 from tests.support.counted import (
     assert_counted_once,
+    assert_nothing_repeated,
     counted_input_fn,
     counted_model_fn,
     examples_of_steps,
@@ -83,3 +84,22 @@ def test_a_group_that_shrinks_and_grows_counts_every_example_once(
     assert [(one.previous, one.workers) for one in result.resizes] == [(3, 2), (2, 3)]
     assert result.steps == EPOCHS * 16
     assert_exact(tmp_path, workers=3)
+
+
+@pytest.mark.parametrize(
+    ("task", "min_workers"),
+    [("worker 0", 2), pytest.param("worker 1", 3, marks=pytest.mark.faults)],
+    ids=["elastic", "not elastic"],
+)
+def test_a_preempted_worker_costs_no_step(tmp_path: Path, task: str, min_workers: int) -> None:
+    preempt = (35, lambda cluster: cluster.inject_fault("preempt", task))
+    result = train_counted(tmp_path, 3, min_workers, preempt)
+    [reason] = result.restarts
+    assert reason.startswith(f"{task} was preempted (SIGTERM) at step")
+    points = [point for points in result.history.values() for point in points]
+    last = max(point.step for point in points if point.attempt == 0)
+    assert result.resumed_at[1] >= last  # of the reported steps, and no step is repeated
+    assert result.resumed_at[1] in result.checkpoints
+    assert [one.workers for one in result.resizes] == [2] * (min_workers == 2)
+    assert_exact(tmp_path, workers=3)
+    assert_nothing_repeated(tmp_path / "log")

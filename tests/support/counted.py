@@ -87,6 +87,16 @@ def examples_of_steps(folder: Path) -> Steps:
     return {step: found for _n, steps in sorted(attempts.items()) for step, found in steps.items()}
 
 
+def assert_nothing_repeated(folder: Path) -> None:
+    """No step was trained in two attempts."""
+    attempts: dict[str, set[int]] = {}
+    for path in folder.glob("*-0.jsonl"):
+        lines = path.read_text("utf-8").splitlines()
+        attempts[path.name] = {json.loads(line)[0] for line in lines}
+    assert len(attempts) > 1
+    assert sum(map(len, attempts.values())) == len(set().union(*attempts.values()))
+
+
 def assert_counted_once(steps: Steps, epochs: int, global_batch: int) -> None:
     """Each step has the global batch, and each epoch every example exactly once."""
     per_epoch = EXAMPLES // global_batch

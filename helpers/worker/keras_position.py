@@ -1,0 +1,109 @@
+"""The position in the data of `fit` when training resumes, for Keras 2 and 3.
+
+Both versions read the data of a resumed epoch from its beginning, in the order of the first epoch.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+
+class Position(NamedTuple):
+    """The epoch at which `fit` resumes, starting at 0, and the batches already trained in it."""
+
+    epoch: int
+    batch: int
+
+
+_next: list[Position] = []  # where the next `fit` resumes
+
+
+def resume_at(epoch: int, batch: int = 0) -> None:
+    """Makes the `fit` in progress skip the data before a position. Call it in `on_train_begin`."""
+    _next[:] = [Position(epoch, batch)]
+
+
+def install_in_keras_3() -> None:
+    """Makes the data of `fit` start at the position. The second call does nothing."""
+    trainer: Any = importlib.import_module("keras.src.backend.tensorflow.trainer")
+    iterator = trainer.TFEpochIterator
+    if not hasattr(iterator._enumerate_iterator, "resumes"):
+        iterator._enumerate_iterator = _resuming_3(iterator._enumerate_iterator)
+
+
+def _resuming_3(enumerate_iterator: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps `_enumerate_iterator`, which yields the step first and the iterator last."""
+
+    @functools.wraps(enumerate_iterator)
+    def resuming(self: Any) -> Iterator[Any]:
+        position = _next.pop() if _next else Position(0, 0)
+        per_epoch, batches = self.steps_per_epoch, getattr(self, "_num_batches", None)
+        iterators, skipped = _skips(position, per_epoch, batches)
+        for _number in range(iterators):
+            iter(self._get_iterator())  # the next one has the next order
+        for item in enumerate_iterator(self):
+            if skipped:
+                self._steps_seen += skipped - position.batch
+                _skip(item[-1], skipped)
+                skipped = 0
+            if item[0] >= position.batch:
+                yield item
+
+    resuming.resumes = True  # type: ignore[attr-defined]
+    return resuming
+
+
+def install_in_keras_2() -> None:
+    """Makes the data of `fit` start at the position. The second call does nothing.
+
+    Keras 2 itself runs only the rest of the steps.
+    """
+    from helpers.either_keras import tf
+
+    name = tf.keras.Model.__module__.partition(".engine.")[0]
+    adapters: Any = importlib.import_module(f"{name}.engine.data_adapter")
+    handler = adapters.DataHandler
+    if not hasattr(handler.enumerate_epochs, "resumes"):
+        handler.enumerate_epochs = _resuming_2(handler.enumerate_epochs)
+
+
+def _resuming_2(enumerate_epochs: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps `DataHandler.enumerate_epochs`, which yields epochs and iterators."""
+
+    @functools.wraps(enumerate_epochs)
+    def resuming(self: Any) -> Iterator[Any]:
+        resumes = bool(_next) and _next.pop() is not None
+        epoch, batch = self._initial_epoch, self._initial_step
+        recreates = self._adapter.should_recreate_iterator()
+        per_epoch = None if recreates else self._inferred_steps
+        iterators, skipped = _skips(Position(epoch, batch), per_epoch, None)
+        for _number in range(iterators if resumes else 0):
+            iter(self._dataset)
+        for epoch, iterator in enumerate_epochs(self):
+            if resumes:
+                _skip(iterator, skipped)
+                resumes = False
+            yield epoch, iterator
+
+    resuming.resumes = True  # type: ignore[attr-defined]
+    return resuming
+
+
+def _skips(position: Position, per_epoch: int | None, batches: int | None) -> tuple[int, int]:
+    """How many iterators to drop, and how many batches of the next one to skip.
+
+    Args:
+      per_epoch: the steps of an epoch if the epochs share an iterator, else None.
+      batches: the batches of an iterator that the epochs share, or None if it has no end.
+    """
+    if per_epoch is None:
+        return position.epoch, position.batch
+    return divmod(position.epoch * per_epoch + position.batch, batches or (1 << 62))
+
+
+def _skip(iterator: Any, batches: int) -> None:
+    for _number in range(batches):
+        next(iterator, None)
