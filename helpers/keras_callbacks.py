@@ -14,10 +14,10 @@ from helpers.either_keras import tf
 from helpers.protocol.events import EventType
 from helpers.protocol.spans import Span
 from helpers.system import keras_version
-from helpers.worker import backups
+from helpers.worker import backups, keras_position
 from helpers.worker.checkpoints import skip_corrupt_checkpoints
 from helpers.worker.context import WorkerContext
-from helpers.worker.step_profiler import StepProfiler
+from helpers.worker.preemption import PreemptionWatch
 from helpers.worker.step_reporter import StepReporter
 
 BACKUPS = 2
@@ -30,23 +30,39 @@ class _BackupAndRestore2(tf.keras.callbacks.BackupAndRestore):
     callback then uses the previous backup, with a warning. Keras also deletes the backup when `fit`
     ends, so that training would restart from the beginning after a later fault.
 
+    After SIGTERM to a worker, all workers save at the same step and exit, and a LocalCluster
+    restarts them.
+
     Args:
       context: the argument of the function that `run` calls.
       backup_dir: a folder that all workers can read.
       save_freq: "epoch", or the steps between two backups.
+      resume_data: whether `fit` also resumes at the position in the data, after the batches that
+        were trained before the backup. Pass False if your function skips them itself.
 
     Raises:
       ConfigError: at the start of `fit`, if there are backups but none can be read.
     """
 
     def __init__(
-        self, context: WorkerContext, backup_dir: str, save_freq: int | str = "epoch"
+        self,
+        context: WorkerContext,
+        backup_dir: str,
+        save_freq: int | str = "epoch",
+        *,
+        resume_data: bool = True,
     ) -> None:
         super().__init__(backup_dir, save_freq, delete_checkpoint=False)
         self._context = context
+        self._resume_data = resume_data
+        self._is_chief = context.config.task == context.config.chief
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Restores the newest readable backup."""
+        self._preemption = PreemptionWatch(self._context)
+        if self._resume_data:
+            keras_position.install_in_keras_2()
+            keras_position.resume_at(0)  # Keras knows the epoch
         skip_corrupt_checkpoints(os.path.join(self.backup_dir, "chief"), self._context)
         super().on_train_begin(logs)
         state = self._training_state
@@ -55,6 +71,38 @@ class _BackupAndRestore2(tf.keras.callbacks.BackupAndRestore):
             state.write_checkpoint_manager = state.read_checkpoint_manager = (
                 tf.train.CheckpointManager(keeps.checkpoint, keeps.directory, BACKUPS)
             )
+
+        # Keras reads the saved batch only if it saves at batches.
+        saved_at_batch = int(state._ckpt_saved_batch.numpy()) >= 0
+        state._save_freq = 1 if saved_at_batch else "epoch"
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Notes the epoch."""
+        super().on_epoch_begin(epoch, logs)
+        self._training_state._ckpt_saved_batch.assign(-1)
+
+    def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Notes the batch, if backups are made at batches."""
+        if self.save_freq != "epoch":
+            super().on_train_batch_begin(batch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Saves if it is time to, or if a worker was preempted."""
+        super().on_train_batch_end(batch, logs)
+        if self._preemption.must_stop():
+            self._training_state._ckpt_saved_batch.assign(batch)
+            self._backup(self._current_epoch, batch)
+            raise self._preemption.error()
+
+    def _implements_train_batch_hooks(self) -> bool:
+        return True
+
+    def _backup(self, epoch: int, batch: int = 0) -> None:
+        """Called by Keras when a backup is due."""
+        super()._backup(epoch, batch)
+        if self._is_chief:
+            step = int(self.model.optimizer.iterations.numpy())
+            self._context.report(EventType.CHECKPOINT, step=step)
 
 
 class _BackupAndRestore3(tf.keras.callbacks.BackupAndRestore):
@@ -67,15 +115,26 @@ class _BackupAndRestore3(tf.keras.callbacks.BackupAndRestore):
     """
 
     def __init__(
-        self, context: WorkerContext, backup_dir: str, save_freq: int | str = "epoch"
+        self,
+        context: WorkerContext,
+        backup_dir: str,
+        save_freq: int | str = "epoch",
+        *,
+        resume_data: bool = True,
     ) -> None:
         super().__init__(backup_dir, save_freq, delete_checkpoint=False)
         self._context = context
+        self._resume_data = resume_data
         self._is_chief = context.config.task == context.config.chief
+        self._position = keras_position.Position(0, 0)
 
     def _load_model(self) -> None:
         """Called by Keras at the start of `fit`."""
+        self._preemption = PreemptionWatch(self._context)
         newest = backups.latest_valid(Path(self.backup_dir), self._context)
+        if self._resume_data:
+            keras_position.install_in_keras_3()
+            keras_position.resume_at(*((newest.epoch, newest.batch) if newest else (0, 0)))
         if newest is None:
             return
         if not self.model.optimizer.built:
@@ -83,16 +142,36 @@ class _BackupAndRestore3(tf.keras.callbacks.BackupAndRestore):
         self.model.load_weights(str(newest.path))
         self.model._initial_epoch = newest.epoch
 
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Notes the epoch."""
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Saves if it is time to, or if a worker was preempted."""
+        is_last = batch + 1 == self.params.get("steps")
+        after = (self._epoch + 1, 0) if is_last else (self._epoch, batch + 1)
+        self._position = keras_position.Position(*after)
+        super().on_train_batch_end(batch, logs)
+        if self._preemption.must_stop():
+            self._save_model()
+            raise self._preemption.error()
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Saves if it is time to."""
+        self._position = keras_position.Position(epoch + 1, 0)
+        super().on_epoch_end(epoch, logs)
+
     def _save_model(self) -> None:
         """Called by Keras when a backup is due."""
         if self._is_chief:
             step = int(self.model.optimizer.iterations.numpy())
             backups.save_backup(
                 Path(self.backup_dir),
-                self._current_epoch,
+                self._position,
                 step,
                 lambda path: self.model.save_weights(str(path)),
             )
+            self._context.report(EventType.CHECKPOINT, step=step)
 
 
 BackupAndRestore: Any = _BackupAndRestore2 if keras_version.default() == 2 else _BackupAndRestore3

@@ -1,6 +1,6 @@
 """Backups of a Keras 3 model, the last two files, each with a digest of its content in its name.
 
-The name also contains the epoch to resume from, and the step.
+The name also contains the epoch to resume from, the batches trained in it, and the step.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from helpers.errors import ConfigError
 from helpers.i18n import _, join_clauses, labeled
 from helpers.protocol.events import EventType
 from helpers.worker.context import WorkerContext
+from helpers.worker.keras_position import Position
 
 MAX_TO_KEEP = 2
 SUFFIX = ".weights.h5"  # required by Keras
-NAME = re.compile(r"epoch-(\d+)-step-(\d+)-([0-9a-f]{16})" + re.escape(SUFFIX))
+NAME = re.compile(r"epoch-(\d+)(?:-batch-(\d+))?-step-(\d+)-([0-9a-f]{16})" + re.escape(SUFFIX))
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,14 @@ class Backup:
 
     Attributes:
       epoch: the epoch to resume from, starting at 0.
+      batch: the batches of that epoch that have been trained.
       step: the number of completed steps.
       digest: of its content when it was written.
     """
 
     path: Path
     epoch: int
+    batch: int
     step: int
     digest: str
 
@@ -50,7 +53,7 @@ def digest(path: Path) -> str:
 def list_backups(folder: Path) -> list[Backup]:
     """Returns the backups in a folder, oldest first."""
     found = [
-        Backup(path, int(match[1]), int(match[2]), match[3])
+        Backup(path, int(match[1]), int(match[2] or 0), int(match[3]), match[4])
         for path in folder.glob(f"*{SUFFIX}")
         if (match := NAME.fullmatch(path.name))
     ]
@@ -75,7 +78,7 @@ def latest_valid(folder: Path, context: WorkerContext) -> Backup | None:
     return None
 
 
-def save_backup(folder: Path, epoch: int, step: int, save: Callable[[Path], None]) -> None:
+def save_backup(folder: Path, position: Position, step: int, save: Callable[[Path], None]) -> None:
     """Calls `save` to write a backup atomically, and deletes all but the last two.
 
     Raises:
@@ -84,7 +87,9 @@ def save_backup(folder: Path, epoch: int, step: int, save: Callable[[Path], None
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f"part{SUFFIX}"
     save(part)
-    part.rename(folder / f"epoch-{epoch}-step-{step}-{digest(part)}{SUFFIX}")
+    within = f"-batch-{position.batch}" if position.batch else ""
+    name = f"epoch-{position.epoch}{within}-step-{step}-{digest(part)}{SUFFIX}"
+    part.rename(folder / name)
     for backup in list_backups(folder)[:-MAX_TO_KEEP]:
         backup.path.unlink()
 

@@ -10,6 +10,8 @@ import importlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+ITERATORS_PER_EPOCH = 2  # of Keras 3, which creates a second one if it knows the number of batches
+
 
 class Position(NamedTuple):
     """The epoch at which `fit` resumes, starting at 0, and the batches already trained in it."""
@@ -32,6 +34,7 @@ def install_in_keras_3() -> None:
     iterator = trainer.TFEpochIterator
     if not hasattr(iterator._enumerate_iterator, "resumes"):
         iterator._enumerate_iterator = _resuming_3(iterator._enumerate_iterator)
+        iterator._get_iterator = _counting(iterator._get_iterator)
 
 
 def _resuming_3(enumerate_iterator: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,10 +42,19 @@ def _resuming_3(enumerate_iterator: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(enumerate_iterator)
     def resuming(self: Any) -> Iterator[Any]:
-        position = _next.pop() if _next else Position(0, 0)
-        per_epoch, batches = self.steps_per_epoch, getattr(self, "_num_batches", None)
-        iterators, skipped = _skips(position, per_epoch, batches)
-        for _number in range(iterators):
+        if _next:
+            self._position = _next.pop()
+        position = getattr(self, "_position", None)
+        if position is None:  # of `evaluate`, or without the callback
+            yield from enumerate_iterator(self)
+            return
+        self._position = Position(position.epoch + 1, 0)
+        batches = getattr(self, "_num_batches", None)
+        resumes = self.steps_per_epoch is None or self._current_iterator is None
+        iterators, skipped = _skips(position, self.steps_per_epoch, batches) if resumes else (0, 0)
+        if self.steps_per_epoch is None:
+            iterators *= ITERATORS_PER_EPOCH
+        while getattr(self, "_created", 0) < iterators:
             iter(self._get_iterator())  # the next one has the next order
         for item in enumerate_iterator(self):
             if skipped:
@@ -54,6 +66,17 @@ def _resuming_3(enumerate_iterator: Callable[..., Any]) -> Callable[..., Any]:
 
     resuming.resumes = True  # type: ignore[attr-defined]
     return resuming
+
+
+def _counting(get_iterator: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps `_get_iterator`: counts the iterators, each of which has the next order."""
+
+    @functools.wraps(get_iterator)
+    def counting(self: Any) -> Any:
+        self._created = getattr(self, "_created", 0) + 1
+        return get_iterator(self)
+
+    return counting
 
 
 def install_in_keras_2() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,15 +11,18 @@ import pytest
 
 from helpers import LocalCluster
 from helpers.protocol.events import Event
+from helpers.results.history import Resize
 from helpers.results.training_result import TrainingResult
 from tests.support.counted import (
     assert_counted_once,
     assert_nothing_repeated,
+    counted_fit,
     counted_input_fn,
     counted_model_fn,
     examples_of_steps,
     weight_after,
 )
+from tests.support.faults import needs_keras_3
 
 Action = tuple[int, Callable[[LocalCluster], None]]
 BATCH_SIZE, EPOCHS = 5, 10
@@ -63,13 +68,39 @@ def train_counted(
         )
 
 
-def assert_exact(folder: Path, workers: int) -> None:
+def fit_counted(
+    folder: Path,
+    keras: int,
+    min_workers: int,
+    *actions: Action,
+    backup_every: int | str = "epoch",
+) -> tuple[list[Resize], float]:
+    """Trains with `fit` on three workers. Returns the changes of their number and the weight."""
+    (folder / "log").mkdir()
+    fit = functools.partial(counted_fit, str(folder), EPOCHS, BATCH_SIZE, backup_every=backup_every)
+    resizes: list[Resize] = []
+    with LocalCluster(3, min_workers=min_workers) as cluster, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the change of the number
+        react = at_steps(cluster, *actions)
+
+        def on_event(event: Event) -> None:
+            if event["event"] == "group_resized":
+                resizes.append(Resize.from_event(event))
+            react(event)
+
+        results = cluster.run(fit, keras=keras, on_event=on_event)
+    assert len({weight for [weight] in results}) == 1
+    return resizes, results[0][0]
+
+
+def assert_exact(folder: Path, workers: int, weight: float | None = None) -> None:
     """Every example was counted once per epoch, and the weight is that of one worker."""
     from helpers.estimator import tf
 
     steps = examples_of_steps(folder / "log")
     assert_counted_once(steps, EPOCHS, workers * BATCH_SIZE)
-    weight = tf.train.load_checkpoint(str(folder / "model")).get_tensor("w")
+    if weight is None:
+        weight = tf.train.load_checkpoint(str(folder / "model")).get_tensor("w")
     assert weight == pytest.approx(weight_after(steps), rel=1e-5)
 
 
@@ -86,9 +117,10 @@ def test_a_group_that_shrinks_and_grows_counts_every_example_once(
     assert_exact(tmp_path, workers=3)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize(
     ("task", "min_workers"),
-    [("worker 0", 2), pytest.param("worker 1", 3, marks=pytest.mark.faults)],
+    [("worker 0", 2), ("worker 1", 3)],
     ids=["elastic", "not elastic"],
 )
 def test_a_preempted_worker_costs_no_step(tmp_path: Path, task: str, min_workers: int) -> None:
@@ -103,3 +135,27 @@ def test_a_preempted_worker_costs_no_step(tmp_path: Path, task: str, min_workers
     assert [one.workers for one in result.resizes] == [2] * (min_workers == 2)
     assert_exact(tmp_path, workers=3)
     assert_nothing_repeated(tmp_path / "log")
+
+
+@needs_keras_3
+@pytest.mark.faults
+@pytest.mark.parametrize("backup_every", ["epoch", 7])
+def test_fit_counts_every_example_once_in_a_group_that_shrinks_and_grows(
+    tmp_path: Path, backup_every: int | str
+) -> None:
+    actions = (40, lose("worker 1")), (80, give_back("worker 1"))
+    resizes, weight = fit_counted(tmp_path, 3, 2, *actions, backup_every=backup_every)
+    assert [(one.previous, one.workers) for one in resizes] == [(3, 2), (2, 3)]
+    assert_exact(tmp_path, 3, weight)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("keras", [pytest.param(3, marks=needs_keras_3), 2])
+def test_a_preempted_worker_of_fit_costs_no_step(tmp_path: Path, keras: int) -> None:
+    preempt = (40, lambda cluster: cluster.inject_fault("preempt", "worker 2"))
+    resizes, weight = fit_counted(tmp_path, keras, 2, preempt)
+    assert [(one.previous, one.workers) for one in resizes] == [(3, 2)]
+    assert_counted_once(examples_of_steps(tmp_path / "log"), EPOCHS, 3 * BATCH_SIZE)
+    assert_nothing_repeated(tmp_path / "log")
+    if keras == 3:  # Keras 2 averages the means of unequal shares
+        assert_exact(tmp_path, 3, weight)

@@ -67,6 +67,55 @@ def counted_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str,
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=plain.minimize(loss, step))
 
 
+def counted_fit(
+    folder: str, epochs: int, batch_size: int, context: Any, backup_every: int | str = "epoch"
+) -> list[float]:
+    """Trains the same weight with the worker's Keras, and returns it."""
+    import tensorflow as tf
+
+    from helpers.keras_callbacks import BackupAndRestore, StepReportCallback
+    from helpers.system import keras_version
+
+    class Counted(tf.keras.Model):
+        """One weight, which notes the examples."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = tf.keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")
+
+        def call(self, inputs: Any, training: bool = False) -> Any:
+            """The prediction for inputs["x"], float32 [batch, 1]."""
+            x = inputs["x"]
+            if training:
+                step = tf.convert_to_tensor(self.optimizer.iterations)
+                values = [tf.cast(step, tf.int64), inputs["number"]]
+                written = tf.numpy_function(
+                    lambda *values: note(f"{folder}/log", *values), values, tf.int64
+                )
+                with tf.control_dependencies([written]):
+                    x = tf.identity(x)
+            return self.dense(x)
+
+    def dataset(input_context: Any) -> Any:
+        params = {"batch_size": batch_size, "seed": 1}
+        data = counted_input_fn("train", params, input_context)
+        return data.repeat() if per_epoch else data
+
+    global_batch = batch_size * (context.shards or 1)
+    # Keras 2 requires the number of steps, and then shares one iterator among all epochs.
+    per_epoch = EXAMPLES // global_batch if keras_version.default() == 2 else None
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        model = Counted()
+        model({"number": tf.zeros([1], tf.int64), "x": tf.zeros([1, 1])})
+        model.compile(tf.keras.optimizers.SGD(LEARNING_RATE), "mse")
+    backup = BackupAndRestore(context, f"{folder}/backup", backup_every)
+    steps = StepReportCallback(context, global_batch)
+    data = strategy.distribute_datasets_from_function(context.constant_global_batch(dataset))
+    model.fit(data, epochs=epochs, steps_per_epoch=per_epoch, verbose=0, callbacks=[backup, steps])
+    return [float(model.dense.kernel.numpy()[0, 0])]
+
+
 def note(folder: str, step: int, examples: Any) -> Any:
     """Appends the examples of a step to the file of this worker's attempt."""
     task = json.loads(os.environ["TF_CONFIG"])["task"]["index"]

@@ -11,6 +11,7 @@ from helpers.errors import ConfigError
 from helpers.tf_config import build_tf_configs
 from helpers.worker import backups
 from helpers.worker.context import WorkerContext
+from helpers.worker.keras_position import Position
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def write(folder: Path, *steps: int) -> None:
         def save(path: Path, text: str = f"step {step}") -> None:
             path.write_text(text)
 
-        backups.save_backup(folder, step // 100, step, save)
+        backups.save_backup(folder, Position(step // 100, 0), step, save)
 
 
 def test_two_are_kept_and_the_last_is_gone_on_from(
@@ -78,7 +79,7 @@ def test_one_whose_writing_fails_leaves_those_before(
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        backups.save_backup(tmp_path, 3, 300, fail)
+        backups.save_backup(tmp_path, Position(3, 0), 300, fail)
     assert [backup.step for backup in backups.list_backups(tmp_path)] == [100, 200]
     write(tmp_path, 300)  # over the incomplete one
     assert [backup.step for backup in backups.list_backups(tmp_path)] == [200, 300]
