@@ -13,6 +13,7 @@ from helpers import LocalCluster
 from helpers.protocol.events import Event
 from helpers.results.history import Resize
 from helpers.results.training_result import TrainingResult
+from tests.cluster.test_strategies import count_slowly
 from tests.support.counted import (
     assert_counted_once,
     assert_nothing_repeated,
@@ -22,7 +23,7 @@ from tests.support.counted import (
     examples_of_steps,
     weight_after,
 )
-from tests.support.faults import needs_keras_3
+from tests.support.faults import needs_keras_3, train_tiny
 
 Action = tuple[int, Callable[[LocalCluster], None]]
 BATCH_SIZE, EPOCHS = 5, 10
@@ -159,3 +160,37 @@ def test_a_preempted_worker_of_fit_costs_no_step(tmp_path: Path, keras: int) -> 
     assert_nothing_repeated(tmp_path / "log")
     if keras == 3:  # Keras 2 averages the means of unequal shares
         assert_exact(tmp_path, 3, weight)
+
+
+@pytest.mark.faults
+def test_a_worker_with_parameter_servers_leaves_and_returns_without_a_restart() -> None:
+    with LocalCluster(2, ps=1, min_workers=1) as cluster:
+        react = at_steps(cluster, (500, lose("worker 1")), (1500, give_back("worker 1")))
+        result = train_tiny(cluster, 8000, react)
+    assert [(one.previous, one.workers) for one in result.resizes] == [(2, 1), (1, 2)]
+    assert result.restarts == []
+    back = result.resizes[1].step
+    assert result.history["worker 1"][-1].step > back
+
+
+@pytest.mark.faults
+def test_a_coordinator_continues_with_the_workers_that_are_left() -> None:
+    resized: list[Event] = []
+    with LocalCluster(2, ps=1, min_workers=1) as cluster, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        react = at_steps(cluster, (50, lambda cluster: cluster.resize(1)), (100, grow))
+
+        def on_event(event: Event) -> None:
+            assert event["event"] != "group_restart"
+            if event["event"] == "group_resized":
+                resized.append(event)
+            react(event)
+
+        [(scheduled, counted)] = cluster.run(count_slowly, on_event=on_event)
+    assert [event["workers"] for event in resized] == [1, 2]
+    assert counted >= scheduled  # a running step may have been counted, and run again
+
+
+def grow(cluster: LocalCluster) -> None:
+    """Asks for all workers."""
+    cluster.resize(cluster.workers)
