@@ -37,6 +37,7 @@ class GroupSize:
         self._lock = threading.Lock()
         self._requested = workers
         self._unavailable: list[str] = []  # the tasks whose slots are lost
+        self._excluded = 0  # workers that were preempted, or failed too often
 
     @property
     def is_elastic(self) -> bool:
@@ -47,7 +48,8 @@ class GroupSize:
     def target(self) -> int:
         """The number of workers that the next attempt should have, which may be below `minimum`."""
         with self._lock:
-            return min(self._requested, self.maximum - len(self._unavailable))
+            available = self.maximum - len(self._unavailable) - self._excluded
+            return min(self._requested, available)
 
     @property
     def is_possible(self) -> bool:
@@ -74,7 +76,7 @@ class GroupSize:
         if not self.minimum <= workers <= self.maximum:
             raise self._out_of_range(workers)
         with self._lock:
-            self._requested = workers
+            self._requested, self._excluded = workers, 0
             self.reason = _("resize({workers}) was called").format(workers=workers)
 
     def lose_slot(self, task: str) -> None:
@@ -96,7 +98,7 @@ class GroupSize:
         with self._lock:
             if self.current <= self.minimum:
                 return False
-            self._requested = min(self._requested, self.current - 1)
+            self._excluded += 1
             return True
 
     def resized(self, workers: int, step: int, reason: str, task: object) -> Event:

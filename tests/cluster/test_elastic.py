@@ -156,6 +156,17 @@ def test_a_preempted_worker_is_left_out_if_the_group_may_shrink(
     assert restart["reason"] == "worker 0 was preempted (SIGTERM) at step 10"
 
 
+def test_a_preempted_and_a_lost_machine_are_two_until_a_resize() -> None:
+    size = GroupSize(4, 1)
+    assert size.exclude_worker()
+    size.lose_slot("worker 0")
+    assert size.target == 2
+    size.request(4)
+    assert size.target == 3
+    size.return_slot("worker 0")
+    assert size.target == 4
+
+
 @pytest.mark.usefixtures("clock")
 def test_with_parameter_servers_a_worker_leaves_and_returns_without_a_restart() -> None:
     launcher = Launcher(workers=2, ps=1, min_workers=1)
