@@ -4,12 +4,13 @@
     python -m benchmarks.elastic --keras    # only Keras 3
     python -m benchmarks.elastic --quick    # 4 changes on one seed of an Estimator
 
-There are 10 changes on each of 3 seeds. Seeds 1, 2 and 3 have 2, 3 and 4 workers. Each seed is trained undisturbed, with the changes, and
-undisturbed by a fixed group of each smaller size with the same global batch. Each step must train
-on the examples of the undisturbed run, and each epoch on every example once. The final loss must
-differ from that of the undisturbed run by no more than the undisturbed runs of the seeds differ
-from each other. A group that has shrunk must reach 0.9 of the steps per second of the fixed group
-of its size. Otherwise, or if a run exceeds its time limit, the exit code is 1.
+There are 10 changes on each of 3 seeds, which have 2, 3 and 4 workers. Each seed is trained
+undisturbed, with the changes, and undisturbed by a fixed group of each smaller size with the same
+global batch. Each step must train on the examples of the undisturbed run, and each epoch on every
+example once. The final loss must differ from that of the undisturbed run by no more than the
+undisturbed runs of the seeds differ from each other. A group that has shrunk must reach 0.9 of the
+steps per second of the fixed group of its size. Otherwise, or if a run exceeds its time limit, the
+exit code is 1.
 """
 
 from __future__ import annotations

@@ -55,9 +55,9 @@ class LocalCluster(RunControl, Cluster):
       strategy: the `tf.distribute` strategy by name, for `train`. The default is
         ParameterServerStrategy with a ps, else MultiWorkerMirroredStrategy.
       collective: how gradients are summed: "AUTO", "RING" (gRPC) or "NCCL" (NVIDIA GPUs).
-      min_workers: makes the group elastic: if a worker fails once more after `max_restarts`
-        restarts, is preempted, or its machine is lost, the group continues with fewer workers, but
-        at least so many. Each step still trains on the same examples (docs/FAULTS.md).
+      min_workers: makes the group elastic, with at least so many workers. It continues without a
+        worker that fails after `max_restarts` restarts, is preempted, or loses its machine. Each
+        step still trains on the same examples (docs/FAULTS.md).
       max_restarts: the number of faults after which the group is restarted from its last checkpoint
         or, for a worker that serves a coordinator, only that worker is restarted. An elastic group
         counts again after each change of its size.

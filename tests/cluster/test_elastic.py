@@ -133,6 +133,26 @@ def test_without_min_workers_a_lost_machine_ends_the_run() -> None:
         events_of(launcher, at_each_start(launcher, lose))
 
 
+@pytest.mark.usefixtures("clock")
+def test_too_few_machines_are_waited_for() -> None:
+    launcher = Launcher(workers=3, min_workers=2)
+
+    def lose_two() -> None:
+        launcher.size.lose_slot("worker 1")
+        launcher.size.lose_slot("worker 2")
+        launcher.processes[2].end(-signal.SIGKILL)
+
+    on_start = at_each_start(launcher, lose_two)
+
+    def react(event: Event) -> None:
+        on_start(event)
+        if event["event"] == EventType.GROUP_RESTART:
+            assert not launcher.size.is_possible
+            launcher.size.return_slot("worker 1")
+
+    assert sizes_of(events_of(launcher, react)) == [(10, 3, 2)]
+
+
 def preempt(launcher: Launcher, index: int) -> None:
     """Lets a worker leave, after a peer that saved with it."""
     launcher.processes[index].send(EventType.PREEMPTED)
