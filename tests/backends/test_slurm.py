@@ -38,11 +38,12 @@ def slurm() -> Iterator[Slurm]:
 
 
 def documented_script(payload: Path) -> str:
-    """The batch script in docs/CLUSTERS.md, with another payload."""
+    """The batch script in docs/CLUSTERS.md, with another payload and a core for each task."""
     text = (ROOT / "docs" / "CLUSTERS.md").read_text("utf-8")
     [block] = re.findall(r"\n((?:    .*\n)+)", text[text.index("## Slurm") :])[:1]
     script = re.sub("^    ", "", block, flags=re.MULTILINE)
-    assert "srun --kill-on-bad-exit=1 python -m helpers.worker /shared/payload.pkl" in script
+    assert "--kill-on-bad-exit=1 python -m helpers.worker /shared/payload.pkl" in script
+    script = script.replace("--cpus-per-task=8", "--cpus-per-task=1")
     return script.replace("/shared/payload.pkl", str(payload))
 
 
@@ -111,6 +112,24 @@ def test_the_documented_script_trains_on_two_nodes_and_survives_the_loss_of_a_ta
     begun = [int(step) for step in re.findall(r"ready at step (\d+)", log)]
     assert begun[:2] == [0, 0], log
     assert len(begun) == 4 and min(begun[2:]) >= lost_at, log
+
+
+def test_after_sigterm_to_a_task_the_next_step_follows_the_last_one(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    script = write_job(tmp_path, steps=3000)
+    job = submit(slurm, script, "--nodes=2")
+    assert wait_until(lambda: 300 <= last_step(tmp_path) < 2500, JOB_TIMEOUT)
+    [victim] = workers_on(slurm, NODES[1])
+    victim.send_signal(signal.SIGTERM)
+    log = wait_for(slurm, job, script)
+    assert "was preempted (SIGTERM), and" in log
+    begun = [int(step) for step in re.findall(r"ready at step (\d+)", log)]
+    assert len(begun) == 4 and begun[2] == begun[3], log
+    before, _ready, _after = log.partition(f"ready at step {begun[2]}:")
+    assert f"checkpoint of step {begun[2]}\n" in before, log
+    assert max(map(int, re.findall(r"step (\d+)/", before))) <= begun[2], log
+    assert last_step(tmp_path) == 3000
 
 
 def test_several_tasks_share_a_node(slurm: Slurm, tmp_path: Path) -> None:
