@@ -23,7 +23,7 @@ from helpers.errors import ClusterError, ConfigError, HelpersError, check_count
 from helpers.i18n import _, join_phrases
 from helpers.protocol import results
 from helpers.protocol.events import Event, EventType
-from helpers.protocol.job import EstimatorJob, FunctionJob, estimator_job
+from helpers.protocol.job import Elastic, EstimatorJob, FunctionJob, estimator_job
 from helpers.protocol.portable import describe_large
 from helpers.results.progress import consume
 from helpers.results.training_result import TrainingResult, notice_of
@@ -140,7 +140,7 @@ class Cluster(ABC):
                 evaluate=evaluate,
                 replicas=self.workers if self.strategy == MIRRORED else 1,
                 eval_steps=eval_steps,
-                shards=self._shards,
+                elastic=self._elastic,
             )
             self._run_training(job, run_folder, result, on_event=on_event, progress=progress)
         return result
@@ -249,8 +249,8 @@ class Cluster(ABC):
         return [values[task] for task in tasks]
 
     @property
-    def _shards(self) -> int | None:
-        """The number of workers of the largest group, if a synchronous group is elastic."""
+    def _elastic(self) -> Elastic | None:
+        """The data of a synchronous group whose number of workers can change."""
         return None
 
     @abstractmethod

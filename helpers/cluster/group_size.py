@@ -6,9 +6,10 @@ import logging
 import threading
 
 from helpers import labels
-from helpers.errors import ClusterError, ConfigError, check_count
+from helpers.errors import ClusterError, ConfigError, check_count, unknown_choice
 from helpers.i18n import _, ngettext
 from helpers.protocol.events import Event, EventType, supervisor_event
+from helpers.protocol.job import ELASTIC_BATCHES, GLOBAL
 from helpers.strategies import ONE_PROCESS
 
 logger = logging.getLogger(__name__)
@@ -154,9 +155,13 @@ def check_min_workers(min_workers: int | None, workers: int) -> int:
     return min_workers
 
 
-def check_elastic(min_workers: int | None, workers: int, strategy: str) -> None:
-    """Raises ConfigError if a group cannot have `min_workers`."""
+def check_elastic(
+    min_workers: int | None, workers: int, strategy: str, elastic_batch: str = GLOBAL
+) -> None:
+    """Raises ConfigError if a group cannot have `min_workers`, or there is no such batch."""
     check_min_workers(min_workers, workers)
+    if elastic_batch not in ELASTIC_BATCHES:
+        raise unknown_choice("elastic_batch", elastic_batch, ELASTIC_BATCHES)
     if min_workers is not None and strategy in ONE_PROCESS:
         message = _(
             "min_workers={min_workers} needs several processes, but the replicas of {strategy} "

@@ -21,7 +21,7 @@ from helpers.cluster.timeouts import Timeouts, default_start_timeout
 from helpers.errors import check_count, check_seconds, unknown_choice
 from helpers.i18n import _
 from helpers.protocol.events import Event
-from helpers.protocol.job import EstimatorJob, FunctionJob
+from helpers.protocol.job import GLOBAL, Elastic, EstimatorJob, FunctionJob
 from helpers.strategies import (
     MULTI_WORKER,
     ONE_PROCESS,
@@ -58,6 +58,9 @@ class LocalCluster(RunControl, Cluster):
       min_workers: makes the group elastic, with at least so many workers. It continues without a
         worker that fails after `max_restarts` restarts, is preempted, or loses its machine. Each
         step still trains on the same examples (docs/FAULTS.md).
+      elastic_batch: the batch that stays the same when the number of workers changes: "global", or
+        "per_worker". With "per_worker", `train` uses whole batches of `input_fn`, so the global
+        batch changes, and `model_fn` sets the learning rate by `num_replicas_in_sync`.
       max_restarts: the number of faults after which the group is restarted from its last checkpoint
         or, for a worker that serves a coordinator, only that worker is restarted. An elastic group
         counts again after each change of its size.
@@ -90,6 +93,7 @@ class LocalCluster(RunControl, Cluster):
         workers: int = 2,
         *,
         min_workers: int | None = None,
+        elastic_batch: str = GLOBAL,
         ps: int | None = None,
         strategy: str | None = None,
         collective: str = "AUTO",
@@ -107,7 +111,7 @@ class LocalCluster(RunControl, Cluster):
             strategy = PARAMETER_SERVER if ps else MULTI_WORKER
         check_strategy(strategy, workers, ps)
         check_collective(collective, workers)
-        check_elastic(min_workers, workers, strategy)
+        check_elastic(min_workers, workers, strategy, elastic_batch)
         _check_network(network, bandwidth)
         if strategy not in ONE_PROCESS:
             check_memory(workers, ps or 0, forked=can_fork())
@@ -117,6 +121,7 @@ class LocalCluster(RunControl, Cluster):
         super().__init__(workers, collective, max_restarts, timeouts)
         self.strategy = strategy
         self.min_workers = min_workers
+        self.elastic_batch = elastic_batch
         self.ps = int(strategy == PARAMETER_SERVER) if ps is None else ps
         self.network = network
         self.bandwidth = bandwidth
@@ -174,7 +179,8 @@ class LocalCluster(RunControl, Cluster):
         if keras == 3:
             keras_version.check_keras_3()
         job = FunctionJob(
-            function, evaluator_fn, keras, self.collective, args, kwargs, self._shards
+            *(function, evaluator_fn, keras, self.collective, args, kwargs),
+            shards=self.workers if self._elastic == Elastic(self.workers) else None,
         )
         return self._run_function(job, timeout, on_event)
 
@@ -260,9 +266,10 @@ class LocalCluster(RunControl, Cluster):
         return Network.create(self.bandwidth) if self.network == ISOLATED else None
 
     @property
-    def _shards(self) -> int | None:
-        is_elastic = self.min_workers is not None and self.strategy == MULTI_WORKER
-        return self.workers if is_elastic else None
+    def _elastic(self) -> Elastic | None:
+        if self.min_workers is None or self.strategy != MULTI_WORKER:
+            return None
+        return Elastic(self.workers, self.elastic_batch)
 
     @property
     def _worker_processes(self) -> int:

@@ -24,6 +24,20 @@ from helpers.tf_config import PS, TFConfig
 
 EVALUATE_CHOICES = ("after", "sidecar", None)
 KERAS_VERSIONS = (2, 3)
+GLOBAL, PER_WORKER = ELASTIC_BATCHES = ("global", "per_worker")
+
+
+@dataclass(frozen=True)
+class Elastic:
+    """The data of a synchronous group whose number of workers can change.
+
+    Attributes:
+      shards: the number of workers of the largest group, each of which has a shard.
+      batch: the batch that stays the same, one of `ELASTIC_BATCHES`.
+    """
+
+    shards: int
+    batch: str = GLOBAL
 
 
 class Job(ABC):
@@ -72,8 +86,18 @@ class EstimatorJob(Job):
     evaluate: str | None
     replicas: int = 1
     eval_steps: int | None = None
-    shards: int | None = None
+    elastic: Elastic | None = None
     keras = 2  # Estimator accepts no other
+
+    @property
+    def shards(self) -> int | None:
+        """The number of shards of an elastic group."""
+        return self.elastic.shards if self.elastic else None
+
+    @property
+    def whole_batches(self) -> bool:
+        """Whether each worker of an elastic group trains on whole batches of `input_fn`."""
+        return self.elastic is not None and self.elastic.batch == PER_WORKER
 
     def is_server(self, config: TFConfig) -> bool:
         """As `Job.is_server`, true for parameter servers."""
@@ -99,12 +123,12 @@ def estimator_job(
     evaluate: str | None = "after",
     replicas: int = 1,
     eval_steps: int | None = None,
-    shards: int | None = None,
+    elastic: Elastic | None = None,
 ) -> EstimatorJob:
     """Validates the arguments, and creates a job from them.
 
-    Args: see `LocalCluster` and `LocalCluster.train`. `replicas` is the number in each process,
-      and `shards` the number of workers of the largest group, if it is elastic.
+    Args: see `LocalCluster` and `LocalCluster.train`. `replicas` is the number in each process.
+      `elastic` describes a group whose number of workers can change.
       Every task must be able to access `model_dir`.
 
     Raises:
@@ -113,8 +137,7 @@ def estimator_job(
     if evaluate not in EVALUATE_CHOICES:
         raise unknown_choice("evaluate", evaluate, EVALUATE_CHOICES)
     counts = {"epochs": epochs, "steps": steps, "save_checkpoints_steps": save_checkpoints_steps}
-    counts |= {"eval_steps": eval_steps}
-    _check_counts(counts)
+    _check_counts(counts | {"eval_steps": eval_steps})
     check_params(params)
     _check_end(epochs, steps)
     _check_trace_steps(trace_steps)
@@ -132,7 +155,7 @@ def estimator_job(
         save_checkpoints_steps=save_checkpoints_steps,
         evaluate=evaluate,
         replicas=replicas,
-        shards=shards,
+        elastic=elastic,
     )
 
 

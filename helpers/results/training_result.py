@@ -91,6 +91,7 @@ class TrainingResult:
 
     def __post_init__(self) -> None:
         self._ended_early = False
+        self._global_batches: dict[int, int] = {}  # by attempt
         if not self.history:  # in task order, independent of the order of reports
             self.history = {f"worker {worker}": [] for worker in range(self.workers)}
 
@@ -109,8 +110,7 @@ class TrainingResult:
             case EventType.STARTED | EventType.WARNING if notice := notice_of(event):
                 self._add_warning(notice)
             case EventType.RUN_INFO:
-                self.total_steps = event["total_steps"]
-                self.global_batch = event["global_batch"]
+                self._set_plan(event)
             case EventType.READY if event["task"] in self.history:  # servers have no steps
                 attempt, step = event["attempt"], event["step"]  # other tasks may be ahead
                 self.resumed_at[attempt] = min(step, self.resumed_at.get(attempt, step))
@@ -144,6 +144,10 @@ class TrainingResult:
                 self.restarts.append(event["reason"])
             case EventType.GROUP_RESIZED:
                 self._add_resize(Resize.from_event(event))
+
+    def _set_plan(self, event: Event) -> None:
+        self.total_steps, self.global_batch = event["total_steps"], event["global_batch"]
+        self._global_batches[event.get("attempt", 0)] = self.global_batch
 
     def add_stacks(self, stacks: Stacks) -> None:
         """Adds the stacks of the current attempt, which has failed."""
@@ -225,7 +229,8 @@ class TrainingResult:
                 points, WARM_UP_SECONDS, start, end, key=lambda point: point.seconds - began
             )
         seconds, steps = last.seconds - points[start].seconds, last.step - points[start].step
-        return steps * self.global_batch / seconds if seconds > 0 else 0.0
+        global_batch = self._global_batches.get(points[start].attempt, self.global_batch)
+        return steps * global_batch / seconds if seconds > 0 else 0.0
 
     @property
     def seconds_to_first_step(self) -> float | None:

@@ -20,7 +20,7 @@ from helpers.worker.context import Report
 from helpers.worker.evaluation_input import EvaluationInput
 from helpers.worker.large_arrays import arrays_by_function
 from helpers.worker.run_config import as_shard, without_rewriting
-from helpers.worker.shares import share
+from helpers.worker.shares import share, take_turns
 
 # Types that an input_fn may return instead of a dataset, in any structure.
 PARTS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor, np.ndarray, np.generic, type(None))
@@ -65,11 +65,15 @@ class InputPipeline:
         def read(context: Any) -> Any:
             placed = config if context is input_context else as_shard(config, context)
             data = self._call(mode, placed, context)
-            is_dataset = isinstance(data, tf.data.Dataset)
-            return data.repeat().skip(batches_done) if is_dataset else data
+            if not isinstance(data, tf.data.Dataset):
+                return data
+            return data.repeat() if self._job.whole_batches else data.repeat().skip(batches_done)
 
         shards = self._job.shards or input_context.num_input_pipelines
-        data = share(read, input_context, shards)
+        if self._job.whole_batches:
+            data = take_turns(read, input_context, shards, batches_done)
+        else:
+            data = share(read, input_context, shards)
         if not isinstance(data, tf.data.Dataset):
             return lambda: data
         # The autotuning thread sleeps for up to 60 s between two checks, and a session that ends

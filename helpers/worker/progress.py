@@ -23,6 +23,8 @@ class TrainingProgress:
       is_asynchronous: whether other tasks count steps too.
       total_steps: the step to train to. While it is unknown, `total_batches` estimates it.
       total_batches: the batches of all replicas to train on, or None to train to a step.
+      batches_per_step: how much a step adds to the number of batches. It is 1 if the batches of
+        all replicas count as one, and the number of workers if each counts.
 
     Attributes:
       step: the global step, as far as it is known.
@@ -37,12 +39,14 @@ class TrainingProgress:
         is_asynchronous: bool,
         total_steps: int | None = None,
         total_batches: int | None = None,
+        batches_per_step: int = 1,
     ) -> None:
         self.is_asynchronous = is_asynchronous
         self.step = self.batches = 0
         self._position = position
         self._total_steps = total_steps
         self._total_batches = total_batches
+        self._per_step = batches_per_step
         self._first = self._seen = (0, 0)  # (step, batches) at the beginning, and when last read
         self._updates_per_batch: Fraction | None = None
         self._looked = 0.0
@@ -57,7 +61,7 @@ class TrainingProgress:
 
     def next_batch(self) -> None:
         """Counts a batch at its beginning."""
-        self.batches += 1
+        self.batches += self._per_step
         self._in_batch = True
         if not self.is_asynchronous:
             step, batches = self._seen
@@ -69,7 +73,7 @@ class TrainingProgress:
 
     def close(self) -> None:
         """Undoes the count of a batch for which no data was left."""
-        self.batches -= self._in_batch
+        self.batches -= self._in_batch * self._per_step
         self._in_batch = False
 
     def saw(self, step: int, *, exactly: bool = False) -> None:
@@ -98,13 +102,15 @@ class TrainingProgress:
 
     @property
     def own_batches(self) -> int:
-        """Batches since the session began."""
-        return self.batches - self._first[1]
+        """Batches of this task since the session began."""
+        return (self.batches - self._first[1]) // self._per_step
 
     @property
     def global_batches(self) -> int:
         """The batches of all replicas together."""
-        return int(self.step / self._ratio) if self.is_asynchronous else self.batches
+        if self.is_asynchronous:
+            return int(self.step / self._ratio)
+        return self.batches // self._per_step
 
     @property
     def has_moved(self) -> bool:
@@ -114,7 +120,7 @@ class TrainingProgress:
     @property
     def is_regular(self) -> bool:
         """Whether each batch increments the step by 1."""
-        return self._ratio == 1
+        return self._ratio == Fraction(1, self._per_step)
 
     @property
     def must_look(self) -> bool:
@@ -131,7 +137,8 @@ class TrainingProgress:
         if self.is_asynchronous:
             return round(self._total_batches * self._ratio)
         step, batches = self._seen
-        return step + round(self._ratio * (self._total_batches - batches))
+        steps = (self._total_batches - batches) // self._per_step  # no step is incomplete
+        return step + round(self._ratio * self._per_step * steps)
 
     @property
     def counts_batches(self) -> bool:
@@ -145,7 +152,7 @@ class TrainingProgress:
             return False
         if self.is_asynchronous:
             return self.step >= self._total_batches * self._ratio
-        return self.batches >= self._total_batches
+        return self.batches + self._per_step > self._total_batches
 
     @property
     def may_be_last(self) -> bool:
@@ -156,4 +163,4 @@ class TrainingProgress:
 
     @property
     def _ratio(self) -> Fraction:
-        return self._updates_per_batch or Fraction(1)
+        return self._updates_per_batch or Fraction(1, self._per_step)

@@ -29,7 +29,7 @@ def params_of_share(job: EstimatorJob, workers: int) -> dict[str, Any]:
     shards = job.shards or workers
     default = DEFAULT_PARAMS["batch_size"] if uses_defaults(job.model_fn) else None
     batch_size = params.get("batch_size", default)
-    if shards != workers and isinstance(batch_size, int):
+    if shards != workers and not job.whole_batches and isinstance(batch_size, int):
         mean = Fraction(batch_size * shards, workers)
         params["batch_size"] = int(mean) if mean.denominator == 1 else float(mean)
     return params

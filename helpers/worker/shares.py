@@ -82,6 +82,22 @@ def share(read: ReadShard, context: Any, shards: int) -> Any:
     return cut(*found)
 
 
+def take_turns(read: ReadShard, context: Any, shards: int, batches_done: int) -> Any:
+    """The batches of a worker, which takes every K-th batch of all shards if there are K workers.
+
+    Args:
+      read: called for each shard, with its `InputContext`. The dataset must not end.
+      context: the `InputContext` of this worker.
+      shards: the number of workers of the largest group.
+      batches_done: the number of batches that all workers have read together.
+    """
+    found = [read(tf.distribute.InputContext(shards, shard, shards)) for shard in range(shards)]
+    order = tf.data.Dataset.range(shards).repeat()
+    batches = tf.data.Dataset.choose_from_datasets(found, order, stop_on_empty_dataset=True)
+    workers, index = context.num_input_pipelines, context.input_pipeline_id
+    return batches.skip(batches_done).shard(workers, index)
+
+
 def rows_of(batch: Any, part: Part) -> Any:
     """A part of the rows of all tensors of a batch. Scalars remain as they are."""
 

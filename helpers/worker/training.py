@@ -142,20 +142,12 @@ class _Task:
         estimator = self._estimator(strategy)
         config = place(estimator.config, self.config)
         # An elastic group has the batches and steps of the largest group.
-        replicas = job.shards or replicas
+        workers, replicas = replicas, job.shards or replicas
         self.input = InputPipeline(job, self.shards, config, context.report, self.constants.run)
-        position = DataPosition(job.model_dir, self.config, self._tasks_that_count)
-        steps = job.steps or self._count_steps(replicas)
-        self.progress = TrainingProgress(
-            position,
-            is_asynchronous=self.config.is_asynchronous,
-            total_steps=steps,
-            total_batches=None if job.steps else steps,
-        )
-        self.progress.begin(resume_step(job.model_dir))
+        self.progress = self._make_progress(workers, replicas)
         batch_size = self.input.batch_size(replicas)
-        global_batch = batch_size * replicas
-        if job.shards:
+        global_batch = batch_size * (workers if job.whole_batches else replicas)
+        if job.shards and not job.whole_batches:
             weigh_worker(self._weight(batch_size))
         context.report(
             EventType.RUN_INFO, total_steps=self.progress.total_steps, global_batch=global_batch
@@ -168,14 +160,11 @@ class _Task:
         max_steps = job.steps
         if self.progress.is_complete:
             self._write_end(max_steps := resume_step(job.model_dir))  # no step is left
-        train_spec = tf.estimator.TrainSpec(
-            self._endless_input_fn,
-            max_steps=max_steps,
-            hooks=[
-                ConstantsHook(self.constants),
-                ProgressHook(context, checkpoints, self.progress, global_batch, self.preemption),
-            ],
-        )
+        hooks = [
+            ConstantsHook(self.constants),
+            ProgressHook(context, checkpoints, self.progress, global_batch, self.preemption),
+        ]
+        train_spec = tf.estimator.TrainSpec(self._endless_input_fn, max_steps, hooks)
         if job.strategy in ONE_PROCESS:  # otherwise it would evaluate every checkpoint
             estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=max_steps)
         else:
@@ -186,16 +175,24 @@ class _Task:
         if self.preemption.has_stopped and steps_are_left(self.progress):
             raise self.preemption.error()
 
-    def _hooks(self, checkpoints: CheckpointMonitor, global_batch: int) -> list[Any]:
-        context, steps = self.context, self.job.trace_steps
-        hooks = [
-            ConstantsHook(self.constants),
-            ProgressHook(context, checkpoints, self.progress, global_batch),
-        ]
-        if steps:
-            are_global = not self.config.is_asynchronous
-            hooks.append(TraceHook(context, steps, global_steps=are_global))
-        return hooks
+    def _make_progress(self, workers: int, replicas: int) -> TrainingProgress:
+        """The progress from the last checkpoint.
+
+        Args:
+          workers: the replicas that train.
+          replicas: those of the largest group.
+        """
+        job, counts_each = self.job, self.job.whole_batches
+        steps = job.steps or self._count_steps(replicas)
+        progress = TrainingProgress(
+            DataPosition(job.model_dir, self.config, self._tasks_that_count),
+            is_asynchronous=self.config.is_asynchronous,
+            total_steps=steps,
+            total_batches=None if job.steps else steps * (replicas if counts_each else 1),
+            batches_per_step=workers if counts_each else 1,
+        )
+        progress.begin(resume_step(job.model_dir))
+        return progress
 
     def _evaluate_beside(self) -> None:
         """Evaluates checkpoints until the last one.

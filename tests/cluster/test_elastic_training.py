@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import pytest
 
 from helpers import LocalCluster
 from helpers.protocol.events import Event
+from helpers.protocol.job import GLOBAL, PER_WORKER
 from helpers.results.history import Resize
 from helpers.results.training_result import TrainingResult
 from tests.cluster.test_strategies import count_slowly
 from tests.support.counted import (
+    EXAMPLES,
     assert_counted_once,
     assert_nothing_repeated,
     counted_fit,
@@ -49,13 +52,18 @@ def give_back(task: str) -> Callable[[LocalCluster], None]:
 
 
 def train_counted(
-    folder: Path, workers: int, min_workers: int, *actions: Action, by_sum: bool = False
+    folder: Path,
+    workers: int,
+    min_workers: int,
+    *actions: Action,
+    by_sum: bool = False,
+    elastic_batch: str = GLOBAL,
 ) -> TrainingResult:
     """Trains for `EPOCHS`, with a checkpoint every 10 steps."""
     log = folder / "log"
     log.mkdir()
     params = {"batch_size": BATCH_SIZE, "seed": 1, "log": str(log), "sum": by_sum}
-    with LocalCluster(workers, min_workers=min_workers) as cluster:
+    with LocalCluster(workers, min_workers=min_workers, elastic_batch=elastic_batch) as cluster:
         return cluster.train(
             counted_model_fn,
             counted_input_fn,
@@ -94,14 +102,18 @@ def fit_counted(
     return resizes, results[0][0]
 
 
-def assert_exact(folder: Path, workers: int, weight: float | None = None) -> None:
-    """Every example was counted once per epoch, and the weight is that of one worker."""
+def tf_weight(folder: Path) -> float:
+    """The weight in the last checkpoint of an Estimator."""
     from helpers.estimator import tf
 
+    return float(tf.train.load_checkpoint(str(folder / "model")).get_tensor("w"))
+
+
+def assert_exact(folder: Path, workers: int, weight: float | None = None) -> None:
+    """Every example was counted once per epoch, and the weight is that of one worker."""
     steps = examples_of_steps(folder / "log")
     assert_counted_once(steps, EPOCHS, workers * BATCH_SIZE)
-    if weight is None:
-        weight = tf.train.load_checkpoint(str(folder / "model")).get_tensor("w")
+    weight = tf_weight(folder) if weight is None else weight
     assert weight == pytest.approx(weight_after(steps), rel=1e-5)
 
 
@@ -116,6 +128,22 @@ def test_a_group_that_shrinks_and_grows_counts_every_example_once(
     assert [(one.previous, one.workers) for one in result.resizes] == [(3, 2), (2, 3)]
     assert result.steps == EPOCHS * 16
     assert_exact(tmp_path, workers=3)
+
+
+@pytest.mark.faults
+def test_whole_batches_are_counted_once_too(tmp_path: Path) -> None:
+    actions = (30, lose("worker 0")), (60, give_back("worker 0"))
+    result = train_counted(tmp_path, 3, 2, *actions, by_sum=True, elastic_batch=PER_WORKER)
+    assert [(one.previous, one.workers) for one in result.resizes] == [(3, 2), (2, 3)]
+    steps = examples_of_steps(tmp_path / "log")
+    assert {len(found) for found in steps.values()} == {3 * BATCH_SIZE, 2 * BATCH_SIZE}
+    counts = Counter(one for found in steps.values() for one in found)
+    missing = EPOCHS * EXAMPLES - counts.total()
+    assert 0 <= missing < 3 * BATCH_SIZE  # an incomplete last step is left out
+    assert set(counts.values()) <= {EPOCHS, EPOCHS - 1}
+    assert len(steps) == result.steps == result.total_steps
+    weight = tf_weight(tmp_path)
+    assert weight == pytest.approx(weight_after(steps), rel=1e-5)
 
 
 @pytest.mark.faults
