@@ -111,17 +111,15 @@ class GroupSize:
 
     def too_few(self, fault: str) -> ClusterError:
         """The error if fewer slots are available than the group needs."""
-        message = _(
-            "{fault}; {available} available, and the group needs at least {least} "
-            "(min_workers={least}). With a smaller min_workers= it would continue."
+        message = ngettext(
+            "{fault}; {count} machine is available, and the group needs at least {least}. Pass a "
+            "smaller min_workers to continue with fewer workers.",
+            "{fault}; {count} machines are available, and the group needs at least {least}. Pass a "
+            "smaller min_workers to continue with fewer workers.",
+            self.target,
         )
-        available = ngettext("{count} machine is", "{count} machines are", self.target)
-        return ClusterError(
-            message.format(
-                fault=fault, available=available.format(count=self.target), least=self.minimum
-            ),
-            reason=fault,
-        )
+        values = {"fault": fault, "count": self.target, "least": self.minimum}
+        return ClusterError(message.format(**values), reason=fault)
 
     def _out_of_range(self, workers: int) -> ConfigError:
         if not self.is_elastic:

@@ -32,8 +32,8 @@ ACKNOWLEDGEMENT_TIMEOUT = 10.0  # seconds, of the grace period of 30 s or more
 class PreemptionWatch:
     """Decides after which step this worker and its peers stop.
 
-    Create it in the main thread, in all workers, after the strategy. TensorFlow's own handler,
-    which the strategy installs, ignores the signal.
+    Create it in all workers after the strategy, because TensorFlow's own handler, which the
+    strategy installs, ignores the signal. Outside the main thread, Python can install no handler.
 
     Attributes:
       has_stopped: whether the last step has ended.
@@ -50,11 +50,10 @@ class PreemptionWatch:
         self._last_step: int | None = None
         self._received = threading.Event()
         self._announced = False
-        if config.is_asynchronous or config.task.type == EVALUATOR:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # no peer waits for this task
-            return
-        signal.signal(signal.SIGTERM, self._on_signal)
-        if self._peers:
+        no_peer_waits = config.is_asynchronous or config.task.type == EVALUATOR
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL if no_peer_waits else self._on_signal)
+        if self._peers and not no_peer_waits:
             threading.Thread(target=self._listen, daemon=True, name="preemption").start()
 
     def must_stop(self) -> bool:
