@@ -2,7 +2,7 @@
 
     python -m benchmarks.elastic            # an Estimator and Keras 3
     python -m benchmarks.elastic --keras    # only Keras 3
-    python -m benchmarks.elastic --quick    # 4 changes on one seed of an Estimator
+    python -m benchmarks.elastic --quick    # 4 changes on one seed of an Estimator, no speeds
 
 There are 10 changes on each of 3 seeds, which have 2, 3 and 4 workers. Each seed is trained
 undisturbed, with the changes, and undisturbed by a fixed group of each smaller size with the same
@@ -321,8 +321,12 @@ def each_once(steps: Examples, epochs: int, examples: int) -> bool:
     return all(count == Counter(range(examples)) for count in counts)
 
 
-def try_seed(api: str, seed: int, count: int, epochs: int) -> Outcome:
-    """Trains one seed without and with changes, and with fixed groups of the smaller sizes."""
+def try_seed(api: str, seed: int, count: int, epochs: int, *, speeds: bool) -> Outcome:
+    """Trains one seed without and with changes, and with fixed groups of the smaller sizes.
+
+    Args:
+      speeds: whether to run the fixed groups, for their speeds.
+    """
     workers = 2 + (seed - 1) % 3
     min_workers = max(1, workers - 2)
     changes = plan(seed, count, workers, min_workers, epochs * STEPS_PER_EPOCH)
@@ -335,7 +339,7 @@ def try_seed(api: str, seed: int, count: int, epochs: int) -> Outcome:
         disturbed, found = run(workers, epochs, folder / "wild", **options)
         ratios = {}
         for size in sorted(disturbed.speeds):
-            if size < workers:
+            if speeds and size < workers:
                 share = {"batch_size": workers * BATCH_SIZE // size, "examples": examples}
                 fixed, _steps = run(size, max(4, epochs // 3), folder / f"{size}", **share)
                 ratios[size] = disturbed.speeds[size] / fixed.speeds[size]
@@ -381,7 +385,7 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=10, help="number for each seed")
     parser.add_argument("--epochs", type=int, default=60, help=f"of {STEPS_PER_EPOCH} steps")
     parser.add_argument("--keras", action="store_true", help="only Keras 3")
-    parser.add_argument("--quick", action="store_true", help="4 changes on one seed, 20 epochs")
+    parser.add_argument("--quick", action="store_true", help="4 changes on one seed")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     apis = ["Keras 3"] if args.keras else ["Estimator", "Keras 3"]
@@ -390,7 +394,8 @@ def main() -> int:
     outcomes = []
     for api in apis:
         for seed in args.seeds:
-            outcomes.append(try_seed(api, seed, args.changes, args.epochs))
+            speeds = not args.quick
+            outcomes.append(try_seed(api, seed, args.changes, args.epochs, speeds=speeds))
             print(table(outcomes[-1:]), flush=True)
     report = {"machine": describe(None), "outcomes": [asdict(o) for o in outcomes]}
     args.output.mkdir(parents=True, exist_ok=True)

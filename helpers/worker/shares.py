@@ -24,6 +24,9 @@ ReadShard = Callable[[Any], Any]
 """
 
 
+PREFETCHED = 2  # batches, so that they are cut while a step runs
+
+
 class Part(NamedTuple):
     """The part of a shard's batches that a worker reads, such as from 0 to 1/3 of its rows."""
 
@@ -78,7 +81,7 @@ def share(read: ReadShard, context: Any, shards: int) -> Any:
         return concat([rows_of(batch, part) for batch, part in zip(batches, parts, strict=True)])
 
     if all(isinstance(data, tf.data.Dataset) for data in found):
-        return tf.data.Dataset.zip(tuple(found)).map(cut)
+        return tf.data.Dataset.zip(tuple(found)).map(cut).prefetch(PREFETCHED)
     return cut(*found)
 
 
@@ -95,11 +98,13 @@ def take_turns(read: ReadShard, context: Any, shards: int, batches_done: int) ->
     order = tf.data.Dataset.range(shards).repeat()
     batches = tf.data.Dataset.choose_from_datasets(found, order, stop_on_empty_dataset=True)
     workers, index = context.num_input_pipelines, context.input_pipeline_id
-    return batches.skip(batches_done).shard(workers, index)
+    return batches.skip(batches_done).shard(workers, index).prefetch(PREFETCHED)
 
 
 def rows_of(batch: Any, part: Part) -> Any:
     """A part of the rows of all tensors of a batch. Scalars remain as they are."""
+    if part.begin == 0 and part.end == 1:
+        return batch
 
     def cut(tensor: Any) -> Any:
         if tensor.shape.rank == 0:

@@ -139,6 +139,7 @@ class _Task:
 
     def _train(self, strategy: Any, replicas: int) -> None:
         job, context = self.job, self.context
+        self.preemption = PreemptionWatch(context)
         estimator = self._estimator(strategy)
         config = place(estimator.config, self.config)
         # An elastic group has the batches and steps of the largest group.
@@ -155,7 +156,6 @@ class _Task:
         checkpoints = CheckpointMonitor(
             job.model_dir, context, self.progress.record if self.config.is_asynchronous else None
         )
-        self.preemption = PreemptionWatch(context)
         before_checkpoints(self.progress.record, self._write_end)
         max_steps = job.steps
         if self.progress.is_complete:

@@ -96,7 +96,7 @@ LANES = (
         8,
         "helpers/cluster/* helpers/worker/* helpers/worker_cells/* helpers/protocol/* "
         "tests/cluster/* tests/worker/* tests/worker_cells/* tests/support/faults.py "
-        "benchmarks/chaos.py",
+        "benchmarks/chaos.py benchmarks/elastic.py",
     ),
     Lane(
         "keras_3",
