@@ -48,7 +48,7 @@ class PreemptionWatch:
         self._peers = [peer for peer in range(len(config.tasks)) if peer != self._index]
         self._steps = 0  # completed since the start of this watch, the same in all workers
         self._last_step: int | None = None
-        self._received = threading.Event()
+        self._received = False
         self._announced = False
         no_peer_waits = config.is_asynchronous or config.task.type == EVALUATOR
         if threading.current_thread() is threading.main_thread():
@@ -59,24 +59,24 @@ class PreemptionWatch:
     def must_stop(self) -> bool:
         """Whether the step that has just ended is the last one. Call it after each step."""
         self._steps += 1
-        if self._received.is_set() and not self._announced:
+        if self._received and not self._announced:
             self._announced = True
+            self._context.report(EventType.PREEMPTED)
             self._announce(self._steps + 1)
         self.has_stopped = self._last_step is not None and self._steps >= self._last_step
         return self.has_stopped
 
     def error(self) -> PreemptedError:
         """The exception with which this worker ends, after it has saved."""
-        if self._received.is_set():
+        if self._received:
             message = _("this worker was preempted (SIGTERM), and has saved")
             return PreemptedError(message, is_own=True)
         message = _("another worker was preempted (SIGTERM), and all have saved")
         return PreemptedError(message, is_own=False)
 
     def _on_signal(self, number: int, frame: Any) -> None:
-        if not self._received.is_set():
-            self._received.set()
-            self._context.report(EventType.PREEMPTED)
+        # Nothing else, because the main thread, which runs it, may hold any lock.
+        self._received = True
 
     def _announce(self, step: int) -> None:
         if not self._peers:
