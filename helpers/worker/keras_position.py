@@ -55,7 +55,7 @@ def _resuming_3(enumerate_iterator: Callable[..., Any]) -> Callable[..., Any]:
         if self.steps_per_epoch is None:
             iterators *= ITERATORS_PER_EPOCH
         while getattr(self, "_created", 0) < iterators:
-            iter(self._get_iterator())  # the next one has the next order
+            _drop_iterator(self._get_iterator())
         for item in enumerate_iterator(self):
             if skipped:
                 self._steps_seen += skipped - position.batch
@@ -104,7 +104,7 @@ def _resuming_2(enumerate_epochs: Callable[..., Any]) -> Callable[..., Any]:
         per_epoch = None if recreates else self._inferred_steps
         iterators, skipped = _skips(Position(epoch, batch), per_epoch, None)
         for _number in range(iterators if resumes else 0):
-            iter(self._dataset)
+            _drop_iterator(self._dataset)
         for epoch, iterator in enumerate_epochs(self):
             if resumes:
                 _skip(iterator, skipped)
@@ -125,6 +125,16 @@ def _skips(position: Position, per_epoch: int | None, batches: int | None) -> tu
     if per_epoch is None:
         return position.epoch, position.batch
     return divmod(position.epoch * per_epoch + position.batch, batches or (1 << 62))
+
+
+def _drop_iterator(dataset: Any) -> None:
+    """Creates an iterator that reads nothing, so that the next one has the next order.
+
+    An iterator of a distributed dataset would fill its buffers, which takes a tenth of a second.
+    """
+    own = getattr(dataset, "_datasets", None) or getattr(dataset, "_cloned_datasets", None)
+    for one in own or [dataset]:
+        iter(one)
 
 
 def _skip(iterator: Any, batches: int) -> None:
