@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 ITERATORS_PER_EPOCH = 2  # of Keras 3, which creates a second one if it knows the number of batches
@@ -54,6 +54,8 @@ def _resuming_3(enumerate_iterator: Callable[..., Any]) -> Callable[..., Any]:
         iterators, skipped = _skips(position, self.steps_per_epoch, batches) if resumes else (0, 0)
         if self.steps_per_epoch is None:
             iterators *= ITERATORS_PER_EPOCH
+        if iterators and not getattr(self, "_created", 0):
+            _read_through(self._get_iterator())
         while getattr(self, "_created", 0) < iterators:
             _drop_iterator(self._get_iterator())
         for item in enumerate_iterator(self):
@@ -103,8 +105,12 @@ def _resuming_2(enumerate_epochs: Callable[..., Any]) -> Callable[..., Any]:
         recreates = self._adapter.should_recreate_iterator()
         per_epoch = None if recreates else self._inferred_steps
         iterators, skipped = _skips(Position(epoch, batch), per_epoch, None)
-        for _number in range(iterators if resumes else 0):
+        if resumes and iterators:  # Keras creates one, and then one for each epoch
             _drop_iterator(self._dataset)
+            _read_through(self._dataset)
+            for _number in range(iterators - 1):
+                _drop_iterator(self._dataset)
+            self._dataset = _NoIterator(self)
         for epoch, iterator in enumerate_epochs(self):
             if resumes:
                 _skip(iterator, skipped)
@@ -127,14 +133,37 @@ def _skips(position: Position, per_epoch: int | None, batches: int | None) -> tu
     return divmod(position.epoch * per_epoch + position.batch, batches or (1 << 62))
 
 
+class _NoIterator:
+    """Replaces the dataset of a Keras 2 DataHandler until it creates its first iterator."""
+
+    def __init__(self, handler: Any) -> None:
+        self._handler = handler
+        self._dataset = handler._dataset
+
+    def __iter__(self) -> Iterator[Any]:
+        self._handler._dataset = self._dataset
+        return iter(())
+
+
+def _read_through(dataset: Any) -> None:
+    """Reads all data once, as the first epoch did, so that caches have its order."""
+    for one in _own_datasets(dataset):
+        one.reduce(0, lambda count, *_batch: count + 1)
+
+
 def _drop_iterator(dataset: Any) -> None:
     """Creates an iterator that reads nothing, so that the next one has the next order.
 
     An iterator of a distributed dataset would fill its buffers, which takes a tenth of a second.
     """
-    own = getattr(dataset, "_datasets", None) or getattr(dataset, "_cloned_datasets", None)
-    for one in own or [dataset]:
+    for one in _own_datasets(dataset):
         iter(one)
+
+
+def _own_datasets(dataset: Any) -> Sequence[Any]:
+    """The datasets of this worker's devices."""
+    own = getattr(dataset, "_datasets", None) or getattr(dataset, "_cloned_datasets", None)
+    return own or [dataset]
 
 
 def _skip(iterator: Any, batches: int) -> None:
