@@ -18,6 +18,7 @@ from helpers.worker import backups, keras_position
 from helpers.worker.checkpoints import skip_corrupt_checkpoints
 from helpers.worker.context import WorkerContext
 from helpers.worker.preemption import PreemptionWatch
+from helpers.worker.step_profiler import StepProfiler
 from helpers.worker.step_reporter import StepReporter
 
 BACKUPS = 2

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers import labels
-from helpers.cluster.checks import check_folder, check_links, check_writable
+from helpers.cluster.checks import check_folder, check_links, check_results, check_writable
 from helpers.cluster.stacks import Stacks
 from helpers.cluster.timeouts import Timeouts
 from helpers.errors import ClusterError, ConfigError, HelpersError, check_count
@@ -140,6 +140,7 @@ class Cluster(ABC):
                 evaluate=evaluate,
                 replicas=self.workers if self.strategy == MIRRORED else 1,
                 eval_steps=eval_steps,
+                trace_steps=trace_steps,
                 elastic=self._elastic,
             )
             self._run_training(job, run_folder, result, on_event=on_event, progress=progress)
@@ -243,9 +244,7 @@ class Cluster(ABC):
                     if on_event:
                         on_event(event)
         tasks = self._result_tasks(job)
-        for task in tasks:
-            if task not in values:
-                raise _no_result_error(task)
+        check_results(values, tasks)
         return [values[task] for task in tasks]
 
     @property
@@ -338,11 +337,3 @@ class Cluster(ABC):
                 "you can write to."
             )
             raise ConfigError(message.format(reason=error.strerror)) from None
-
-
-def _no_result_error(task: str) -> ClusterError:
-    message = _(
-        "{task} exited with code 0 before its function returned anything. Does something in it "
-        "call os._exit? Let it return instead."
-    )
-    return ClusterError(message.format(task=labels.task(task)))

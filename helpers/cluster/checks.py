@@ -1,11 +1,14 @@
-"""Checks before a run: the current folder, the free memory, and the folder of checkpoints."""
+"""Checks of the current folder, the memory, the folder of checkpoints, and the results."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from helpers.errors import ConfigError
+from helpers import labels
+from helpers.errors import ClusterError, ConfigError
 from helpers.i18n import _, ngettext
 from helpers.system.machine import max_processes
 
@@ -87,3 +90,14 @@ def check_links(model_dir: str) -> None:
                     "checkpoint could replace the file that it points to. Use your own folder."
                 )
                 raise ConfigError(message.format(path=path))
+
+
+def check_results(values: Mapping[str, Any], tasks: Sequence[str]) -> None:
+    """Raises ClusterError if one of the tasks exited without the result of its function."""
+    for task in tasks:
+        if task not in values:
+            message = _(
+                "{task} exited with code 0 before its function returned anything. Does something "
+                "in it call os._exit? Let it return instead."
+            )
+            raise ClusterError(message.format(task=labels.task(task)))

@@ -165,8 +165,9 @@ class LocalCluster(RunControl, Cluster):
           on_event: called with every event, in this thread (see `helpers.protocol.events`).
 
         Returns: the results of each worker of the last attempt in order, or of the coordinator
-          only, and then of the evaluator. A result consists of numbers, strings, None, lists and
-          dicts.
+          only, and then of the evaluator. A result may be any value that pickle supports, such as a
+          NumPy array, a pandas object, a dataclass, a tuple or a set. Its type stays the same,
+          except that a tensor becomes a NumPy array. The process of this notebook unpickles it.
 
         Warns: like `TrainingResult.warnings`.
 

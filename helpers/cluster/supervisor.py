@@ -99,7 +99,7 @@ class Supervisor:
           UserCodeError: the job itself raised an exception, so a new attempt would raise it again.
           ClusterError: a task failed after `max_restarts` restarts, and the group cannot shrink, or
             too few machines are available.
-          StoppedError: `stop` was called.
+          StoppedError: `stop` was called, or the reader ended a debugger with `q`.
         """
         for attempt in itertools.count():
             processes = self._launcher.launch(attempt, self._size.current)

@@ -231,6 +231,7 @@ WORKER_EVENT_FIELDS: Mapping[EventType, Fields] = {
     EventType.WAITING: {"batches": _integer},
     EventType.TRAINED: {"step": _integer, "batches": _integer},
     EventType.CHECKPOINT: {"step": _integer},
+    EventType.TRACE: {"spans": _spans},
     EventType.PREEMPTED: {},
     EventType.EVALUATION_PROGRESS: {},
     EventType.EVALUATION: {"step": _integer, "metrics": _by_name},

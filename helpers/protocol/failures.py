@@ -90,6 +90,8 @@ def _fields(error: BaseException) -> dict[str, Any]:
     if checkpoint and checkpoint not in message:
         read = _("{reason} (in the checkpoint {path})")
         message = read.format(reason=message, path=checkpoint)
+    if name == DEBUGGER_QUIT:
+        message = _("the debugger was ended with q")
     if (preempted := is_preempted(error)) and name != PREEMPTED:
         message = _(
             "it received a request to stop, and every worker has saved and waits to be restarted"

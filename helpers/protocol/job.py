@@ -86,6 +86,7 @@ class EstimatorJob(Job):
     evaluate: str | None
     replicas: int = 1
     eval_steps: int | None = None
+    trace_steps: range = range(0)
     elastic: Elastic | None = None
     keras = 2  # Estimator accepts no other
 
@@ -123,6 +124,7 @@ def estimator_job(
     evaluate: str | None = "after",
     replicas: int = 1,
     eval_steps: int | None = None,
+    trace_steps: range = range(0),
     elastic: Elastic | None = None,
 ) -> EstimatorJob:
     """Validates the arguments, and creates a job from them.
@@ -155,6 +157,7 @@ def estimator_job(
         save_checkpoints_steps=save_checkpoints_steps,
         evaluate=evaluate,
         replicas=replicas,
+        trace_steps=trace_steps,
         elastic=elastic,
     )
 

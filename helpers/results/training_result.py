@@ -140,10 +140,14 @@ class TrainingResult:
             case EventType.RESPAWNED:
                 message = _("{reason}; it was restarted, and the others continued.")
                 self._add_warning(message.format(reason=event["reason"]))
-            case EventType.GROUP_RESTART:
-                self.restarts.append(event["reason"])
-            case EventType.GROUP_RESIZED:
-                self._add_resize(Resize.from_event(event))
+            case EventType.GROUP_RESTART | EventType.GROUP_RESIZED:
+                self._add_group_event(event)
+
+    def _add_group_event(self, event: Event) -> None:
+        if event["event"] == EventType.GROUP_RESTART:
+            self.restarts.append(event["reason"])
+        else:
+            self._add_resize(Resize.from_event(event))
 
     def _set_plan(self, event: Event) -> None:
         self.total_steps, self.global_batch = event["total_steps"], event["global_batch"]

@@ -51,6 +51,7 @@ from helpers.system.parent_death import die_with_parent
 from helpers.system.tensorflow_import import enable_onednn
 from helpers.tf_config import TFConfig, normalize_env, set_tf_config_env
 from helpers.tf_config.slurm import config_from_slurm
+from helpers.worker import debugger
 from helpers.worker.context import PreemptedError, Report, WorkerContext
 from helpers.worker.standalone import EXIT_RETRYABLE, EventLogger, StepWatchdog
 

@@ -160,10 +160,7 @@ class _Task:
         max_steps = job.steps
         if self.progress.is_complete:
             self._write_end(max_steps := resume_step(job.model_dir))  # no step is left
-        hooks = [
-            ConstantsHook(self.constants),
-            ProgressHook(context, checkpoints, self.progress, global_batch, self.preemption),
-        ]
+        hooks = self._hooks(checkpoints, global_batch)
         train_spec = tf.estimator.TrainSpec(self._endless_input_fn, max_steps, hooks)
         if job.strategy in ONE_PROCESS:  # otherwise it would evaluate every checkpoint
             estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=max_steps)
@@ -193,6 +190,17 @@ class _Task:
         )
         progress.begin(resume_step(job.model_dir))
         return progress
+
+    def _hooks(self, checkpoints: CheckpointMonitor, global_batch: int) -> list[Any]:
+        context, steps = self.context, self.job.trace_steps
+        hooks = [
+            ConstantsHook(self.constants),
+            ProgressHook(context, checkpoints, self.progress, global_batch, self.preemption),
+        ]
+        if steps:
+            are_global = not self.config.is_asynchronous
+            hooks.append(TraceHook(context, steps, global_steps=are_global))
+        return hooks
 
     def _evaluate_beside(self) -> None:
         """Evaluates checkpoints until the last one.

@@ -15,6 +15,7 @@ import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 from ray.train.backend import Backend, BackendConfig
 
+from helpers.cluster.debugger_prompts import decline
 from helpers.cluster.group import WorkerGroup
 from helpers.cluster.liveness import FailureCause
 from helpers.cluster.prewarm import is_prewarming
