@@ -125,8 +125,8 @@ class Cluster(ABC):
         result = result or TrainingResult.for_run(self.strategy, self.workers, self.collective)
         with self._exclusive():
             self._connect()
-            run_folder = self._new_folder()
-            result.model_dir = str(Path(model_dir or run_folder / "model").absolute())
+            folder = self._new_folder()
+            result.model_dir = str(Path(model_dir or folder / "model").absolute())
             job = estimator_job(
                 model_fn,
                 input_fn,
@@ -143,8 +143,7 @@ class Cluster(ABC):
                 trace_steps=trace_steps,
                 elastic=self._elastic,
             )
-            self._run_training(job, run_folder, result, on_event=on_event, progress=progress)
-        return result
+            return self._run_training(job, folder, result, on_event=on_event, progress=progress)
 
     def export(
         self,
@@ -189,8 +188,8 @@ class Cluster(ABC):
         *,
         on_event: Callable[[Event], None] | None,
         progress: bool,
-    ) -> None:
-        """Checks the folder of checkpoints, runs the job, and fills `result` from its events."""
+    ) -> TrainingResult:
+        """Checks the folder of checkpoints, runs the job, and returns `result`, filled from its events."""
         if notice := describe_large((job.model_fn, job.input_fn)):
             result.warnings.append(notice)
         check_writable(job.model_dir)
@@ -198,6 +197,7 @@ class Cluster(ABC):
         with closing(self._run_job(job, run_folder, self.timeouts)) as events:
             observed = self._record_stacks(events, result)
             consume(observed, result, on_event=on_event, progress=progress)
+        return result
 
     def _record_stacks(self, events: Iterable[Event], result: TrainingResult) -> Iterator[Event]:
         """Yields the events, and adds to `result` the stacks collected before each failure."""

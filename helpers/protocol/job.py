@@ -141,8 +141,7 @@ def estimator_job(
     counts = {"epochs": epochs, "steps": steps, "save_checkpoints_steps": save_checkpoints_steps}
     _check_counts(counts | {"eval_steps": eval_steps})
     check_params(params)
-    _check_end(epochs, steps)
-    _check_trace_steps(trace_steps)
+    _check_steps(epochs, steps, trace_steps)
     check_functions((model_fn, input_fn), tensors=strategy in (MULTI_WORKER, MIRRORED))
     return EstimatorJob(
         model_fn=model_fn,
@@ -162,21 +161,17 @@ def estimator_job(
     )
 
 
-def _check_end(epochs: int | None, steps: int | None) -> None:
-    """Raises ConfigError if both are given."""
+def _check_steps(epochs: int | None, steps: int | None, traced: object) -> None:
+    """Raises ConfigError for two ends, and for traced steps that are no range from 1."""
     if epochs is not None and steps is not None:
         message = _("epochs={epochs} and steps={steps} exclude each other: pass only one.")
         raise ConfigError(message.format(epochs=epochs, steps=steps))
-
-
-def _check_trace_steps(steps: object) -> None:
-    """Raises ConfigError unless `steps` is a range of consecutive steps, from 1."""
-    if not isinstance(steps, range) or steps.step != 1 or (steps and steps.start < 1):
+    if not isinstance(traced, range) or traced.step != 1 or (traced and traced.start < 1):
         message = _(
             "trace_steps={steps!r:.60} must be a range of consecutive steps, counted from 1, such "
             "as range(20, 23)."
         )
-        raise ConfigError(message.format(steps=steps))
+        raise ConfigError(message.format(steps=traced))
 
 
 def _check_counts(counts: Mapping[str, int | None]) -> None:
