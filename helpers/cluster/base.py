@@ -189,7 +189,7 @@ class Cluster(ABC):
         on_event: Callable[[Event], None] | None,
         progress: bool,
     ) -> TrainingResult:
-        """Checks the folder of checkpoints, runs the job, and returns `result`, filled from its events."""
+        """Checks the folder of checkpoints, runs the job, and fills `result` from its events."""
         if notice := describe_large((job.model_fn, job.input_fn)):
             result.warnings.append(notice)
         check_writable(job.model_dir)
