@@ -18,8 +18,11 @@ if sys.platform == "win32":  # before the import of a module that exists only on
     raise_unsupported()
 
 importlib.import_module("helpers.system.tensorflow_import").prepare_kernel()
-# Otherwise Python prints warnings of a logger without a handler to standard error.
-logging.getLogger(__name__).addHandler(logging.NullHandler())
+_logger = logging.getLogger(__name__)
+if _logger.level == logging.NOTSET:
+    # The log is off until a reader sets a level. A NullHandler would not do: absl configures the
+    # root logger as soon as any library logs through it, such as TensorFlow Datasets.
+    _logger.setLevel(logging.CRITICAL + 1)
 
 if TYPE_CHECKING:
     from helpers.backends.kubernetes.tfjob import TFJob as TFJob

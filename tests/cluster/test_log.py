@@ -82,6 +82,7 @@ def test_starts_are_logged_at_info_and_a_restart_at_warning(
 
 
 def test_a_respawn_is_logged_at_warning_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "helpers")
     run_and_kill(FakeLauncher(ps=1), times=1)
     [respawn] = lines(caplog, logging.WARNING)
     assert respawn.startswith("helpers.cluster.group: Respawned worker 1: worker 1 ended with sig")
@@ -90,6 +91,7 @@ def test_a_respawn_is_logged_at_warning_with_its_reason(caplog: pytest.LogCaptur
 def test_a_failure_without_a_restart_is_raised_and_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO, "helpers")
     with pytest.raises(ClusterError, match="signal 9"):
         run_and_kill(FakeLauncher(), times=1, max_restarts=0)
     assert lines(caplog, logging.WARNING) == []
@@ -115,6 +117,7 @@ TURN_ON = "logging.basicConfig(); logging.getLogger('helpers').setLevel('INFO')"
     ("program", "printed"),
     [
         (f"import helpers, logging; {WARN}", ""),
+        (f"import helpers, logging; logging.basicConfig(); {WARN}", ""),  # as absl does
         (
             f"import helpers, logging; {TURN_ON}; {WARN}",
             "WARNING:helpers.cluster.supervisor:Restart 1 of 3\n",
