@@ -98,8 +98,8 @@ def test_a_worker_that_never_starts_is_named_and_replaced(
 ) -> None:
     real = Launcher.launch
 
-    def freeze_one(launcher: Launcher, attempt: int) -> list[TaskProcess]:
-        processes = real(launcher, attempt)
+    def freeze_one(launcher: Launcher, attempt: int, workers: int | None) -> list[TaskProcess]:
+        processes = real(launcher, attempt, workers)
         if attempt == 0:
             os.kill(processes[1].pid, signal.SIGSTOP)
         return processes

@@ -69,7 +69,7 @@ def names_of(program: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setenv("TASK_NUMBER", "1")
     monkeypatch.delenv("TF_CONFIG", raising=False)
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "0")
-    monkeypatch.syspath_prepend(str(program))
+    monkeypatch.setattr(sys, "path", [str(program), *sys.path])
     before = set(sys.modules)
     try:
         return runpy.run_path(str(program / "train.py"))
@@ -147,7 +147,7 @@ def test_modules_of_the_reader_are_copied_with_the_modules_that_they_import(
     (tmp_path / "pack" / "__init__.py").write_text("")
     (tmp_path / "pack" / "inner.py").write_text("VALUE = 7\n")
     (tmp_path / "pack" / "words.txt").write_text("words")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     function = cell("from mine import get\ndef train():\n    return get()\n")["train"]
     program = write(tmp_path, function)
     assert (program / "mine.py").is_file() and (program / "pack" / "inner.py").is_file()

@@ -207,7 +207,7 @@ def test_the_notebooks_side_can_be_imported_without_tensorflow() -> None:
         r"helpers\.(course\.(data|model|preload)|estimator|estimator_checkpoint)\b|"
         r"helpers\.(either_keras|in_process|keras_3|keras_callbacks)\b|"
         r"helpers\.worker\.(checkpoints|devices|evaluation_input|gradients|hooks|input|large_arrays)\b|"
-        r"helpers\.worker\.(run_config|server|tensorflow_patches|training)\b|"
+        r"helpers\.worker\.(run_config|server|share_weights|shares|tensorflow_patches|training)\b|"
         r"helpers\.backends\.ray\.(tasks|monitor)"  # Ray is an extra
     )
     light = [name for name in modules() if not inside.match(name)]
