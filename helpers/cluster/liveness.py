@@ -127,16 +127,20 @@ class LivenessTracker:
 
     def reset(self, task: str) -> None:
         """Restarts all timeouts of a task whose process was replaced."""
-        self._slowdown.pop(task, None)
-        self._connecting.discard(task)
-        self._in_debugger.discard(task)
-        self._not_ready.discard(task)  # the start timeout applies to the whole group
+        self._forget_process(task)
         self._last_event[task] = self._last_progress = self._clock.now
 
     def remove(self, task: str) -> None:
         """Stops watching a task, without which the others continue."""
         self._running.remove(task)
-        self._not_ready.discard(task)
+        self._forget_process(task)
+
+    def _forget_process(self, task: str) -> None:
+        """Drops the state of a process that has ended."""
+        self._slowdown.pop(task, None)
+        self._connecting.discard(task)
+        self._in_debugger.discard(task)
+        self._not_ready.discard(task)  # the start timeout applies to the whole group
 
     def add(self, task: str) -> None:
         """Starts watching a task that has joined the others."""

@@ -213,6 +213,9 @@ def test_a_debugger_pauses_the_group_until_it_continues_or_ends(training: Group)
     training.send(EventType.DEBUGGER_STOPPED, "worker 2", at=13)
     training.tracker.reset("worker 2")
     assert not training.tracker.is_paused
+    training.send(EventType.DEBUGGER_STOPPED, "worker 0", at=14)
+    training.tracker.remove("worker 0")  # the others continue, so their timeouts count again
+    assert not training.tracker.is_paused
 
 
 def test_a_paused_clock_stands_still() -> None:
