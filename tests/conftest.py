@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -117,3 +118,16 @@ def browser() -> Iterator[Any]:
 
     with running_chromium() as program:
         yield program
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Any]:
+    """A Slurm of two nodes for all tests of a module."""
+    from tests.support.slurm import Slurm, why_not
+
+    if reason := why_not():
+        pytest.skip(reason)
+    # Not tmp_path, because the path of a socket must be short.
+    folder = tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp")
+    with folder as path, Slurm(Path(path)) as running:
+        yield running

@@ -6,8 +6,6 @@ import os
 import re
 import signal
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,7 @@ from helpers import estimator_job
 from tests.support import ROOT
 from tests.support.functions import PARAMS, tiny_input_fn, tiny_model_fn
 from tests.support.processes import wait_until
-from tests.support.slurm import NODES, Slurm, why_not
+from tests.support.slurm import NODES, Slurm
 from tools.lessons import notebook
 from tools.lessons.project import Project
 
@@ -27,22 +25,13 @@ JOB_TIMEOUT = 240.0
 PROJECT = Project.load(ROOT)
 
 
-@pytest.fixture(scope="module")
-def slurm() -> Iterator[Slurm]:
-    if reason := why_not():
-        pytest.skip(reason)
-    # Not tmp_path, because the path of a socket must be short.
-    folder = tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp")
-    with folder as path, Slurm(Path(path)) as running:
-        yield running
-
-
 def documented_script(payload: Path) -> str:
     """The batch script in docs/CLUSTERS.md, with another payload and a core for each task."""
     text = (ROOT / "docs" / "CLUSTERS.md").read_text("utf-8")
     [block] = re.findall(r"\n((?:    .*\n)+)", text[text.index("## Slurm") :])[:1]
     script = re.sub("^    ", "", block, flags=re.MULTILINE)
-    assert "--kill-on-bad-exit=1 python -m helpers.worker /shared/payload.pkl" in script
+    command = "--kill-on-bad-exit=1 python -m helpers.worker /shared/payload.pkl"
+    assert f"srun --cpus-per-task=8 {command}" in script
     script = script.replace("--cpus-per-task=8", "--cpus-per-task=1")
     return script.replace("/shared/payload.pkl", str(payload))
 
@@ -98,13 +87,19 @@ def workers_on(slurm: Slurm, node: str) -> list[psutil.Process]:
     return [one for one in processes if one.cmdline()[1:3] == ["-m", "helpers.worker"]]
 
 
+def start_job(slurm: Slurm, folder: Path) -> tuple[Path, str, psutil.Process]:
+    """Trains 3,000 steps on two nodes: the script, the job, and the second node's worker."""
+    script = write_job(folder, steps=3000)
+    job = submit(slurm, script, "--nodes=2")
+    assert wait_until(lambda: 300 <= last_step(folder) < 2500, JOB_TIMEOUT)
+    [worker] = workers_on(slurm, NODES[1])
+    return script, job, worker
+
+
 def test_the_documented_script_trains_on_two_nodes_and_survives_the_loss_of_a_task(
     slurm: Slurm, tmp_path: Path
 ) -> None:
-    script = write_job(tmp_path, steps=3000)
-    job = submit(slurm, script, "--nodes=2")
-    assert wait_until(lambda: 300 <= last_step(tmp_path) < 2500, JOB_TIMEOUT)
-    [victim] = workers_on(slurm, NODES[1])
+    script, job, victim = start_job(slurm, tmp_path)
     lost_at = last_step(tmp_path)
     victim.send_signal(signal.SIGKILL)
     log = wait_for(slurm, job, script)
@@ -117,10 +112,7 @@ def test_the_documented_script_trains_on_two_nodes_and_survives_the_loss_of_a_ta
 def test_after_sigterm_to_a_task_the_next_step_follows_the_last_one(
     slurm: Slurm, tmp_path: Path
 ) -> None:
-    script = write_job(tmp_path, steps=3000)
-    job = submit(slurm, script, "--nodes=2")
-    assert wait_until(lambda: 300 <= last_step(tmp_path) < 2500, JOB_TIMEOUT)
-    [victim] = workers_on(slurm, NODES[1])
+    script, job, victim = start_job(slurm, tmp_path)
     victim.send_signal(signal.SIGTERM)
     log = wait_for(slurm, job, script)
     assert "was preempted (SIGTERM), and" in log
@@ -157,7 +149,7 @@ def test_the_program_of_lesson_7_trains_on_two_nodes_with_the_lines_for_slurm(
 ) -> None:
     lesson = notebook.read(PROJECT.notebook("07_run_on_a_real_cluster"))
     sources = {cell["id"]: notebook.source(cell) for cell in lesson["cells"]}
-    [lines] = re.findall(r"```\n(import os\n.*?)```", sources["worker-result"], re.DOTALL)
+    [lines] = re.findall(r"```python\n(import os\n.*?)```", sources["worker-result"], re.DOTALL)
     program = sources["program"].partition("\n")[2]  # without %%writefile
     (tmp_path / "program.py").write_text(f"{lines}\n{program}")
     images = np.random.default_rng(1).integers(0, 255, [640, 28, 28, 1], np.uint8)

@@ -7,8 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ import pytest
 
 from tests.support import ROOT, clean_environment
 from tests.support.faults import needs_keras_3
-from tests.support.slurm import Slurm, why_not
+from tests.support.slurm import Slurm
 
 SECONDS = 600.0
 LESSONS = ("01", pytest.param("03", marks=needs_keras_3), pytest.param("05", marks=needs_keras_3))
@@ -121,16 +119,6 @@ def test_an_exported_lesson_trains_as_local_processes(lesson: str, tmp_path: Pat
     exported.check("\n".join(logs))
 
 
-@pytest.fixture(scope="module")
-def slurm() -> Iterator[Slurm]:
-    if reason := why_not():
-        pytest.skip(reason)
-    # Not tmp_path, because the path of a socket must be short.
-    folder = tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp")
-    with folder as path, Slurm(Path(path)) as running:
-        yield running
-
-
 @pytest.mark.slurm
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_an_exported_lesson_trains_on_two_nodes_of_slurm(
@@ -141,9 +129,9 @@ def test_an_exported_lesson_trains_on_two_nodes_of_slurm(
     # task here.
     threads = {f"TF_NUM_{kind}OP_THREADS": "1" for kind in ("INTRA", "INTER")}
     environ = {"PYTHON": str(exported.python), **({} if lesson == "05" else threads)}
-    told = ",".join(f"{name}={value}" for name, value in environ.items())
+    variables = ",".join(f"{name}={value}" for name, value in environ.items())
     log = tmp_path / "log"
-    command = ["sbatch", "--wait", "--overcommit", "--nodes=2", f"--export=ALL,{told}"]
+    command = ["sbatch", "--wait", "--overcommit", "--nodes=2", f"--export=ALL,{variables}"]
     submitted = slurm.ask(
         *["env", f"--chdir={exported.program}", *(f"--unset={n}" for n in _UNSET)],
         *[*command, f"--output={log}", "job.sbatch"],

@@ -44,11 +44,11 @@ def config_of(folder: Path, tasks: Tasks, environ: Mapping[str, str]) -> TFConfi
     program = "import os, cluster_config; print(os.environ['TF_CONFIG'])"
     without = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
     command = [sys.executable, "-c", program]
-    told = subprocess.run(
+    done = subprocess.run(
         command, cwd=folder, env={**without, **environ}, capture_output=True, text=True, check=False
     )
-    assert told.returncode == 0, told.stderr
-    return TFConfig.parse(told.stdout)
+    assert done.returncode == 0, done.stderr
+    return TFConfig.parse(done.stdout)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -94,10 +94,10 @@ def test_without_a_cluster_the_program_explains_how_to_start_it(tmp_path: Path) 
     left_out = ("TF_CONFIG", "TASK_ADDRESSES", "SLURM_STEP_NODELIST")
     environ = {k: v for k, v in os.environ.items() if k not in left_out}
     command = [sys.executable, "cluster_config.py"]
-    told = subprocess.run(
+    done = subprocess.run(
         command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
     )
-    assert told.returncode == 1 and "README.md lists the ways" in told.stderr
+    assert done.returncode == 1 and "README.md lists the ways" in done.stderr
 
 
 def launch(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
