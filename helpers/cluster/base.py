@@ -45,10 +45,12 @@ class Cluster(ABC):
     Attributes:
       workers, collective, max_restarts: see the subclass.
       strategy: the `tf.distribute` strategy by name.
+      ps: the number of parameter servers.
       timeouts: how long to wait before the group counts as failed.
     """
 
     strategy = MULTI_WORKER
+    ps = 0
     folder_prefix: str
 
     def __init__(
@@ -175,9 +177,8 @@ class Cluster(ABC):
         """
         from helpers.export import targets, writer
 
-        ps = getattr(self, "ps", 0)
         job = writer.make_job(self.strategy, self.collective, function, args, options)
-        tasks = targets.Tasks(self.workers, ps, job.has_evaluator, self.collective == "NCCL")
+        tasks = targets.Tasks(self.workers, self.ps, job.has_evaluator, self.collective == "NCCL")
         return writer.write(folder, job, tasks, target)
 
     def _run_training(

@@ -10,6 +10,7 @@ from typing import Any
 
 from helpers.errors import ConfigError
 from helpers.export.collect import Collector
+from helpers.export.targets import double_quoted
 from helpers.export.values import ARRAYS
 from helpers.i18n import _
 from helpers.protocol.job import EstimatorJob, FunctionJob, takes_context
@@ -70,7 +71,7 @@ class Entry:
             raise ConfigError(message.format(strategy=job.strategy))
         functions = [_plain_name(self._collector, f) for f in (job.model_fn, job.input_fn)]
         params = self._collector.argument("params", dict(job.params))
-        limits = [f"{name}={_quoted(getattr(job, name))}," for name in LIMITS]
+        limits = [f"{name}={double_quoted(getattr(job, name))}," for name in LIMITS]
         lines = [
             *(f"{function}," for function in functions),
             "make_strategy,",
@@ -145,10 +146,6 @@ def _plain_name(collector: Collector, function: Any) -> str:
     if isinstance(function, functools.partial) or inspect.isfunction(function):
         return collector.function(function)
     return collector.function(getattr(function, "__func__", function))
-
-
-def _quoted(value: object) -> str:
-    return repr(value).replace("'", '"')
 
 
 def _needs_context(function: Any) -> ConfigError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import linecache
 import symtable
 import sys
@@ -136,6 +137,7 @@ def _of_file(name: str) -> Source | None:
     return _parse("".join(linecache.getlines(name)))
 
 
+@functools.lru_cache  # each name of a program is looked up in all cells
 def _parse(text: str) -> Source | None:
     try:
         return Source(text, ast.parse(text)) if text else None

@@ -80,10 +80,14 @@ def with_constants(template: str, **values: object) -> str:
     text = (TEMPLATES / template).read_text("utf-8")
     for name, value in values.items():
         line = rf"^({name}(?:: [^=]+)?) = .*$"
-        literal = repr(value).replace("'", '"')
-        text, count = re.subn(line, rf"\1 = {literal}", text, flags=re.MULTILINE)
+        text, count = re.subn(line, rf"\1 = {double_quoted(value)}", text, flags=re.MULTILINE)
         assert count == 1, name
     return text
+
+
+def double_quoted(value: object) -> str:
+    """A number, None, or a word without quotes, as source."""
+    return repr(value).replace("'", '"')
 
 
 def _slurm(tasks: Tasks) -> str:

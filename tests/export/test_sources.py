@@ -299,7 +299,9 @@ def test_a_cluster_exports_its_own_tasks(cell: Cell, tmp_path: Path) -> None:
     assert "\ntasks=6\n" in (program / "launch.sh").read_text("utf-8")  # with a chief
     source = (program / "train.py").read_text("utf-8")
     assert "train(0.1)" in source and "evaluate()" in source and "parameter_servers.serve" in source
-    cluster = SimpleNamespace(workers=2, strategy=MULTI_WORKER, collective="RING")  # as on Ray
+    cluster = SimpleNamespace(
+        workers=2, ps=0, strategy=MULTI_WORKER, collective="RING"
+    )  # as on Ray
     program = Cluster.export(cluster, tmp_path / "b", model_fn, input_fn, evaluate="sidecar")
     assert "\ntasks=3\n" in (program / "launch.sh").read_text("utf-8")
     assert "CommunicationImplementation.RING" in (program / "train.py").read_text("utf-8")
