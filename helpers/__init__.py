@@ -20,7 +20,7 @@ if sys.platform == "win32":  # before the import of a module that exists only on
 importlib.import_module("helpers.system.tensorflow_import").prepare_kernel()
 _logger = logging.getLogger(__name__)
 if _logger.level == logging.NOTSET:
-    # The log is off until a reader sets a level. A NullHandler would not do: absl configures the
+    # The log is off until a reader sets a level. A NullHandler is not enough: absl configures the
     # root logger as soon as any library logs through it, such as TensorFlow Datasets.
     _logger.setLevel(logging.CRITICAL + 1)
 
