@@ -65,7 +65,7 @@ def _install() -> Iterator[str]:
 def _on_this_machine(tasks: Tasks) -> Iterator[str]:
     yield f"## {_('On one machine')}"
     yield _(
-        "`launch.sh` starts all tasks as processes of this machine ({count}), each with its own "
+        "`launch.sh` starts all tasks as processes on this machine ({count}), each with its own "
         "log. If a task fails, it restarts all of them from the last checkpoint, three times at "
         "most."
     ).format(count=tasks.count)
@@ -103,7 +103,7 @@ def _kubernetes() -> Iterator[str]:
     yield "## Kubernetes"
     yield _(
         "Build the image and push it to a registry that your cluster can reach. Replace the image "
-        "in the manifests by its name, and `shared` by a volume that many pods can write to "
+        "in the manifests with its name, and `shared` with a volume that many pods can write to "
         "(ReadWriteMany)."
     )
     yield _code(
