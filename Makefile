@@ -24,7 +24,8 @@ assignments: environment  ## exercises for a class: make assignments LESSON_LANG
 grade: environment  ## mark a folder of submissions: make grade LESSON_LANG=es SUBMISSIONS=submissions
 	@$(PY) -m tools.teaching.course grade --lang $(LESSON_LANG) "$(SUBMISSIONS)"
 
-test: environment lint catalogs english  ## what must hold after every change; tests/README.md has the lanes
+test: environment  ## what must hold after every change; tests/README.md has the lanes
+	@$(MAKE) --no-print-directory --jobs=3 $(SYNC) lint catalogs english
 	@$(PY) -m pytest -n $(JOBS) --dist $(DIST) --durations=30
 
 # macOS has make 3.81, which prints what three jobs say as it comes.

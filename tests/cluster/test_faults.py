@@ -92,7 +92,7 @@ def test_a_frozen_worker_is_known_within_the_deadline(
     print_latencies(saboteur)
 
 
-@api_matrix(KERAS, 2)
+@api_matrix(None, 2)
 def test_a_worker_that_never_starts_is_named_and_replaced(
     api: TrainingApi, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

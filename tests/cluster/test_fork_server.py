@@ -170,6 +170,7 @@ def test_nobody_waits_for_a_ticket_whose_other_end_is_in_a_fork(
         os.close(descriptor)
 
 
+@pytest.mark.faults
 def test_where_forks_are_not_safe_workers_import_for_themselves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.keras_3.verdict import Verdict
-from tests.keras_3.selection import in_lanes
 from tests.support.faults import needs_keras_3
 
 pytestmark = needs_keras_3
@@ -25,13 +24,10 @@ MEANS = (
     "BatchNormalization, synchronized, uneven",
     "batches of one, own mean",
 )
-KEPT = (
-    "a function that returns a mean",
-    "`mask_zero`",
-)
 
 
-@pytest.mark.parametrize("name", in_lanes(MEANS, KEPT))
+@pytest.mark.keras_3
+@pytest.mark.parametrize("name", MEANS)
 def test_three_workers_compute_the_loss_of_one(
     name: str, verdict: Callable[[str], Verdict]
 ) -> None:

@@ -129,7 +129,7 @@ def test_a_restart_repeats_and_skips_no_batch(
     model_fn, steps, of_batches = PROGRAMS[name]
     folder = tmp_path / "read"
     folder.mkdir()
-    epochs = 300
+    epochs = 120
     result = cluster.train(
         model_fn,
         functools.partial(input_fn, str(folder)),
