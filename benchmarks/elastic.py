@@ -4,7 +4,7 @@
     python -m benchmarks.elastic --keras    # only Keras 3
     python -m benchmarks.elastic --quick    # 4 changes on one seed of an Estimator, no speeds
 
-There are 10 changes on each of 3 seeds, which have 2, 3 and 4 workers. Each seed is trained
+Each of 3 seeds makes 10 changes, with 2, 3 and 4 workers respectively. Each seed is trained
 undisturbed, with the changes, and undisturbed by a fixed group of each smaller size with the same
 global batch. Each step must train on the examples of the undisturbed run, and each epoch on every
 example once. The final loss must differ from that of the undisturbed run by no more than the
@@ -41,7 +41,7 @@ from helpers.worker.context import WorkerContext
 BATCH_SIZE = 64  # of each worker of the largest group
 STEPS_PER_EPOCH = 50
 SAVE = 25
-LIMIT_SECONDS = 900.0  # of one run, and a longer one counts as a hang
+LIMIT_SECONDS = 900.0  # per run, after which it counts as a hang
 WARM_UP_SECONDS = 1.0  # of each attempt, not measured
 MIN_STEPS_PER_SECOND = 0.9  # of a fixed group of the same size
 Examples = dict[int, list[int]]
@@ -89,14 +89,14 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing hung, all changes were made, and every example was counted once."""
+        """Whether nothing hung, all changes were made, all steps agree, and the speed suffices."""
         done = self.disturbed.changes_done == len(self.changes) and not self.disturbed.hung
         fast = all(ratio >= MIN_STEPS_PER_SECOND for ratio in self.ratios.values())
         return done and self.same_steps and self.each_once and fast
 
 
 def plan(seed: int, count: int, workers: int, min_workers: int, steps: int) -> list[Change]:
-    """Draws changes that are possible one after another, spread over the run."""
+    """Draws a valid sequence of changes, spread over the run."""
     random, present, changes = Random(seed), workers, []
     for number in range(count):
         step = int((number + random.uniform(0.3, 0.7)) * 0.9 * steps / count)
@@ -192,7 +192,7 @@ def counted_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str,
 
 
 def noted(log: str, step: Any, numbers: Any, images: Any) -> Any:
-    """The images, after the numbers of the examples were written to a file of this attempt."""
+    """Writes the numbers of the examples to a file of this attempt, and returns the images."""
     import tensorflow as tf
 
     task = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
@@ -209,7 +209,7 @@ def noted(log: str, step: Any, numbers: Any, images: Any) -> Any:
 
 
 def fit(context: WorkerContext, params: Mapping[str, Any], epochs: int, backup: str) -> float:
-    """Trains the lessons' network with Keras 3, and returns the loss of the test images."""
+    """Trains the lessons' network with Keras 3, and returns the loss on the test images."""
     import keras
     import tensorflow as tf
 
@@ -217,7 +217,7 @@ def fit(context: WorkerContext, params: Mapping[str, Any], epochs: int, backup: 
     from helpers.keras_callbacks import BackupAndRestore, StepReportCallback
 
     class Counted(keras.Model):
-        """The network, which notes the examples."""
+        """The network, which records the numbers of the examples."""
 
         def __init__(self) -> None:
             super().__init__()

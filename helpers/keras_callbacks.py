@@ -25,7 +25,7 @@ BACKUPS = 2
 
 
 class _BackupAndRestore2(tf.keras.callbacks.BackupAndRestore):
-    """Keras's callback of this name, which keeps two backups and does not delete them.
+    """Like Keras's callback of this name, but keeps two backups and does not delete them.
 
     Keras keeps one backup. If the machine fails while it is written, no backup can be read. This
     callback then uses the previous backup, with a warning. Keras also deletes the backup when `fit`
@@ -73,22 +73,22 @@ class _BackupAndRestore2(tf.keras.callbacks.BackupAndRestore):
                 tf.train.CheckpointManager(keeps.checkpoint, keeps.directory, BACKUPS)
             )
 
-        # Keras reads the saved batch only if it saves at batches.
+        # Keras reads the saved batch only if it saves within epochs.
         saved_at_batch = int(state._ckpt_saved_batch.numpy()) >= 0
         state._save_freq = 1 if saved_at_batch else "epoch"
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Notes the epoch."""
+        """Stores the epoch."""
         super().on_epoch_begin(epoch, logs)
         self._training_state._ckpt_saved_batch.assign(-1)
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Notes the batch, if backups are made at batches."""
+        """Stores the batch, if backups are saved within epochs."""
         if self.save_freq != "epoch":
             super().on_train_batch_begin(batch, logs)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Saves if it is time to, or if a worker was preempted."""
+        """Saves if a backup is due, or if a worker was preempted."""
         super().on_train_batch_end(batch, logs)
         if self._preemption.must_stop():
             self._training_state._ckpt_saved_batch.assign(batch)
@@ -144,11 +144,11 @@ class _BackupAndRestore3(tf.keras.callbacks.BackupAndRestore):
         self.model._initial_epoch = newest.epoch
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Notes the epoch."""
+        """Stores the epoch."""
         self._epoch = epoch
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Saves if it is time to, or if a worker was preempted."""
+        """Saves if a backup is due, or if a worker was preempted."""
         is_last = batch + 1 == self.params.get("steps")
         after = (self._epoch + 1, 0) if is_last else (self._epoch, batch + 1)
         self._position = keras_position.Position(*after)
@@ -158,7 +158,7 @@ class _BackupAndRestore3(tf.keras.callbacks.BackupAndRestore):
             raise self._preemption.error()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Saves if it is time to."""
+        """Saves if a backup is due."""
         self._position = keras_position.Position(epoch + 1, 0)
         super().on_epoch_end(epoch, logs)
 
@@ -233,8 +233,8 @@ class TraceStep(tf.keras.callbacks.Callback):
     the time in which the step waits for its batch.
 
     Args:
-      step: the number of the step, from 1. It should be late enough for a filled pipeline and
-        allocated memory.
+      step: the number of the step, from 1. At this step, the pipeline should be filled and memory
+        allocated.
       last: the number of the last step to profile, by default `step`.
 
     Attributes:

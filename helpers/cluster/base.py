@@ -109,7 +109,7 @@ class Cluster(ABC):
             on this machine evaluates each checkpoint), or None.
           eval_steps: batches of one evaluation, as the `steps` of `tf.estimator.EvalSpec`. By
             default, an evaluation uses all batches of `input_fn`.
-          trace_steps: the global steps to profile in each task that trains, as `range(20, 23)`.
+          trace_steps: the global steps to profile in each training task, such as `range(20, 23)`.
             `TrainingResult.traces` contains their operations, and `helpers.results.timeline` shows
             them. In asynchronous training, each task counts its own steps.
           on_event: called with every event, in this thread (see `helpers.protocol.events`).
@@ -166,9 +166,9 @@ class Cluster(ABC):
         Args:
           folder: a new or empty folder.
           function, args, options: the arguments of `train`, if there are two functions, or of
-            `run`. `model_dir`, `timeout`, `progress`, `result` and `on_event` do not exist here.
-          target: "script" (processes of any machine), "slurm", "kubernetes" or "ray", for whose
-            job files are added.
+            `run`. It does not accept `model_dir`, `timeout`, `progress`, `result` or `on_event`.
+          target: "script" (processes on any machine), "slurm", "kubernetes" or "ray". The last
+            three add their own files.
 
         Returns: the absolute path of the folder.
 

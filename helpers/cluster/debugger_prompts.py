@@ -25,7 +25,7 @@ QUIT = "quit"
 
 
 def can_ask() -> bool:
-    """Whether `input` reaches a person: in a cell whose front end allows it, or in a terminal."""
+    """Whether `input` reaches the user, in a cell whose front end allows it or in a terminal."""
     if threading.current_thread() is not threading.main_thread():
         return False
     ipython = sys.modules.get("IPython")
@@ -39,7 +39,7 @@ def decline(event: Event, process: TaskProcess, message: str) -> Event:
     """Makes the debugger of a "debugger_stopped" event continue, and returns a warning about it.
 
     Args:
-      message: names `task` and `place` in braces.
+      message: a format string with the fields `task` and `place`.
     """
     send(process, CONTINUE)
     place = format_place(tuple(event["place"]))
@@ -93,7 +93,7 @@ class DebuggerPrompts:
             self._waiting.pop(task, None)
 
     def serve(self) -> Iterator[Event]:
-        """Asks for lines while it is the turn of a debugger that waits, and yields warnings.
+        """Opens the prompts of the waiting debuggers one by one, and yields warnings.
 
         Raises:
           KeyboardInterrupt: the kernel was interrupted at a prompt.
@@ -122,7 +122,8 @@ class DebuggerPrompts:
             except NotImplementedError:  # the front end allows no input
                 pass
         message = _(
-            "{task} continued at a breakpoint ({place}), because this program cannot ask for input."
+            "{task} did not stop at a breakpoint ({place}), because this program cannot ask for "
+            "input."
         )
         return decline(event, process, message)
 

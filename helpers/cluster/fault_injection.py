@@ -212,7 +212,7 @@ class FaultInjector:
 
     def _lose_machine(self, task: str, seconds: float | None) -> None:
         if self._size is None or not task.startswith(WORKER):
-            message = _("{fault!r} affects only a worker, and not {task}.")
+            message = _("{fault!r} can be injected only into a worker, not into {task}.")
             raise ConfigError(
                 message.format(fault=FaultType.NODE_LOSS.value, task=labels.task(task))
             )
@@ -225,7 +225,7 @@ class FaultInjector:
         self._size.lose_slot(task)
 
     def _return_machine(self, task: str) -> None:
-        """Makes the machine available that the task lost first."""
+        """Makes the machine that the task lost first available again."""
         found = next(lost for lost in self._lost if lost[0] == task)
         self._lost.remove(found)
         if found[1]:
@@ -234,7 +234,7 @@ class FaultInjector:
             self._size.return_slot(task)
 
     def _expire_loss(self, task: str) -> None:
-        """Returns a machine in the timer's thread when the time is over."""
+        """Makes a machine available again, in the timer's thread, when its time has elapsed."""
         with self._lock:
             if any(lost == (task, threading.current_thread()) for lost in self._lost):
                 self._return_machine(task)

@@ -22,8 +22,8 @@ class GroupSize:
     worker runs in a slot, for instance on a machine. A slot can become unavailable and return.
 
     Args:
-      workers: the most workers, which the first attempt has.
-      min_workers: the fewest workers. Without it, the number is fixed.
+      workers: the maximum number of workers, which is the number in the first attempt.
+      min_workers: the minimum number of workers. Without it, the number is fixed.
 
     Attributes:
       current: the number of workers of the current attempt.
@@ -64,14 +64,14 @@ class GroupSize:
 
     @property
     def shrink_was_requested(self) -> bool:
-        """Whether there are more workers than requested, and none of them has failed."""
+        """Whether `request` asked for fewer workers than the group has."""
         return self._requested < self.current
 
     def request(self, workers: int) -> None:
         """Sets the number of workers. Excluded workers may return.
 
         Raises:
-          ConfigError: the group cannot have so many workers.
+          ConfigError: the group cannot have this number of workers.
         """
         check_count("workers", workers)
         if not self.minimum <= workers <= self.maximum:
@@ -136,7 +136,7 @@ class GroupSize:
 
 
 def check_min_workers(min_workers: int | None, workers: int) -> int:
-    """The fewest workers of a group, `workers` if there is no `min_workers`.
+    """The minimum number of workers of a group, by default `workers`.
 
     Raises:
       ConfigError: it is not a whole number from 1 to `workers`.
@@ -156,7 +156,7 @@ def check_min_workers(min_workers: int | None, workers: int) -> int:
 def check_elastic(
     min_workers: int | None, workers: int, strategy: str, elastic_batch: str = GLOBAL
 ) -> None:
-    """Raises ConfigError if a group cannot have `min_workers`, or there is no such batch."""
+    """Raises ConfigError if `min_workers` or `elastic_batch` is not possible."""
     check_min_workers(min_workers, workers)
     if elastic_batch not in ELASTIC_BATCHES:
         raise unknown_choice("elastic_batch", elastic_batch, ELASTIC_BATCHES)

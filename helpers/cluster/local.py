@@ -55,15 +55,15 @@ class LocalCluster(RunControl, Cluster):
       strategy: the `tf.distribute` strategy by name, for `train`. The default is
         ParameterServerStrategy with a ps, else MultiWorkerMirroredStrategy.
       collective: how gradients are summed: "AUTO", "RING" (gRPC) or "NCCL" (NVIDIA GPUs).
-      min_workers: makes the group elastic, with at least so many workers. It continues without a
+      min_workers: makes the group elastic, with at least this many workers. It continues without a
         worker that fails after `max_restarts` restarts, is preempted, or loses its machine. Each
         step still trains on the same examples (docs/FAULTS.md).
       elastic_batch: the batch that stays the same when the number of workers changes: "global", or
         "per_worker". With "per_worker", `train` uses whole batches of `input_fn`, so the global
-        batch changes, and `model_fn` sets the learning rate by `num_replicas_in_sync`.
+        batch changes, and `model_fn` must scale the learning rate with `num_replicas_in_sync`.
       max_restarts: the number of faults after which the group is restarted from its last checkpoint
         or, for a worker that serves a coordinator, only that worker is restarted. An elastic group
-        counts again after each change of its size.
+        resets this count after each change of its size.
       start_timeout: seconds until every worker must be ready to train, by default 60, and more if
         many workers share few cores.
       step_timeout: seconds without a step after which the group counts as failed.

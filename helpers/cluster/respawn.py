@@ -1,4 +1,4 @@
-"""Decides whether a lost worker with parameter servers is replaced, or the others continue."""
+"""Decides whether a lost worker of a parameter-server group is replaced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TaskFailure(Exception):
 
 
 class ResizeDue(Exception):
-    """The chief has saved a checkpoint, and the group should have another number of workers."""
+    """The chief has saved a checkpoint, and the number of workers should change."""
 
 
 class RespawnPolicy:
@@ -54,7 +54,7 @@ class RespawnPolicy:
         """Replaces the process that failed, or returns None if the others continue without it.
 
         Raises:
-          TaskFailure: the given one, if the whole group must be restarted.
+          TaskFailure: the whole group must be restarted. This is the `failure` that was passed.
         """
         lost, size = failure.process, self._size
         if not lost.config.is_respawnable or (failure.error and not failure.is_preempted):

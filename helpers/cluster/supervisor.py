@@ -2,10 +2,11 @@
 
 The group is restarted as a whole, as in torchrun, because TensorFlow's collectives neither survive
 the loss of a member nor accept a new one. So one failure ends all processes, and a new group, on
-new ports, resumes from the last checkpoint. The exception is a worker with parameter servers. It
-holds no state and no other task waits for it, so a new process replaces it at the same address.
+new ports, resumes from the last checkpoint. The exception is a worker in a parameter-server
+group. It holds no state and no other task waits for it, so a new process replaces it at the same
+address.
 
-An elastic group, which may have fewer workers, is restarted without a worker that is lost.
+An elastic group, which may have fewer workers, is restarted without the lost worker.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ class Supervisor:
     """Runs a group until all its processes succeed.
 
     Args:
-      launcher: starts the processes of an attempt, and the replacement of a lost worker with
-        parameter servers.
+      launcher: starts the processes of an attempt and, in a parameter-server group, the process
+        that replaces a lost worker.
       is_server: whether a task only serves, so that it never ends by itself.
       timeouts: how long to wait before a task counts as failed.
-      max_restarts: the limit of restarts of a group of one size and, in each attempt, of respawned
-        workers.
+      max_restarts: the maximum number of restarts of a group of one size and, in each attempt, of
+        respawned workers.
       fault_injector: injects faults into the processes of each attempt.
       size: the number of workers of each attempt.
     """

@@ -62,7 +62,7 @@ class SuspendSafeClock:
         self._last = time()
 
     def tick(self, *, paused: bool = False) -> None:
-        """Adds the time since the last tick, at most `MAX_TICK_SECONDS` and nothing in a pause."""
+        """Adds the time since the last tick, at most `MAX_TICK_SECONDS`, unless `paused`."""
         time_now = self._time()
         if not paused:
             self.now += min(time_now - self._last, MAX_TICK_SECONDS)

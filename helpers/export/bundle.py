@@ -1,4 +1,4 @@
-"""Copies modules of this package into an exported program, so that they need no `helpers`.
+"""Copies modules of this package into an exported program, which then does not need `helpers`.
 
 A bundle is a folder of the export, which is a Python package. It contains the modules that its
 roots import, directly or indirectly, with the text of their files. Only the names of the modules
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 LICENSE = "Apache License 2.0, https://www.apache.org/licenses/LICENSE-2.0"
 KERAS_3, LESSONS = "keras_3_multi_worker", "lesson_functions"
 ESTIMATOR, ESTIMATOR_TRAINING = "estimator_on_new_tensorflow", "estimator_training"
-# A program that was exported has imported TensorFlow with the right Keras already.
+# An exported program has already imported TensorFlow with the right Keras.
 _TENSORFLOW = re.compile(r"^( *)from helpers\.(either_keras|estimator) import tf$", re.MULTILINE)
 _ESTIMATOR_FIRST = re.compile(r"^ *import helpers\.estimator\b.*\n", re.MULTILINE)
 

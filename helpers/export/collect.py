@@ -195,7 +195,7 @@ class Collector:
         self.definitions.append(text.rstrip("\n"))
 
     def _alias(self, name: str, value: Any, globals_: dict[str, Any]) -> str | None:
-        """An assignment such as `AUTOTUNE = tf.data.AUTOTUNE`, for a value that is no literal."""
+        """An assignment such as `AUTOTUNE = tf.data.AUTOTUNE` if the value is not a literal."""
         if type(value).__module__ in ("builtins", "numpy"):
             return None
 

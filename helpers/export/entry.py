@@ -17,7 +17,7 @@ from helpers.protocol.job import EstimatorJob, FunctionJob, takes_context
 from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER
 
 HEADER = (
-    '"""A training program that `cluster.export` has written. README.md describes its use."""\n'
+    '"""A training program written by `cluster.export`. README.md describes how to run it."""\n'
 )
 STRATEGIES = {
     MULTI_WORKER: '''\

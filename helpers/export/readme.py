@@ -19,7 +19,7 @@ def readme(program: Program, tasks: Tasks, target: str) -> str:
     parts = [
         f"# {_('Distributed training')}",
         _(
-            "The function `export` of a cluster has written this program. It needs TensorFlow and "
+            "The `export` method of a cluster wrote this program. It needs TensorFlow and "
             "the packages in `requirements.txt`, but not the course's package `helpers`."
         ),
         "\n".join(f"- `{name}`: {text}" for name, text in _contents(program)),
@@ -38,7 +38,9 @@ def _contents(program: Program) -> Iterator[tuple[str, str]]:
     yield "cluster_config.py", _("sets `TF_CONFIG`, and with it the role of each process")
     texts = {
         "multi_worker_estimator.py": _("training and evaluation of an Estimator"),
-        "parameter_servers.py": _("the servers of workers and parameter servers"),
+        "parameter_servers.py": _(
+            "runs the `tf.distribute.Server` of a worker or parameter server"
+        ),
         f"{bundle.ESTIMATOR}.py": _("`tf.estimator` for TensorFlow 2.16 and later"),
         f"{bundle.KERAS_3}/__init__.py": _(
             "fixes of Keras 3 on several workers (https://github.com/keras-team/keras/issues/20585)"
@@ -49,7 +51,7 @@ def _contents(program: Program) -> Iterator[tuple[str, str]]:
         if name in program.files:
             yield name.replace("/__init__.py", "/"), text
     for path in program.collector.modules.values():
-        yield path.name + "/" * path.is_dir(), _("your module, copied")
+        yield path.name + "/" * path.is_dir(), _("a copy of your module")
     if program.collector.values.arrays:
         yield ARRAYS, _("the arrays that your functions use")
     if program.uses_datasets:
@@ -58,16 +60,18 @@ def _contents(program: Program) -> Iterator[tuple[str, str]]:
 
 def _install() -> Iterator[str]:
     yield f"## {_('Install')}"
-    yield _("Create an environment with the versions with which the program was exported:")
+    yield _(
+        "Create an environment with the package versions that were installed when the program was "
+        "exported:"
+    )
     yield _code("python3 -m venv .venv", ".venv/bin/pip install -r requirements.txt")
 
 
 def _on_this_machine(tasks: Tasks) -> Iterator[str]:
     yield f"## {_('On one machine')}"
     yield _(
-        "`launch.sh` starts all tasks as processes on this machine ({count}), each with its own "
-        "log. If a task fails, it restarts all of them from the last checkpoint, three times at "
-        "most."
+        "`launch.sh` starts all tasks ({count}) as processes on this machine, each with its own "
+        "log. If a task fails, it restarts all of them from the last checkpoint, up to three times."
     ).format(count=tasks.count)
     yield _code("PYTHON=.venv/bin/python ./launch.sh")
 
@@ -93,8 +97,8 @@ def _on_several_machines(tasks: Tasks) -> Iterator[str]:
 def _slurm() -> Iterator[str]:
     yield "## Slurm"
     yield _(
-        "Adapt the lines `#SBATCH` in `job.sbatch` to your cluster, and submit it in this folder. "
-        "`cluster_config.py` computes the addresses from Slurm's variables."
+        "Adapt the `#SBATCH` lines in `job.sbatch` to your cluster, and submit it from this "
+        "folder. `cluster_config.py` computes the addresses from Slurm's variables."
     )
     yield _code("PYTHON=$PWD/.venv/bin/python sbatch job.sbatch")
 
@@ -139,8 +143,8 @@ def _checkpoints(program: Program) -> Iterator[str]:
         )
     else:
         yield _(
-            "After a restart, a function begins again, unless it saves its progress, for example "
-            "with `keras.callbacks.BackupAndRestore` and a folder in "
+            "After a restart, a function starts from the beginning, unless it saves its progress, "
+            "for example with `keras.callbacks.BackupAndRestore` and a folder in "
             "`cluster_config.MODEL_DIR`. Give each worker its own backup folder."
         )
 

@@ -10,8 +10,8 @@ from importlib import metadata
 
 from helpers.system.keras_version import TF_DISTRIBUTIONS
 
-# TensorFlow Datasets does not ask for the first, and needs versions of the others that fit
-# TensorFlow.
+# TensorFlow Datasets does not declare the first as a dependency, and needs versions of the others
+# that are compatible with TensorFlow.
 TFDS, TFDS_NEEDS = (
     "tensorflow_datasets",
     ("importlib_resources", "tensorflow-metadata", "protobuf"),

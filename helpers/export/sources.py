@@ -26,12 +26,12 @@ class Source:
     tree: ast.Module
 
     def segment(self, node: ast.stmt) -> str:
-        """The text of a statement with its decorators, without the indentation of its place."""
+        """The text of a statement with its decorators, without its indentation in the source."""
         decorators = getattr(node, "decorator_list", [])
         first = min([node.lineno, *(one.lineno for one in decorators)])
         lines = self.text.splitlines()[first - 1 : node.end_lineno]
         text = textwrap.dedent("\n".join(lines))
-        # The lines of a string may be indented differently, so that nothing, or too much, changes.
+        # With a multi-line string, `dedent` may remove no indentation, or change the string.
         with_same_meaning = _parse(text)
         if with_same_meaning and ast.dump(with_same_meaning.tree.body[0]) == ast.dump(node):
             return text
@@ -107,7 +107,7 @@ def import_of(name: str, value: object, globals_: dict[str, Any]) -> list[str]:
 
 
 def used_names(text: str) -> set[str]:
-    """The names that a statement takes from outside itself."""
+    """The names that a statement uses but does not define."""
     return set(_used(symtable.symtable(text, "<export>", "exec")))
 
 

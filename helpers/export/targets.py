@@ -68,7 +68,7 @@ def target_files(target: str, tasks: Tasks) -> Mapping[str, str]:
 
 
 def fill(template: str, **values: object) -> str:
-    """A template with values in the place of its markers, such as @TASKS@."""
+    """A template whose markers, such as @TASKS@, are replaced with values."""
     text = (TEMPLATES / template).read_text("utf-8")
     for name, value in values.items():
         text = text.replace(f"@{name}@", str(value))
@@ -76,7 +76,7 @@ def fill(template: str, **values: object) -> str:
 
 
 def with_constants(template: str, **values: object) -> str:
-    """A Python template with other values of its constants."""
+    """A Python template whose constants are set to other values."""
     text = (TEMPLATES / template).read_text("utf-8")
     for name, value in values.items():
         line = rf"^({name}(?:: [^=]+)?) = .*$"
@@ -86,7 +86,7 @@ def with_constants(template: str, **values: object) -> str:
 
 
 def double_quoted(value: object) -> str:
-    """A number, None, or a word without quotes, as source."""
+    """The source of a number, None, or a string that contains no quotes."""
     return repr(value).replace("'", '"')
 
 
@@ -126,7 +126,7 @@ def _job(tasks: Tasks) -> str:
     addresses = " ".join(f"training-{k}.training:{PORT}" for k in range(tasks.count))
     # A failed pod is replaced by one with the same index.
     environment = {"TASK_ADDRESSES": f'"{addresses}"'}
-    # All pods of a Job are equal, so that each gets a GPU.
+    # All pods of a Job are identical, so each gets a GPU.
     pod = _pod(
         tasks.gpus, restart="restartPolicy: Never\n  subdomain: training", environment=environment
     )

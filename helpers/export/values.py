@@ -16,7 +16,7 @@ MAX_LITERAL = 100_000  # characters
 ARRAYS = "data.npz"
 DATASETS = "datasets"
 DATASETS_DIR = Path(__file__).parents[1] / DATASETS  # of this package
-_KINDS = {  # a class of TensorFlow or Keras, or a base of it, and how to call it
+_KINDS = {  # a class of TensorFlow or Keras, or its base class, and its name in messages
     "DatasetV2": lambda: _("a dataset"),
     "StrategyBase": lambda: _("a strategy"),
     "Tensor": lambda: _("a tensor"),
@@ -130,8 +130,8 @@ class _NoSourceError(Exception):
 def _refused(name: str, value: Any, user: str) -> ConfigError:
     if isinstance(value, (FunctionType, MethodType, functools.partial, type)):
         message = _(
-            "{function} uses {name}, which contains a function or class ({type}) that was not "
-            "defined by its name. Define it in a cell with def or class, and use that name."
+            "{function} uses {name}, which contains a function or class ({type}) that the program "
+            "cannot refer to by name. Define it in a cell with def or class, and use that name."
         )
     else:
         message = _(

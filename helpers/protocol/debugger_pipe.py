@@ -1,6 +1,6 @@
 """The named pipe (FIFO) through which the notebook sends lines to the debugger of a worker.
 
-The debugger's output is sent as "debugger_stopped" events. The pipe exists while it waits.
+The debugger's output is sent in events. The pipe exists while the debugger waits.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ Frame = tuple[str, int, str]
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
-    """The fields of an "error" event, also for an exception whose attributes raise others."""
+    """The fields of an "error" event, even if the attributes of the exception raise exceptions."""
     try:
         return _fields(error)
     except BaseException as other:

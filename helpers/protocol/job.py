@@ -162,7 +162,7 @@ def estimator_job(
 
 
 def _check_steps(epochs: int | None, steps: int | None, traced: object) -> None:
-    """Raises ConfigError for two ends, and for traced steps that are no range from 1."""
+    """Raises ConfigError for both epochs and steps, or traced steps that are not a valid range."""
     if epochs is not None and steps is not None:
         message = _("epochs={epochs} and steps={steps} exclude each other: pass only one.")
         raise ConfigError(message.format(epochs=epochs, steps=steps))

@@ -25,7 +25,7 @@ MAX_INTEGER_BITS = 64
 PACKAGES = ("tensorflow", "keras", "tf_keras")  # whose objects belong to one process
 CONTAINERS = (list, dict, tuple)  # that TensorFlow wraps if they are attributes of a model
 
-# Unset by programs that grade code of others.
+# Set to False by programs that grade other people's code.
 may_unpickle: ContextVar[bool] = ContextVar("may_unpickle", default=True)
 
 
@@ -73,7 +73,7 @@ def read(event: Event, folder: Path) -> Any:
             raise ValueError(_("this program does not unpickle results"))
         with path.open("rb") as file:
             return values.read(file)
-    except Exception as error:  # such as ImportError, or any of a class of the reader
+    except Exception as error:  # such as ImportError, or from the reader's classes
         message = _("The result of {task} cannot be read in the notebook: {error}")
         task = labels.task(event["task"])
         raise ConfigError(message.format(task=task, error=error)) from error

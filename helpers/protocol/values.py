@@ -52,10 +52,10 @@ def write(
 
 
 def read(file: IO[bytes], buffers: Sequence[Buffer] = ()) -> Any:
-    """Unpickles a value of `write`.
+    """Unpickles a value that `write` pickled.
 
     A class of the notebook that a worker sends back is the notebook's class, which stays as it is.
-    cloudpickle alone would replace its methods by the worker's copies of them.
+    cloudpickle alone would replace its methods with the worker's copies of them.
     """
     known = set(by_value._DYNAMIC_CLASS_TRACKER_BY_CLASS)
 
@@ -73,7 +73,7 @@ def read(file: IO[bytes], buffers: Sequence[Buffer] = ()) -> Any:
 def pickled(
     value: Any, buffer_callback: Callable[[pickle.PickleBuffer], object] | None = None
 ) -> bytes:
-    """Pickles a value, as `write`."""
+    """Pickles a value like `write`, and returns the bytes."""
     file = io.BytesIO()
     write(value, file, buffer_callback=buffer_callback)
     return file.getvalue()

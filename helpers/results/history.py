@@ -72,7 +72,7 @@ class Evaluation(NamedTuple):
 
 
 class Resize(NamedTuple):
-    """A change of the number of workers.
+    """A change in the number of workers.
 
     Attributes:
       step: the last global step before the change.

@@ -215,7 +215,9 @@ def _axis_label(clock_error: float | None) -> str:
     if clock_error is None:
         return _("ms, clocks of different machines that could not be aligned")
     if clock_error:
-        return _("ms, clocks aligned to {error} ms").format(error=number(clock_error / 1000, ".2g"))
+        return _("ms, clocks aligned to within {error} ms").format(
+            error=number(clock_error / 1000, ".2g")
+        )
     return _("ms")
 
 
@@ -271,7 +273,7 @@ def _metadata(kind: str, process: int, thread: int, **args: object) -> dict[str,
 
 
 def _lanes(spans: Iterable[Span]) -> list[list[Span]]:
-    """Distributes spans to as few lanes as possible, so that those of a lane do not overlap."""
+    """Distributes spans among as few lanes as possible, so that no spans of a lane overlap."""
     lanes: list[list[Span]] = []
     for span in sorted(spans, key=lambda span: span[2]):
         free = next((lane for lane in lanes if lane[-1][3] <= span[2]), None)

@@ -53,7 +53,7 @@ class WorkerContext:
           dataset_fn: returns the dataset of one worker, from a `tf.distribute.InputContext`. It is
             called as if the group had its largest size.
 
-        Returns: a function that returns the share of each global batch of the current workers.
+        Returns: a function that returns this worker's share of each global batch.
         """
         shards = self.shards
         if shards is None:

@@ -24,7 +24,7 @@ from helpers.protocol.events import EventType
 from helpers.protocol.failures import Frame
 from helpers.worker.context import Report
 
-VARIABLE = "PYTHONBREAKPOINT"  # of Python: 0, or the name of another function
+VARIABLE = "PYTHONBREAKPOINT"  # Python reads it: 0, or the name of another function
 SKIPPED = ("helpers.*", "tensorflow.*")  # modules that `step` and `next` do not enter
 MAX_TEXT = 100_000  # characters for one prompt, far below the limit of an event
 
@@ -34,8 +34,8 @@ def install(report: Report, folder: Path, name: str) -> None:
 
     Args:
       report: sends the events.
-      folder: for the pipe.
-      name: of the worker, in its prompt.
+      folder: where the pipe is created.
+      name: the worker's name, which its prompt shows.
     """
     owner = os.getpid()
 
@@ -67,7 +67,7 @@ class Console(io.TextIOBase):
 
     Args:
       report: sends the events.
-      path: of the pipe.
+      path: the path of the pipe.
     """
 
     lock = threading.Lock()  # held while the debugger of one thread waits
@@ -98,7 +98,7 @@ class Console(io.TextIOBase):
                     return
                 code = frame.f_code
                 self._place = (code.co_filename, frame.f_lineno, code.co_name)
-                with open(self._path, "r+b", buffering=0) as self._lines:  # so that it has no end
+                with open(self._path, "r+b", buffering=0) as self._lines:  # never at end of file
                     yield
             finally:
                 with contextlib.suppress(OSError):
@@ -126,7 +126,7 @@ class Console(io.TextIOBase):
         return self._lines.readline().decode(errors="replace")
 
     def _take(self) -> str:
-        """The text so far. Of long output, the beginning and the prompt."""
+        """The text so far. Long output is cut to its beginning and the prompt."""
         lines, newline, prompt = self._text.rpartition("\n")
         self._text = ""
         if len(lines) > MAX_TEXT:
@@ -139,7 +139,7 @@ class NotebookPdb(pdb.Pdb):
 
     Args:
       console: its input and output.
-      name: of the worker, in its prompt.
+      name: the worker's name, for the prompt.
     """
 
     def __init__(self, console: Console, name: str) -> None:
@@ -149,7 +149,7 @@ class NotebookPdb(pdb.Pdb):
         self.prompt = f"(Pdb {name}) "
 
     def _cmdloop(self) -> None:
-        """Reads commands. Unlike the loop of `Pdb`, an interrupt ends it."""
+        """Reads commands. In contrast to the loop of `Pdb`, this loop ends at an interrupt."""
         with self._console.opened(self.curframe):
             self.cmdloop()
 

@@ -26,7 +26,7 @@ DUPLICATE_REQUEST_MESSAGE = "The same RunGraph (Worker) request was received twi
 
 
 class ProgressHook(tf.estimator.SessionRunHook):
-    """Reports an Estimator's training, and ends it after the last batch or a lost peer.
+    """Reports an Estimator's training, and ends it after the last batch or the loss of a peer.
 
     Reports steps, loss and speed, the placement of the variables, and the staleness of asynchronous
     steps.

@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-ITERATORS_PER_EPOCH = 2  # of Keras 3, which creates a second one if it knows the number of batches
+ITERATORS_PER_EPOCH = 2  # Keras 3 creates a second one if it knows the number of batches
 
 
 class Position(NamedTuple):
@@ -71,7 +71,7 @@ def _resuming_3(enumerate_iterator: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _counting(get_iterator: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `_get_iterator`: counts the iterators, each of which has the next order."""
+    """Wraps `_get_iterator` to count the iterators, because each one changes the shuffle order."""
 
     @functools.wraps(get_iterator)
     def counting(self: Any) -> Any:

@@ -5,7 +5,7 @@ it announces the last step to its peers and waits, before that step, until every
 acknowledged. No peer can complete a step without it, so all stop after the same one. Without a
 signal, a step costs one comparison.
 
-The agreement is that of `tf.distribute.experimental.PreemptionCheckpointHandler`
+The workers use the protocol of `tf.distribute.experimental.PreemptionCheckpointHandler`
 (failure_handling.py), which works only for custom training loops in eager mode.
 """
 
@@ -33,7 +33,7 @@ class PreemptionWatch:
     """Decides after which step this worker and its peers stop.
 
     Create it in all workers after the strategy, because TensorFlow's own handler, which the
-    strategy installs, ignores the signal. Outside the main thread, Python can install no handler.
+    strategy installs, ignores the signal. Python can install a handler only in the main thread.
 
     Attributes:
       has_stopped: whether the last step has ended.
@@ -95,7 +95,7 @@ class PreemptionWatch:
             _service().get_config_key_value(f"{ACKNOWLEDGEMENT}/{peer}")
 
     def _listen(self) -> None:
-        """Waits for the last step in a thread, and acknowledges it."""
+        """Runs in a thread, waits for the number of the last step, and acknowledges it."""
         with suppress(Exception):  # the service ends with the group
             self._last_step = int(_service().get_config_key_value(REQUEST))
             logger.info("A worker was preempted: the last step is %d", self._last_step)

@@ -1,8 +1,8 @@
-"""The numbers of one worker for an Estimator whose workers have unequal shares of a batch.
+"""Makes unequal shares of a batch give an Estimator the same results as a single worker.
 
 A strategy sums the workers' gradients. If a global batch cannot be divided evenly, the shares
-differ by an example or two. Then a loss that is a sum is exact, but of a loss that is a mean, each
-worker's gradient must count by the size of its share.
+differ by an example or two. Then a loss that is a sum is exact, but if the loss is a mean, each
+worker's gradient must be weighted by the size of its share.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _times(part: Any, weight: float) -> Any:
 def has_mean_loss(estimator: Any, read: Callable[[], Any], config: Any) -> bool:
     """Whether the loss of `model_fn` stays the same if each example of a batch occurs twice.
 
-    The loss is a mean then, and otherwise a sum. A batch with other than dense tensors is not
-    tried, and counts as a mean.
+    The loss is a mean then, and otherwise a sum. If a batch contains other tensors than dense
+    ones, the loss is assumed to be a mean.
 
     Args:
       read: returns the next batch, in a graph.

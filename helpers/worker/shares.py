@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 
 def parts_of(worker: int, workers: int, shards: int) -> list[Part]:
-    """The parts of the shards that a worker reads. Those of all workers are the whole shards."""
+    """The parts of the shards that a worker reads. All workers together read all shards."""
     first, last = Fraction(worker * shards, workers), Fraction((worker + 1) * shards, workers)
     return [
         Part(shard, max(first - shard, Fraction(0)), min(last - shard, Fraction(1)))
@@ -121,7 +121,7 @@ def rows_of(batch: Any, part: Part) -> Any:
 
 
 def concat(batches: list[Any]) -> Any:
-    """The rows of several batches of one structure, in their order."""
+    """Concatenates the rows of several batches that have the same structure."""
 
     def join(*tensors: Any) -> Any:
         first = tensors[0]

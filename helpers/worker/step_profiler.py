@@ -180,7 +180,7 @@ def category(kind: str) -> str:
 
 
 def _clock() -> str:
-    """An identity of this machine's clock, which its containers share."""
+    """An identifier of this machine's clock, which its containers share."""
     try:
         return BOOT_ID.read_text().strip()
     except OSError:  # not Linux

@@ -101,7 +101,7 @@ class CellOutput:
         self._flush()
 
     def catch_up(self) -> None:
-        """Shows all whole lines, without waiting for equal lines of other workers."""
+        """Shows all complete lines, without waiting for the same lines from other workers."""
         while self._show_next(math.inf):
             pass
         self._flush()

@@ -112,7 +112,7 @@ def test_without_input_a_breakpoint_continues_and_names_its_line(
     [warning] = notebook.stop(0)
     assert notebook.sent == [("worker 0", "continue")]
     assert warning["event"] == EventType.WARNING
-    assert "worker 0 continued at a breakpoint (train.py:12, in step)" in warning["message"]
+    assert "worker 0 did not stop at a breakpoint (train.py:12, in step)" in warning["message"]
 
 
 def test_an_interrupt_at_a_prompt_ends_the_run(notebook: Notebook) -> None:

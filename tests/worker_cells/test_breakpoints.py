@@ -79,7 +79,7 @@ def test_an_interrupt_at_the_prompt_ends_the_run(defined: Kernel) -> None:
 def test_a_front_end_without_input_continues_with_one_line(defined: Kernel) -> None:
     result = defined.run("run()")
     assert "results [0.5, 1.5]" in result.text
-    assert result.text.count("worker 0 continued at a breakpoint (line 6 of a cell") == 1
+    assert result.text.count("worker 0 did not stop at a breakpoint (line 6 of a cell") == 1
 
 
 def test_a_worker_cell_asks_after_its_output(kernel: Kernel) -> None:

@@ -83,8 +83,8 @@ def _points(name: str, case: Mapping[str, Any]) -> float:
 def _running_answers(execute: Callable[[Any], Any], errors: list[Any]) -> Iterator[None]:
     """Makes `check` run answers in the submission's kernel, and use the submission's language.
 
-    Errors from that kernel are added to `errors`. Meanwhile this process unpickles no result of a
-    worker. A criterion that starts workers itself uses only plain values.
+    Errors from that kernel are added to `errors`. Meanwhile, this process does not unpickle
+    results of workers. A criterion that starts workers itself uses only plain values.
     """
 
     def run_answer(name: str, case: Mapping[str, Any]) -> Any:

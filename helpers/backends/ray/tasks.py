@@ -259,11 +259,11 @@ def train_loop_per_worker(config: Mapping[str, Any]) -> None:
 
 
 def _without_prompt(event: Event, group: WorkerGroup) -> Event:
-    """Makes a debugger continue, because no terminal is here. Returns the event to forward."""
+    """Makes a debugger continue, because there is no terminal. Returns the event to forward."""
     if event["event"] != EventType.DEBUGGER_STOPPED:
         return event
     message = _(
-        "{task} continued at a breakpoint ({place}), because workers on Ray have no prompt."
+        "{task} did not stop at a breakpoint ({place}), because workers on Ray have no prompt."
     )
     return decline(event, group.processes[0], message)
 

@@ -24,7 +24,7 @@ from helpers.i18n import _, gettext_noop, join_clauses, ngettext, number
 
 Case = Mapping[str, Any]
 
-HANG_TIMEOUT = 8  # seconds after which an answer hangs, from the start of its function
+HANG_TIMEOUT = 8  # seconds from the start of its function after which an answer counts as hanging
 
 # Young (1974), "A first order approximation to the optimum checkpoint interval", as in lesson 8.
 CLOSE = 1.01  # times the minimum loss of time, because the optimum is flat
@@ -237,7 +237,7 @@ def _added_up(found: Mapping[str, Any], case: Case) -> None:
         sums == [total] * len(case["numbers"]),
         expected=expected,
         found=sums,
-        hint=_("Each worker must return the sum, in which all other numbers count once."),
+        hint=_("Each worker must return the sum, in which every undamaged number counts once."),
     )
 
 

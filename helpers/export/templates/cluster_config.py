@@ -3,7 +3,7 @@
 TF_CONFIG lists the addresses of all tasks by role, and contains the role of this process. Source:
 https://www.tensorflow.org/guide/distributed_training
 
-If a TFJob or Ray has started this process, TF_CONFIG is set already. Otherwise it is computed from
+If a TFJob or Ray has started this process, TF_CONFIG is already set. Otherwise it is computed from
 the addresses of all tasks and the number of this task:
 
 - launch.sh and the Job of Kubernetes set TASK_ADDRESSES.

@@ -1,4 +1,4 @@
-"""Trains an Estimator in one task of a cluster, from checkpoint to checkpoint."""
+"""Trains an Estimator in one task of a cluster, and resumes from the last checkpoint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger.setLevel("INFO")  # Estimator logs the loss
 logger.propagate = False  # or each line would appear twice
 logger.addFilter(lambda record: "is deprecated" not in record.getMessage())
 
-LAST_STEP_SECONDS = 3  # in which a slower peer may still read the last all-reduce
+LAST_STEP_SECONDS = 3  # while a slower peer may still read the last all-reduce
 
 
 @dataclass
@@ -151,7 +151,7 @@ class Training:
 
     def _evaluate(self, checkpoint: str | None) -> None:
         """Evaluates a checkpoint, by default the last one, and prints the metrics."""
-        os.environ.pop("TF_CONFIG", None)  # an evaluation belongs to no cluster
+        os.environ.pop("TF_CONFIG", None)  # an evaluation runs outside the cluster
         metrics = self._estimator().evaluate(
             self._evaluation_batches, self.eval_steps, checkpoint_path=checkpoint
         )
@@ -175,7 +175,7 @@ class StopAfterLostPeer(tf.estimator.SessionRunHook):
 
 
 def _check_again_each_second() -> None:
-    """Makes a worker check each second whether the chief has created the variables, not each 30."""
+    """Makes a worker check every second, not every 30 s, whether the variables are created."""
     manager = tf.compat.v1.train.SessionManager
     manager.__init__ = functools.partialmethod(manager.__init__, recovery_wait_secs=1)
 

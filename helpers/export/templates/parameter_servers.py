@@ -9,8 +9,8 @@ import time
 
 import tensorflow as tf
 
-THREADS = 4  # a worker waits in one thread for the result of another one
-LOST_AFTER = 5  # seconds without an answer of any client
+THREADS = 4  # because one thread of a worker waits for the result of another thread
+LOST_AFTER = 5  # seconds without an answer from any client
 
 
 def serve(role: str, index: int) -> None:

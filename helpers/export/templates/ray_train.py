@@ -23,7 +23,7 @@ USE_GPU = False
 
 def train_loop(config: dict[str, str]) -> None:
     """Runs in each worker. TF_CONFIG is set when Ray calls it."""
-    os.environ.pop("TF_USE_LEGACY_KERAS", None)  # set by Ray, while train.py selects its own Keras
+    os.environ.pop("TF_USE_LEGACY_KERAS", None)  # Ray sets it, but train.py selects Keras
     os.environ["MODEL_DIR"] = config["model_dir"]
     importlib.import_module("train").run_task()
 
@@ -33,7 +33,7 @@ def main() -> None:
     folder = Path(__file__).parent.resolve()
     parser = argparse.ArgumentParser()
     parser.add_argument("--address", default="local", help='"auto" on a node of a Ray cluster')
-    parser.add_argument("--storage", default=str(folder / "ray"), help="a folder of all machines")
+    parser.add_argument("--storage", default=str(folder / "ray"), help="a shared folder")
     arguments = parser.parse_args()
     ray.init(arguments.address, runtime_env={"working_dir": str(folder)})
     model_dir = os.path.abspath(os.environ.get("MODEL_DIR", folder / "model"))

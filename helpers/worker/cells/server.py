@@ -123,7 +123,7 @@ def _use_backend() -> None:
 
 
 def _error_fields(error: BaseException) -> dict[str, Any]:
-    """As `helpers.protocol.failures.error_fields`, without most frames of an endless recursion."""
+    """Like `helpers.protocol.failures.error_fields`, but omits most frames of a deep recursion."""
     fields = error_fields(error)
     unique = list(dict.fromkeys(map(tuple, fields["frames"])))
     fields["frames"] = [*unique[: MAX_FRAMES // 2], *unique[MAX_FRAMES // 2 :][-MAX_FRAMES // 2 :]]
