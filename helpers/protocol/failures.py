@@ -229,7 +229,8 @@ def user_traceback(error: Event) -> str:
     shown = [frame for frame in frames if is_user_frame(frame[0])] or frames
     summary = traceback.StackSummary.from_list([(*frame, None) for frame in shown])
     heading = _("Traceback in the worker (most recent call last):")
-    return f"{heading}\n{''.join(summary.format())}{error['type']}: {error['message']}"
+    exception = ": ".join(filter(None, [error["type"], error["message"]]))  # as Python shows it
+    return f"{heading}\n{''.join(summary.format())}{exception}"
 
 
 def readers_line(frames: Sequence[Frame]) -> str | None:

@@ -56,6 +56,10 @@ def test_the_kind_of_an_error_is_said_once() -> None:
     assert shown.count("TypeError: ") == 1
 
 
+def test_an_exception_without_a_message_is_shown_without_a_colon() -> None:
+    assert user_traceback(error_fields(KeyboardInterrupt())).endswith("\nKeyboardInterrupt")
+
+
 class Hostile(Exception):
     """An exception of which no attribute can be read."""
 
