@@ -32,8 +32,9 @@ def add_matcher(shell: Any, session: Callable[[], WorkerSession | None]) -> None
         if found and current and CELL.match(context.full_text):
             names = [name.rpartition(".")[2] for name in current.complete(found[0])]
         fragment = found[0].rpartition(".")[2] if found else context.token
+        kind = "attribute" if found and "." in found[0] else "variable"  # as IPython calls its own
         return {
-            "completions": [completer.SimpleCompletion(text=name) for name in names],
+            "completions": [completer.SimpleCompletion(text=name, type=kind) for name in names],
             "matched_fragment": fragment,
             "suppress": False,
         }
