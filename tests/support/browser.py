@@ -46,15 +46,15 @@ AS_IT_IS = (
     "from helpers import init",
     "WORKERS",
 )  # how a lesson's set-up cells begin
-RUN_ALL = """async () => {
+KERNEL_IS_READY = """async () => {
     const app = window.jupyterapp;
     await app.restored;
     const panel = app.shell.currentWidget;
     await panel.context.ready;
     await panel.sessionContext.ready;
     await panel.sessionContext.session.kernel.info;
-    app.commands.execute('notebook:run-all-cells');
 }"""
+RUN_ALL = "void jupyterapp.commands.execute('notebook:run-all-cells')"
 
 
 def chromium() -> str | None:
@@ -176,9 +176,20 @@ def open_notebook(tab: Any, server: str, notebook: str) -> None:
     tab.wait_for_function("window.jupyterapp?.shell?.currentWidget?.context")
 
 
+def wait_for_kernel(tab: Any) -> None:
+    """Waits until the kernel of the open notebook can run cells."""
+    tab.evaluate(KERNEL_IS_READY)
+
+
 def open_and_run(tab: Any, server: str, notebook: str) -> None:
     """Opens a notebook and runs all its cells."""
     open_notebook(tab, server, notebook)
+    run_all(tab)
+
+
+def run_all(tab: Any) -> None:
+    """Runs all cells of the open notebook."""
+    wait_for_kernel(tab)
     tab.evaluate(RUN_ALL)
 
 

@@ -118,9 +118,10 @@ LANES = (
     ),
     Lane(
         "browser",
-        "the panel in Chromium: JupyterLab, Notebook 7 and Voila",
-        8,
-        "helpers/course/* notebooks/panel.ipynb tests/panel/* tests/support/browser.py",
+        "the panel and worker cells in Chromium: JupyterLab, Notebook 7 and Voila",
+        9,
+        "helpers/course/* helpers/worker_cells/* helpers/worker/cells/* notebooks/panel.ipynb "
+        "tests/panel/* tests/worker_cells/test_in_a_browser.py tests/support/browser.py",
     ),
     Lane(
         "soak",

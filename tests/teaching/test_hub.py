@@ -170,7 +170,7 @@ def test_a_student_fetches_does_and_submits_an_exercise(
         b.open_notebook(tab, hub.lab(student), f"{NAME}/{LESSON}")
         for id, source in found.items():
             tab.evaluate(SET_SOURCE, [id, source])
-        tab.evaluate(b.RUN_ALL)
+        b.run_all(tab)
         for id in found:
 
             def is_checked(cell: str = f"{id}-check") -> bool:
