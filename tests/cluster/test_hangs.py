@@ -231,7 +231,8 @@ def stop_in_a_debugger(context: WorkerContext) -> None:
     step = make_step()
     step()
     if context.config.task.index == 1:
-        pdb.Pdb(stdin=os.fdopen(os.pipe()[0])).set_trace()  # without a prompt in the notebook
+        # Without a prompt in the notebook. It stops here, or before Python 3.13 at the next line.
+        pdb.Pdb(stdin=os.fdopen(os.pipe()[0])).set_trace()  # worker 1
         step()  # worker 1
     step()  # worker 0
 

@@ -28,6 +28,8 @@ def run(function=train, **options):
     with LocalCluster(workers=2, step_timeout=2, max_restarts=0) as cluster:
         print("results", cluster.run(function, timeout=2, **options))
 """
+# From Python 3.13 on, the debugger stops at the line of `breakpoint()`, and before at the next one.
+STOPS_AT_CALL = sys.version_info >= (3, 13)
 PAUSE = 3.0  # seconds, longer than all deadlines of FUNCTION
 
 
@@ -57,7 +59,7 @@ def test_run_asks_for_each_worker_and_no_deadline_passes_meanwhile(defined: Kern
     first, second = (0, 1) if answered[0] == "(Pdb worker 0) " else (1, 0)
     assert answered == [f"(Pdb worker {k}) " for k in (first, first, second, second)]
     assert f"\n{first + 0.5}\n" in result.text
-    assert "-> return loss" in result.text
+    assert f"-> {'breakpoint()' if STOPS_AT_CALL else 'return loss'}" in result.text
     losses = [0.5, 1.5]
     losses[second] = 2.5
     assert f"results {losses}" in result.text
@@ -79,7 +81,9 @@ def test_an_interrupt_at_the_prompt_ends_the_run(defined: Kernel) -> None:
 def test_a_front_end_without_input_continues_with_one_line(defined: Kernel) -> None:
     result = defined.run("run()")
     assert "results [0.5, 1.5]" in result.text
-    assert result.text.count("worker 0 did not stop at a breakpoint (line 6 of a cell") == 1
+    line = 5 if STOPS_AT_CALL else 6
+    shown = f"worker 0 did not stop at a breakpoint (line {line} of a cell"
+    assert result.text.count(shown) == 1
 
 
 def test_a_worker_cell_asks_after_its_output(kernel: Kernel) -> None:
@@ -88,7 +92,7 @@ def test_a_worker_cell_asks_after_its_output(kernel: Kernel) -> None:
     result = kernel.run(f"%%workers 0\n{code}", answer=lambda _prompt: next(lines))
     assert result.prompts == ["(Pdb worker 0) "] * 2
     assert result.text.startswith("[0] before\n> Cell In[")
-    assert "-> y = x\n6\n" in result.text
+    assert f"-> {'breakpoint()' if STOPS_AT_CALL else 'y = x'}\n6\n" in result.text
     assert result.lines[-1] == "[0] 5"
     result = kernel.run(f"%%workers 1\n{code}", answer=lambda _prompt: next(lines))
     assert result.lines[-1] == "[1] 7"
@@ -128,7 +132,7 @@ def test_a_script_in_a_terminal_asks(tmp_path: Path) -> None:
     script.write_text(f"{FUNCTION}\nif __name__ == '__main__':\n    run()\n")
     shown = in_terminal(script, ["p loss", "c", "c"])
     assert "(Pdb worker 0) " in shown and "(Pdb worker 1) " in shown
-    assert "script.py(7)train()" in shown
+    assert f"script.py({6 if STOPS_AT_CALL else 7})train()" in shown
     assert "results [0.5, 1.5]" in shown
 
 
