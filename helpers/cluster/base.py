@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
 import tempfile
 import threading
 import warnings
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers import labels
+from helpers.cluster import temporary_folders
 from helpers.cluster.checks import check_folder, check_links, check_results, check_writable
 from helpers.cluster.stacks import Stacks
 from helpers.cluster.timeouts import Timeouts
@@ -270,7 +270,7 @@ class Cluster(ABC):
         self.stop()
         self._disconnect()
         if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            temporary_folders.delete(self._folder)
             self._folder = None
 
     def __enter__(self) -> Self:
@@ -329,8 +329,8 @@ class Cluster(ABC):
         """Creates a temporary folder for a run on this machine."""
         try:
             if self._folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix=self.folder_prefix))
-                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+                self._folder = temporary_folders.create(self.folder_prefix)
+                weakref.finalize(self, temporary_folders.delete, self._folder)
             return Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
         except OSError as error:
             message = _(

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, ClassVar
 
-from helpers.cluster.fork_server import READY_BYTE, Request, claim, new_claim_token
+from helpers.cluster.fork_server import FAREWELL, READY_BYTE, Request, claim, new_claim_token
 from helpers.cluster.process_handle import ProcessSpec
 from helpers.system import capabilities, keras_version, programs
 from helpers.system.descriptors import are_exhausted, fill_standard
@@ -133,7 +133,7 @@ class ForkServer:
 
     def shutdown_when_idle(self) -> None:
         """Ends the server as soon as all workers that it forked have ended."""
-        self._requests.close()
+        _close(self._requests)
 
     def fork(self, request: Request, descriptors: Sequence[int]) -> None:
         """Requests a new process, which the server forks after it has imported TensorFlow."""
@@ -150,9 +150,16 @@ def _error_file() -> IO[bytes] | None:
         return None
 
 
+def _close(requests: socket.socket) -> None:
+    """Closes the connection of a program that deletes its temporary folders itself."""
+    with suppress(OSError):  # the server has ended, or the connection is closed
+        requests.send(FAREWELL, socket.MSG_DONTWAIT)
+    requests.close()
+
+
 def _end(server: subprocess.Popen[bytes], requests: socket.socket, owner: int) -> None:
     if owner == os.getpid():  # not in a fork of the notebook's process
-        requests.close()  # the server ends after the workers of this program
+        _close(requests)  # the server ends after the workers of this program
         assert server.stdin is not None
         server.stdin.close()  # kills the server if it is still importing
         with suppress(subprocess.TimeoutExpired):
@@ -269,7 +276,8 @@ class ForkedProcess:
 
 def fork(spec: ProcessSpec) -> ForkedProcess:
     """Requests a new worker from the fork server."""
-    request = Request(list(spec.arguments), dict(spec.extra_env), os.getcwd())
+    folder = str(spec.folder) if spec.folder else None
+    request = Request(list(spec.arguments), dict(spec.extra_env), os.getcwd(), folder)
     stdin, lifeline = os.pipe()
     status_pipe, status = os.pipe()
     token = new_claim_token()

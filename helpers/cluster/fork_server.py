@@ -8,7 +8,8 @@ So this process imports TensorFlow, and then only forks.
 
 REQUESTS is the descriptor of a socket. Each message is a `Request`, with the descriptors of the new
 process: standard input, log, events, status (its pid and its exit code), claim token, and the
-namespaces it enters. When the server has imported TensorFlow, it sends `READY_BYTE` once.
+namespaces it enters. When the server has imported TensorFlow, it sends `READY_BYTE` once. The last
+message is `FAREWELL`, unless the client was killed.
 `helpers.cluster.fork_client` is the other side.
 """
 
@@ -19,6 +20,7 @@ import importlib
 import json
 import os
 import select
+import shutil
 import socket
 import sys
 import tempfile
@@ -37,6 +39,7 @@ MESSAGE_BYTES = 1 << 16
 MAX_FDS = 8
 PRELOAD = "helpers.course.preload"
 READY_BYTE = b"r"  # sent when TensorFlow is imported
+FAREWELL = b"f"  # the client's last message, unless it is killed
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,13 @@ class Request:
       arguments: of `helpers.worker.main.main`.
       environment: the variables that differ from the server's environment.
       cwd: its working directory.
+      folder: the temporary folder of its run, or None.
     """
 
     arguments: list[str]
     environment: dict[str, str]
     cwd: str
+    folder: str | None = None
 
     def encode(self) -> bytes:
         """Encodes the request as one message."""
@@ -81,9 +86,14 @@ class Server:
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
         self._open = True
+        self._folders: set[str] = set()  # to delete if the client was killed
 
     def serve(self) -> None:
-        """Forks workers on request, and reports their exit codes."""
+        """Forks workers on request, and reports their exit codes.
+
+        If the client has ended without a `FAREWELL`, the temporary folders of its runs are deleted
+        after the last worker has ended.
+        """
         while self._open or self._children:
             for descriptor, _event in self._poll.poll():
                 child = self._children.pop(descriptor, None)
@@ -93,19 +103,28 @@ class Server:
                     self._report_exit(child)
                 else:
                     self._reap(child)
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _answer(self) -> None:
-        message, descriptors = b"", list[int]()
-        with suppress(ConnectionResetError):  # closed before `READY_BYTE` was read
+        try:
             message, descriptors, _flags, _address = socket.recv_fds(
                 self._requests, MESSAGE_BYTES, MAX_FDS
             )
+        except ConnectionResetError:  # closed before `READY_BYTE` was read; messages may follow
+            return
         if not message:
             self._poll.unregister(self._requests)
             self._open = False
             return
+        if message == FAREWELL:
+            self._folders.clear()
+            return
+        request = Request.decode(message)
+        if request.folder:
+            self._folders.add(request.folder)
         status, token = descriptors[3:5]
-        if claim(token) and (pid := self._fork(Request.decode(message), descriptors)):
+        if claim(token) and (pid := self._fork(request, descriptors)):
             child = Child(pid, os.pidfd_open(pid), status)
             self._watch(child, child.pidfd, select.POLLIN)
             descriptors.remove(status)

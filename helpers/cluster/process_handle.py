@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 
@@ -18,6 +19,7 @@ class ProcessSpec:
       log_fd: the descriptor of its log.
       event_fd: the descriptor that its events are written to.
       namespaces: descriptors of the namespaces that it enters.
+      folder: the temporary folder of its run, or None if it has another folder.
     """
 
     arguments: Sequence[str]
@@ -26,6 +28,7 @@ class ProcessSpec:
     log_fd: int
     event_fd: int
     namespaces: Sequence[int]
+    folder: Path | None = None
 
 
 class ProcessHandle(Protocol):

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from helpers.cluster import temporary_folders
 from helpers.cluster.environment import base_env
 from helpers.cluster.event_lines import LineBuffer
 from helpers.cluster.fork_client import ForkedProcess, can_fork, fork
@@ -198,6 +199,7 @@ class TaskProcess:
                     output.fileno(),
                     writer,
                     network.descriptors if network else [],
+                    temporary_folders.containing(log),
                 )
                 self._process: ProcessHandle = (
                     DelayedProcess(spec, delay) if delay else start_process(spec)

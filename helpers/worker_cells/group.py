@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 import os
 import selectors
-import shutil
 import signal
 import socket
-import tempfile
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from helpers.cluster import temporary_folders
 from helpers.cluster.local import LocalCluster
 from helpers.cluster.processes import TaskProcess
 from helpers.protocol.cell_messages import Decoder, Message, MessageError
@@ -22,6 +21,7 @@ from helpers.protocol.events import Event, EventType
 from helpers.protocol.job import FunctionJob
 from helpers.worker.cells.server import serve
 
+PREFIX = "worker-cells-"
 MAX_ADDRESS = 100  # bytes in the path of a Unix socket (104 on macOS)
 MAX_TAIL_BYTES = 1 << 14
 MAX_READS = 64  # of one connection, before the others are read
@@ -149,7 +149,7 @@ class CellGroup:
             processes, close_network = cluster.start_unsupervised(job, self._folder)
         except BaseException:
             self._listener.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            temporary_folders.delete(self._folder)
             raise
         self.links = [WorkerLink(index, process) for index, process in enumerate(processes)]
         for link in self.links:
@@ -258,11 +258,11 @@ def _end_of_connection() -> int:
 
 def _private_folder() -> Path:
     """Creates a folder that only this user can read, with a path that fits into an address."""
-    folder = tempfile.mkdtemp(prefix="worker-cells-")
+    folder = temporary_folders.create(PREFIX)
     if len(os.fsencode(folder)) + len("/cells") > MAX_ADDRESS:
-        os.rmdir(folder)
-        folder = tempfile.mkdtemp(prefix="worker-cells-", dir="/tmp")
-    return Path(folder)
+        temporary_folders.delete(folder)
+        folder = temporary_folders.create(PREFIX, "/tmp")
+    return folder
 
 
 def _close(
@@ -282,4 +282,4 @@ def _close(
         link.close()
     listener.close()
     close_network()
-    shutil.rmtree(folder, ignore_errors=True)
+    temporary_folders.delete(folder)

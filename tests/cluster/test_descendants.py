@@ -14,8 +14,9 @@ import pytest
 
 from helpers import LocalCluster
 from helpers.cluster import processes
+from helpers.cluster.fork_client import can_fork
 from helpers.errors import ClusterError, UserCodeError
-from tests.support.processes import is_running
+from tests.support.processes import is_running, wait_until
 
 DEAF = """
 import os, signal, sys, time
@@ -39,6 +40,7 @@ CHILDREN = {
     "daemon": ["-c", DAEMON],
     "daemon's daemon": ["-c", DAEMON] * 2,
 }
+DEADLINE = 120.0
 ENDS = ("returns", "raises", "exits", "is killed", "runs on")
 
 
@@ -60,8 +62,18 @@ def start_children(folder: str, end: str) -> None:
         time.sleep(600)
 
 
+PROGRAM = """
+import functools, sys
+from helpers import LocalCluster
+from tests.cluster.test_descendants import start_children
+with LocalCluster(workers=1) as cluster:
+    cluster.run(functools.partial(start_children, sys.argv[1], "runs on"))
+"""
+
+
 def pids(folder: Path) -> list[int]:
-    return [int(file.read_text()) for file in folder.iterdir()]
+    texts = (file.read_text() for file in folder.iterdir())
+    return [int(text) for text in texts if text]
 
 
 def end_of_a_run(folder: Path, end: str) -> None:
@@ -92,3 +104,19 @@ def test_nothing_that_a_function_started_outlives_its_worker(
     found = pids(tmp_path)
     assert len(found) == len(CHILDREN)
     assert not [pid for pid in found if is_running(pid)]
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(not can_fork(), reason="the server that forks workers survives the notebook")
+def test_a_killed_notebook_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+    started, temporary = tmp_path / "started", tmp_path / "temporary"
+    started.mkdir()
+    temporary.mkdir()
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(started)], env=env) as notebook:
+        assert wait_until(lambda: len(pids(started)) == len(CHILDREN), DEADLINE)
+        assert any(temporary.iterdir())
+        notebook.kill()
+    found = pids(started)
+    assert wait_until(lambda: not any(map(is_running, found)), DEADLINE)
+    assert wait_until(lambda: not any(temporary.iterdir()), DEADLINE)

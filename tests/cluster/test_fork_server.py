@@ -19,7 +19,14 @@ from helpers import LocalCluster
 from helpers.cluster import fork_client as forked
 from helpers.cluster import processes
 from helpers.cluster.fork_client import ForkedProcess, ForkServer, can_fork
-from helpers.cluster.fork_server import READY_BYTE, Request, Server, claim, new_claim_token
+from helpers.cluster.fork_server import (
+    FAREWELL,
+    READY_BYTE,
+    Request,
+    Server,
+    claim,
+    new_claim_token,
+)
 from helpers.errors import StoppedError
 from helpers.worker.context import WorkerContext
 from tests.support.faults import FaultAtStep, kill, train_tiny
@@ -274,3 +281,25 @@ def test_a_server_whose_message_was_never_read_ends_in_order() -> None:
         requests.send(READY_BYTE)
         client.close()
         Server(requests).serve()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_the_folders_of_a_program_that_was_killed_are_deleted(
+    is_killed: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "worker-0.log").touch()
+    client, requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    token = new_claim_token()
+    assert claim(token)  # so that no worker is forked
+    with requests:
+        requests.send(READY_BYTE)  # which is never read
+        request = Request([], {}, str(tmp_path), str(folder))
+        socket.send_fds(client, [request.encode()], [token] * 5)
+        if not is_killed:
+            client.send(FAREWELL)
+        client.close()
+        Server(requests).serve()
+    os.close(token)
+    assert folder.exists() != is_killed

@@ -17,19 +17,25 @@ from tests.support.processes import is_running, wait_until
 
 DEADLINE = 120.0
 PROMPT = r"In \[\d+\]: "
+CHILDREN = """
+import os, subprocess
+children = [subprocess.Popen(["sleep", "600"], start_new_session=new) for new in (False, True)]
+"""
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_no_process_outlives_a_kernel(number: int) -> None:
+def test_no_process_and_no_folder_outlives_a_kernel(number: int) -> None:
     with running_kernel() as kernel:
         kernel.run("%load_ext helpers")
         kernel.run("%workers start 2")
-        kernel.run("%%workers\nimport subprocess\nchild = subprocess.Popen(['sleep', '600'])")
+        kernel.run(f"%%workers{CHILDREN}")
+        folder = Path(kernel.run("%%chief\nprint(os.environ['TMPDIR'])").text.split()[1]).parent
         started = psutil.Process(kernel.pid).children(recursive=True)
-        assert len(started) >= 5  # the fork server, two workers and their two processes
+        assert len(started) >= 7  # the fork server, two workers and their four processes
         os.kill(kernel.pid, number)
         assert wait_until(lambda: not any(is_running(one.pid) for one in started), DEADLINE)
+        assert not folder.exists()
 
 
 def test_a_kernel_that_is_shut_down_leaves_no_folder() -> None:
