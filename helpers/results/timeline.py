@@ -226,16 +226,19 @@ def write_chrome_trace(path: str | Path, workers: Mapping[str, Sequence[Span]]) 
 
     ui.perfetto.dev and chrome://tracing open the file. Each worker is a process, and each category
     is a thread, or several if its operations overlap, because events of a thread may not overlap.
+    The main thread has the steps, and all ids differ. Perfetto does not accept 0 as a thread's id:
+    its events would appear in the main thread.
 
     Args:
       path: the JSON file. If its name ends in `.gz`, it is compressed.
       workers: the spans of each worker, by its name, as they were recorded.
     """
     timeline = merge_traces(workers)
+    threads = itertools.count(1 + len(workers))
     events = [
         event
-        for process, (worker, spans) in enumerate(timeline.workers.items())
-        for event in _events(process, worker, spans)
+        for process, (worker, spans) in enumerate(timeline.workers.items(), 1)
+        for event in _events(process, threads, worker, spans)
     ]
     content = {
         "traceEvents": events,
@@ -246,10 +249,13 @@ def write_chrome_trace(path: str | Path, workers: Mapping[str, Sequence[Span]]) 
     Path(path).write_bytes(gzip.compress(data) if str(path).endswith(".gz") else data)
 
 
-def _events(process: int, worker: str, spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
-    yield _metadata("process_name", process, 0, name=labels.task(worker))
-    yield _metadata("process_sort_index", process, 0, sort_index=process)
-    thread = 0
+def _events(
+    process: int, threads: Iterator[int], worker: str, spans: Sequence[Span]
+) -> Iterator[dict[str, Any]]:
+    """The events of a worker. `threads` are the ids of all threads but the main thread."""
+    yield _metadata("process_name", process, process, name=labels.task(worker))
+    yield _metadata("process_sort_index", process, process, sort_index=process)
+    thread = process  # as the main thread on Linux
     for category in (STEP, *rows(spans)):
         title = _("step") if category == STEP else _(CATEGORIES[category])
         for lane in _lanes(span for span in spans if span[0] == category):
@@ -265,7 +271,7 @@ def _events(process: int, worker: str, spans: Sequence[Span]) -> Iterator[dict[s
                     "pid": process,
                     "tid": thread,
                 }
-            thread += 1
+            thread = next(threads)
 
 
 def _metadata(kind: str, process: int, thread: int, **args: object) -> dict[str, Any]:

@@ -120,6 +120,10 @@ def test_the_file_is_in_the_trace_event_format(tmp_path: Path, name: str) -> Non
     assert sum(event["ph"] == "X" for event in events) == 12
     processes = [e["args"]["name"] for e in events if e["name"] == "process_name"]
     assert processes == ["worker 0", "worker 1"]
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert names[1, 1] == names[2, 2] == "step"  # in the main thread of each process
+    threads = [thread for _process, thread in names]
+    assert len({*threads}) == len(threads) and min(threads) > 0
 
 
 def test_the_chart_names_workers_steps_and_rows() -> None:
