@@ -63,8 +63,8 @@ class TrainingResult:
       saved_by_chief: whether, in asynchronous training, the chief has saved and ended.
       stacks: the stacks that were collected before the processes of an attempt were killed, by the
         number of the attempt. They are collected if a timeout expires, and not after a crash.
-      traces: the spans of the steps that each process traced, by its name, for
-        `helpers.results.timeline`.
+      traces: the spans of the steps that each task traced, by its name and in the order of the
+        tasks, for `helpers.results.timeline`.
     """
 
     workers: int
@@ -133,7 +133,8 @@ class TrainingResult:
             case EventType.CHECKPOINT:
                 self.checkpoints.append(event["step"])
             case EventType.TRACE:
-                self.traces[event["task"]] = event["spans"]
+                found = self.traces | {event["task"]: event["spans"]}
+                self.traces = {task: found[task] for task in self.history if task in found}
             case EventType.EVALUATION:
                 evaluation = Evaluation(event["step"], from_json(event["metrics"]), self.seconds)
                 self.evaluations.append(evaluation)

@@ -50,6 +50,13 @@ def test_throughput_leaves_out_the_first_second_and_other_attempts() -> None:
     assert TrainingResult(1, "AUTO", "", 0.0).examples_per_second == 0
 
 
+def test_traces_have_the_order_of_the_tasks_and_not_of_their_arrival() -> None:
+    result = a_run()
+    for task in ("worker 1", "worker 0"):
+        result.add(event("trace", 14, spans=[]) | {"task": task})
+    assert list(result.traces) == ["worker 0", "worker 1"]
+
+
 def test_what_happened_is_kept() -> None:
     result = a_run()
     assert result.seconds_to_first_step == pytest.approx(3)
