@@ -1,19 +1,27 @@
 """This package as a reader uses it: `LocalCluster(...).train(model_fn, input_fn)`.
 
 With `ready`, as in a notebook that has run its first cells: the workers are ready before the run.
+Without `stacks`, the workers remove what they have registered to report their stacks.
 """
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders.report import Arguments, Mark, Report, peak_memory
 from helpers import LocalCluster, init, input_fn, model_fn
 from helpers.cluster.prewarm import is_prewarming
+from helpers.protocol.stack_dump import SIGNAL, DumpFiles
 
 CHIEF = "worker 0"
 POLL_INTERVAL = 0.05
+END = b"e"  # any byte that is no request ends the thread that answers requests
 
 
 class Watch:
@@ -56,7 +64,7 @@ def main() -> None:
         pressed = _wait_until_ready() if args.ready else None
         result = cluster.train(
             model_fn,
-            input_fn,
+            input_fn if args.stacks else without_stacks(input_fn),
             epochs=None if args.limit else args.epochs,
             steps=args.limit,
             params={
@@ -70,6 +78,20 @@ def main() -> None:
     report = Report(args.global_batch, watch.marks, watch.peaks, result.accuracy)
     report.evaluated, report.pressed = watch.evaluated, pressed
     report.save(args.folder, args.rank)
+
+
+def without_stacks(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same `input_fn`, in a worker that no longer reports its stacks."""
+
+    def unregistered(mode: str, params: Any, input_context: Any = None) -> Any:
+        requests = DumpFiles.of(Path(tempfile.gettempdir()), os.getpid()).requests
+        if SIGNAL is not None and requests.exists():
+            faulthandler.unregister(SIGNAL)
+            requests.write_bytes(END)
+            requests.unlink()  # an evaluation calls this again
+        return function(mode, params, input_context)
+
+    return unregistered
 
 
 def _wait_until_ready() -> float:

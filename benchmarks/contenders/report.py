@@ -36,6 +36,7 @@ class Arguments:
       momentum: of plain SGD.
       mnist: the dataset as NumPy arrays, for programs without TensorFlow.
       ready: whether the clock starts when the workers are ready, not at the program's launch.
+      stacks: whether the workers can report their stacks, as usual.
     """
 
     folder: Path
@@ -48,6 +49,7 @@ class Arguments:
     momentum: float
     mnist: Path | None
     ready: bool = False
+    stacks: bool = True
 
     @property
     def global_batch(self) -> int:
@@ -67,7 +69,7 @@ class Arguments:
     def to_argv(self) -> list[str]:
         """These arguments as a command line."""
         given = {name: value for name, value in asdict(self).items() if value is not None}
-        flags = ["--ready"] if given.pop("ready") else []
+        flags = ["--ready"] * given.pop("ready") + ["--no-stacks"] * (not given.pop("stacks"))
         return [*flags, *(f"--{name}={value}" for name, value in given.items())]
 
     @classmethod
@@ -84,6 +86,7 @@ class Arguments:
         parser.add_argument("--momentum", type=float, default=0.9)
         parser.add_argument("--mnist", type=Path)
         parser.add_argument("--ready", action="store_true")
+        parser.add_argument("--no-stacks", dest="stacks", action="store_false")
         return cls(**vars(parser.parse_args(argv)))
 
 

@@ -60,6 +60,8 @@ def measure_all(
 ) -> tuple[list[Row], int]:
     """Measures every contender once per round, so that a slow minute affects all contenders alike.
 
+    Every second round has the reverse order, so that no contender always follows the same one.
+
     Returns the rows and the number of failed measurements. The rows are written to the CSV file
     `output` as soon as they are known.
     """
@@ -68,7 +70,7 @@ def measure_all(
     with tempfile.TemporaryDirectory(prefix="throughput-") as folder:
         course = Course(plan, Path(folder))
         for repeat in range(1, repeats + 1):
-            for contender in contenders:
+            for contender in contenders if repeat % 2 else contenders[::-1]:
                 print(f"[{repeat}/{repeats}] {contender}: ", end="", flush=True)
                 try:
                     rows.append(course.measure(contender, repeat))

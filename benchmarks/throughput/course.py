@@ -130,6 +130,7 @@ class Course:
                 limit=plan.limit,
                 mnist=self._arrays() if contender.needs_torch else None,
                 ready=contender.ready,
+                stacks=contender.stacks,
             )
             python = plan.torch_python if contender.needs_torch else sys.executable
             launched = time.time()

@@ -39,6 +39,7 @@ def arguments(
     limit: int | None = None,
     mnist: Path | None = None,
     ready: bool = False,
+    stacks: bool = True,
 ) -> Arguments:
     """Returns the `Arguments` of a contender's processes, with the lessons' optimizer."""
     return Arguments(
@@ -52,6 +53,7 @@ def arguments(
         momentum=DEFAULT_PARAMS["momentum"],
         mnist=mnist,
         ready=ready,
+        stacks=stacks,
     )
 
 

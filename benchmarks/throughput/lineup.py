@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-OURS, READY, PUBLISHED, KERAS, KERAS_OURS, DDP, CEILING = (
+OURS, READY, NO_STACKS, PUBLISHED, KERAS, KERAS_OURS, DDP, CEILING = (
     "this package",
     "this package, Run pressed",
+    "this package without stacks",
     "published tutorial",
     "Keras fit",
     "Keras fit in LocalCluster",
@@ -30,6 +31,7 @@ class Contender:
       fixed_epochs: the length of its training run, if it cannot be set.
       needs_torch: whether it runs in the interpreter that has PyTorch.
       ready: whether its clock starts when its workers are ready.
+      stacks: whether its workers can report their stacks.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Contender:
     fixed_epochs: int | None = None
     needs_torch: bool = False
     ready: bool = False
+    stacks: bool = True
 
     def __str__(self) -> str:
         return label((self.name, self.workers, self.batch_size))
@@ -59,6 +62,11 @@ def ours(workers: int, batch_size: int) -> Contender:
 def ready(workers: int) -> Contender:
     """This package in a notebook that has run its first cells, measured from the press of Run."""
     return Contender(READY, "ours", workers, 64, processes=1, ready=True)
+
+
+def without_stacks(workers: int) -> Contender:
+    """This package without the signal handler and the thread that report stacks."""
+    return Contender(NO_STACKS, "ours", workers, 64, processes=1, stacks=False)
 
 
 def published(workers: int) -> Contender:
@@ -97,6 +105,7 @@ FULL = (  # compared contenders run one after the other, because the machine's s
     keras(2),
     keras_ours(2),
     ddp(2),
+    without_stacks(2),
     ours(2, 64),
     ready(2),
     ceiling(64),
@@ -113,6 +122,7 @@ COMPARISONS: tuple[tuple[Key, Key, float | None], ...] = (
     ((OURS, 2, 64), (KERAS, 2, 64), None),
     ((KERAS_OURS, 2, 64), (KERAS, 2, 64), 1.5),
     ((OURS, 2, 64), (DDP, 2, 64), 2.0),
+    ((OURS, 2, 64), (NO_STACKS, 2, 64), None),
     ((OURS, 2, 64), (CEILING, 2, 64), 0.65),
     ((OURS, 2, 256), (CEILING, 2, 256), 0.85),
 )

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import csv
+import faulthandler
 import json
 import subprocess
 import sys
+import tempfile
+import threading
 import xml.etree.ElementTree as ET
 from dataclasses import fields
 from pathlib import Path
@@ -12,9 +15,13 @@ from typing import Any
 import pytest
 
 from benchmarks import grading, machine, repaint, scale, start
+from benchmarks.contenders import ours
 from benchmarks.contenders.report import Arguments, Report
+from benchmarks.throughput import __main__ as throughput
 from benchmarks.throughput import launch, lineup, measure
+from benchmarks.throughput.course import Plan
 from helpers.cluster.fork_client import can_fork
+from helpers.protocol.stack_dump import SIGNAL, serve_stacks
 from tests.support import ROOT
 from tests.support.processes import is_running, wait_until
 from tools.teaching.course import Course, Score
@@ -69,6 +76,40 @@ def test_a_ratio_compares_within_a_round() -> None:
     found = measure.ratio(rows, ("a", 2, 64), ("b", 2, 64), "examples_per_second")
     assert found and found.values == (3.0, 2.0)
     assert found.show(".1f") == "2.5 (2.0–3.0)"
+
+
+def test_every_second_round_has_the_reverse_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[tuple[int, str]] = []
+
+    class FakeCourse:
+        def __init__(self, *_arguments: Any) -> None: ...
+
+        def measure(self, contender: lineup.Contender, repeat: int) -> None:
+            order.append((repeat, contender.name))
+            raise launch.BenchmarkError("not measured")
+
+    monkeypatch.setattr(throughput, "Course", FakeCourse)
+    contenders = [lineup.ours(2, 64), lineup.without_stacks(2)]
+    rows, failures = throughput.measure_all(contenders, Plan(1, None, 1, ""), 2, tmp_path / "csv")
+    first, second = (contender.name for contender in contenders)
+    assert order == [(1, first), (1, second), (2, second), (2, first)]
+    assert (rows, failures) == ([], 4)
+
+
+def test_a_worker_without_stacks_has_neither_a_handler_nor_a_thread_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = threading.active_count()
+    serve_stacks(tmp_path)
+    assert threading.active_count() == before + 1
+    read = ours.without_stacks(lambda mode, _params, _context: mode)
+    assert [read("train", {}), read("eval", {})] == ["train", "eval"]
+    unregister: Any = faulthandler.unregister
+    assert not unregister(SIGNAL)
+    assert wait_until(lambda: threading.active_count() == before, 10)
 
 
 def test_a_contender_that_hangs_is_killed_with_all_it_started(
