@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -25,7 +26,7 @@ TASKS = {
     "parameter servers": Tasks(2, 2, False),
     "everything": Tasks(3, 1, True, gpus=True),
 }
-JOB_KEYS = {"completionMode", "completions", "parallelism", "backoffLimit", "template"}
+KUBERNETES = Path(__file__).parent / "kubernetes_1.37_job_and_service.json.gz"
 
 
 def files(tmp_path: Path, target: str, tasks: Tasks) -> Path:
@@ -149,9 +150,22 @@ def test_launch_restarts_all_tasks_after_a_failure_and_ends_those_that_wait(
 
 @cache
 def schema_of_tfjob() -> Any:
-    """The schema of a TFJob, which contains the schema of pods."""
+    """The schema of a TFJob, which allows no unknown key."""
     definition = next(yaml.safe_load_all(gzip.decompress(CRD.read_bytes())))
     return forbid_unknown_keys(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+
+
+@cache
+def schema_of(kind: str) -> Any:
+    """The schema of Kubernetes for "batch.v1.Job" or "core.v1.Service" without unknown keys."""
+    schema = json.loads(gzip.decompress(KUBERNETES.read_bytes()))
+    return schema | {"$ref": f"#/$defs/io.k8s.api.{kind}"}
+
+
+def plain_manifests(folder: Path) -> tuple[Any, Any]:
+    """The Service and the Job of `job.yaml`."""
+    service, job = yaml.safe_load_all((folder / "job.yaml").read_text("utf-8"))
+    return service, job
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -159,22 +173,21 @@ def test_the_manifests_are_valid(tmp_path: Path, name: str) -> None:
     tasks = TASKS[name]
     folder = files(tmp_path, "kubernetes", tasks)
     job = TFJob.parse((folder / "tfjob.yaml").read_text("utf-8"))
-    schema = schema_of_tfjob()
-    jsonschema.validate(job.manifest, schema)
+    jsonschema.validate(job.manifest, schema_of_tfjob())
     replicas = job.manifest["spec"]["tfReplicaSpecs"]
     assert {role: spec["replicas"] for role, spec in replicas.items()} == tasks.roles
     computing = {role for role in replicas if "nvidia.com/gpu" in str(replicas[role])}
     assert computing == (replicas.keys() & {"Chief", "Worker"} if tasks.gpus else set())
 
-    service, plain = yaml.safe_load_all((folder / "job.yaml").read_text("utf-8"))
-    node = schema["properties"]["spec"]["properties"]["tfReplicaSpecs"]
-    pod_schema = node["additionalProperties"]["properties"]["template"]
-    jsonschema.validate(plain["spec"]["template"], pod_schema)
+    service, plain = plain_manifests(folder)
+    jsonschema.validate(service, schema_of("core.v1.Service"))
+    jsonschema.validate(plain, schema_of("batch.v1.Job"))
     assert (plain["apiVersion"], plain["kind"]) == ("batch/v1", "Job")
-    assert plain["spec"].keys() == JOB_KEYS and plain["spec"]["completionMode"] == "Indexed"
+    assert plain["spec"]["completionMode"] == "Indexed"
     assert plain["spec"]["completions"] == plain["spec"]["parallelism"] == tasks.count
     pod = plain["spec"]["template"]["spec"]
-    assert (service["kind"], service["spec"]["clusterIP"]) == ("Service", "None")
+    assert (service["apiVersion"], service["kind"]) == ("v1", "Service")
+    assert service["spec"]["clusterIP"] == "None"
     assert pod["subdomain"] == service["metadata"]["name"]
     label = {"batch.kubernetes.io/job-name": plain["metadata"]["name"]}
     assert service["spec"]["selector"] == label
@@ -186,6 +199,25 @@ def test_the_manifests_are_valid(tmp_path: Path, name: str) -> None:
     assert ("nvidia.com/gpu" in limits) == tasks.gpus
     first = config_of(tmp_path, tasks, environ | {"JOB_COMPLETION_INDEX": "0"})
     assert first.address == names[0]
+
+
+@pytest.mark.parametrize("path", ["spec.completionsMode", "spec.template.spec.volume", "specs"])
+def test_the_schema_of_a_job_rejects_a_mistyped_key(tmp_path: Path, path: str) -> None:
+    _service, job = plain_manifests(files(tmp_path, "kubernetes", TASKS["two workers"]))
+    *parents, last = path.split(".")
+    node = job
+    for key in parents:
+        node = node[key]
+    node[last] = {}
+    with pytest.raises(jsonschema.ValidationError, match=last):
+        jsonschema.validate(job, schema_of("batch.v1.Job"))
+
+
+def test_the_schema_of_a_service_rejects_a_mistyped_key(tmp_path: Path) -> None:
+    service, _job = plain_manifests(files(tmp_path, "kubernetes", TASKS["two workers"]))
+    service["spec"]["clusterIp"] = "None"
+    with pytest.raises(jsonschema.ValidationError, match="clusterIp"):
+        jsonschema.validate(service, schema_of("core.v1.Service"))
 
 
 def test_ray_gets_the_number_of_workers(tmp_path: Path) -> None:
