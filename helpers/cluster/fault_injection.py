@@ -45,21 +45,18 @@ class FaultInjector:
         self._tasks: Sequence[str] = []  # of the run, or empty between runs
         self._processes: Callable[[], Sequence[TaskProcess]] = list
         self._hosts: VirtualHosts | None = None
-        self._size: GroupSize | None = None
+        self._size: GroupSize | None = None  # of the run
         self._lost: list[tuple[str, threading.Timer | None]] = []  # tasks whose machines are gone
 
     def attach(
-        self,
-        tasks: Sequence[str],
-        hosts: VirtualHosts | None = None,
-        size: GroupSize | None = None,
+        self, tasks: Sequence[str], size: GroupSize, hosts: VirtualHosts | None = None
     ) -> None:
         """Starts recording the faults of a run.
 
         Args:
           tasks: its tasks, in the order of their hosts.
-          hosts: the virtual hosts, if each task has one.
           size: the number of workers, which depends on the available machines.
+          hosts: the virtual hosts, if each task has one.
         """
         with self._lock:
             self._tasks, self._hosts, self._size = tasks, hosts, size
@@ -211,11 +208,12 @@ class FaultInjector:
         self._end(str(process.task), fault)
 
     def _lose_machine(self, task: str, seconds: float | None) -> None:
-        if self._size is None or not task.startswith(WORKER):
+        if not task.startswith(WORKER):
             message = _("{fault!r} can be injected only into a worker, not into {task}.")
             raise ConfigError(
                 message.format(fault=FaultType.NODE_LOSS.value, task=labels.task(task))
             )
+        assert self._size is not None  # because a process of the run is running
         timer = None
         if seconds is not None:
             timer = threading.Timer(seconds, self._expire_loss, [task])
@@ -230,8 +228,8 @@ class FaultInjector:
         self._lost.remove(found)
         if found[1]:
             found[1].cancel()
-        if self._size:
-            self._size.return_slot(task)
+        assert self._size is not None  # because no loss outlives its run
+        self._size.return_slot(task)
 
     def _expire_loss(self, task: str) -> None:
         """Makes a machine available again, in the timer's thread, when its time has elapsed."""

@@ -38,7 +38,7 @@ class RunControl:
         """Allows the methods below to act on a run, and closes its supervisor at its end."""
         with self._lock:
             self._supervisor, self._running, self._size = supervisor, True, size
-        self._fault_injector.attach(tasks, hosts, size)
+        self._fault_injector.attach(tasks, size, hosts)
         try:
             yield
         finally:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.group_size import GroupSize, check_elastic
 from helpers.errors import ClusterError, ConfigError
 from helpers.protocol.events import Event, EventType
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import MIRRORED
+from helpers.tf_config import build_tf_configs
+from tests.support.fake_cluster import FakeProcess
 from tests.support.fake_worker import step
 from tests.support.scripted_group import (
     Launcher,
@@ -185,6 +189,26 @@ def test_a_preempted_and_a_lost_machine_are_two_until_a_resize() -> None:
     assert size.target == 3
     size.return_slot("worker 0")
     assert size.target == 4
+
+
+def test_only_a_worker_has_a_machine_that_can_be_lost() -> None:
+    configs = build_tf_configs(
+        [f"127.0.0.1:{port}" for port in range(2000, 2004)], chief=True, ps=1
+    )
+    processes: list[Any] = [FakeProcess(config) for config in configs]
+    tasks = [str(config.task) for config in configs]
+    injector, size = FaultInjector(tasks), GroupSize(2, 1)
+    injector.set_processes(lambda: processes)
+    injector.attach(tasks, size)
+    for task in ("chief 0", "ps 0"):
+        with pytest.raises(ConfigError, match=f"'node_loss' affects only a worker, and not {task}"):
+            injector.inject("node_loss", task, {})
+    assert not any(process.signals for process in processes)
+    injector.inject("node_loss", "worker 1", {})
+    lost = processes[tasks.index("worker 1")]
+    assert (size.target, lost.signals) == (1, [signal.SIGKILL])
+    injector.clear("node_loss", "worker 1")
+    assert size.target == 2
 
 
 @pytest.mark.usefixtures("clock")

@@ -100,7 +100,7 @@ def test_a_failure_without_a_restart_is_raised_and_not_logged(
 def test_an_injected_fault_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "helpers")
     injector = FaultInjector(["worker 0"])
-    injector.attach(["worker 0"])
+    injector.attach(["worker 0"], GroupSize(1))
     injector.inject("delay_start", "worker 0", {"seconds": 2})
     injector.clear("delay_start", "worker 0")
     assert [line.partition(": ")[2] for line in lines(caplog, logging.INFO)] == [

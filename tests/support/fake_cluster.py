@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from helpers.cluster.fault_injection import FaultInjector
+from helpers.cluster.group_size import GroupSize
 from helpers.cluster.stack_patterns import WaitsFor
 from helpers.cluster.stacks import Stacks, TaskStack
 from helpers.cluster.timeouts import Timeouts
@@ -93,7 +94,7 @@ class FakeCluster:
             on_event(event | {"attempt": len(result.restarts)})
 
         tasks = [str(process.task) for process in self.processes]
-        self._injector.attach(tasks)
+        self._injector.attach(tasks, GroupSize(len(tasks)))
         for task in tasks:
             report(supervisor_event(EventType.LAUNCHED, task))
         while not self._stopped.is_set():
