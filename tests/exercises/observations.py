@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import linecache
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -73,10 +74,16 @@ def digest(code: str) -> str:
     return hashlib.sha256(code.encode()).hexdigest()[:12]
 
 
+def run_cell(code: str, name: str, namespace: dict[str, Any]) -> None:
+    """Executes code as a notebook does, which keeps the source of each cell."""
+    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+    exec(compile(code, name, "exec"), namespace)
+
+
 def execute(task: str, name: str, namespace: dict[str, Any]) -> Observation:
     """Executes an answer in the notebook's namespace and observes what it does."""
     code = code_of(task, name)
-    exec(code, namespace)
+    run_cell(code, f"<{task}: {name}>", namespace)
     found: dict[str, Any] = {}
 
     def observe(asked: str, case: Mapping[str, Any]) -> Any:

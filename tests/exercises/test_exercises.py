@@ -95,7 +95,7 @@ def marks(notebook: Any) -> dict[str, tuple[float, float]]:
 def namespace_of(task: str) -> dict[str, Any]:
     """The names that the notebook's cells define before the answer."""
     [domain] = [d for d in DOMAINS if d.partition("_")[2] == TASK_MODULES[task]]
-    namespace: dict[str, Any] = {"__name__": "an_exercise"}
+    namespace: dict[str, Any] = {"__name__": "__main__"}  # as in a notebook
     for cell in solution(domain).cells:
         if cell["id"] in ("language", "imports", "broken"):
             exec(without_init(cell["source"]), namespace)

@@ -179,7 +179,6 @@ WITH_ANSWERS = [
     ("own_part", "parts"),
     ("slurm_config", "addresses"),
     ("strategy_for", "wanted"),
-    ("must_restart", "wanted"),
 ]
 
 

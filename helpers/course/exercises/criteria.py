@@ -88,6 +88,14 @@ def describe_calls(calls: Mapping[str, Iterable[str]]) -> str:
     )
 
 
+def describe_examples(parts: Iterable[object]) -> str:
+    """The examples that each worker reads, in words."""
+    return join_clauses(
+        _("worker {number} reads {examples}").format(number=worker, examples=part)
+        for worker, part in enumerate(parts)
+    )
+
+
 def identity(answer: Any, case: Case) -> Any:
     """An `Exercise.run` that returns the answer, if the answer itself is judged."""
     return answer

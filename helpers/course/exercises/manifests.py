@@ -1,4 +1,4 @@
-"""Checks the TFJob of exercise 7."""
+"""The task of exercise 7 on a TFJob."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from helpers.backends.kubernetes.tfjob import TFJob
 from helpers.backends.kubernetes.validation import CONTAINER
-from helpers.course.exercises.criteria import expect
+from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_all, identity
 from helpers.errors import ConfigError
-from helpers.i18n import _
+from helpers.i18n import _, gettext_noop
 
 Case = Mapping[str, Any]
 
 
-def check_pods(job: Any, case: Case) -> None:
+def _check_pods(job: Any, case: Case) -> None:
     """Raises `CheckFailed` unless every role exists, and every pod can read its payload."""
     replicas = _replicas(job)
     counts = {role: spec.get("replicas", 1) for role, spec in replicas.items()}
@@ -60,7 +60,7 @@ def _claim(pod: Mapping[str, Any]) -> str | None:
     return None
 
 
-def check_restart_policy(job: Any, case: Case) -> None:
+def _check_restart_policy(job: Any, case: Case) -> None:
     """Raises `CheckFailed` unless pods are restarted if, and only if, a restart helps."""
     for role, spec in _replicas(job).items():
         expect(
@@ -71,3 +71,14 @@ def check_restart_policy(job: Any, case: Case) -> None:
             found={"restartPolicy": spec.get("restartPolicy")},
             hint=_("Which policy depends on the exit code of a pod?"),
         )
+
+
+MENDED_JOB = Exercise(
+    identity,
+    (
+        Criterion(1, gettext_noop("All pods share the folder of the payload."), _check_pods),
+        Criterion(1, gettext_noop("Pods are restarted if that helps."), _check_restart_policy),
+    ),
+    {"counts": {"Chief": 1, "Worker": 3}, "claim": "shared", "payload": "/shared/payload.pkl"},
+    visible_case=hide_all,
+)

@@ -1,4 +1,4 @@
-"""The tasks of lesson 7: one program for all roles, Slurm's variables, exit codes, a manifest."""
+"""The tasks of lesson 7: roles, Slurm's variables, exit codes, a manifest, an export."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from helpers.course.exercises.criteria import (
     Exercise,
     describe_calls,
     expect,
-    hide_all,
     hide_key,
-    identity,
 )
-from helpers.course.exercises.manifests import check_pods, check_restart_policy
+from helpers.course.exercises.exported_program import EXPORT_PART
+from helpers.course.exercises.manifests import MENDED_JOB
 from helpers.errors import ConfigError
 from helpers.i18n import _, gettext_noop
 from helpers.tf_config import WORKER, TFConfig, build_tf_configs
@@ -328,13 +327,6 @@ EXERCISES = {
         },
         visible_case=_endless,
     ),
-    "mended_job": Exercise(
-        identity,
-        (
-            Criterion(1, gettext_noop("All pods share the folder of the payload."), check_pods),
-            Criterion(1, gettext_noop("Pods are restarted if that helps."), check_restart_policy),
-        ),
-        {"counts": {"Chief": 1, "Worker": 3}, "claim": "shared", "payload": "/shared/payload.pkl"},
-        visible_case=hide_all,
-    ),
+    "mended_job": MENDED_JOB,
+    "export_part": EXPORT_PART,
 }

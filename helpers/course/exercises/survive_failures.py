@@ -1,4 +1,4 @@
-"""The tasks of lesson 8: the checkpoint interval, repeated steps, restarts, resuming, a hang."""
+"""The tasks of lesson 8: when to save, repeated steps, elastic groups, resuming, a hang."""
 
 from __future__ import annotations
 
@@ -11,14 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import (
-    Criterion,
-    Exercise,
-    expect,
-    hide_all,
-    identity,
-    join_numbers,
-)
+from helpers.course.exercises.criteria import Criterion, Exercise, expect, join_numbers
+from helpers.course.exercises.elastic_groups import WORKER_BATCHES
 from helpers.errors import ClusterError, ConfigError, UserCodeError
 from helpers.i18n import _, gettext_noop, join_clauses, ngettext, number
 
@@ -115,31 +109,6 @@ def _recorded(found: list[float], case: Case) -> None:
             found=join_numbers(found), order=case["order"]
         ),
         hint=_("The result of a step must depend on its number, not on how often it has run."),
-    )
-
-
-def _restarts(answers: Any, case: Case) -> None:
-    wanted = case["wanted"]
-    expect(
-        isinstance(answers, dict) and set(answers) == set(wanted),
-        expected=ngettext(
-            "a dict with the {count} process of the task",
-            "a dict with the {count} processes of the task",
-            len(wanted),
-        ).format(count=len(wanted)),
-        found=answers,
-        hint=_("Keep the names, and write True or False after each."),
-    )
-    right = sum(answers[name] is value for name, value in wanted.items())
-    expect(
-        right == len(wanted),
-        expected=ngettext(
-            "{count} right answer, True or False",
-            "{count} right answers, True or False",
-            len(wanted),
-        ).format(count=len(wanted)),
-        found=ngettext("{count} right answer", "{count} right answers", right).format(count=right),
-        hint=_("Which tasks wait for each other? And what exists in only one copy?"),
     )
 
 
@@ -272,20 +241,6 @@ EXERCISES = {
         ),
         {"amounts": [2.0, -1.0, 0.5, 4.0], "order": [0, 1, 1, 3, 0]},
     ),
-    "must_restart": Exercise(
-        identity,
-        (Criterion(2, gettext_noop("You know which failures end the group."), _restarts),),
-        {
-            "wanted": {
-                "a worker under MultiWorkerMirroredStrategy": True,
-                "worker 0 under MultiWorkerMirroredStrategy": True,
-                "a worker under ParameterServerStrategy": False,
-                "a ps under ParameterServerStrategy": True,
-                "the coordinator under ParameterServerStrategy": True,
-            }
-        },
-        visible_case=hide_all,
-    ),
     "count": Exercise(
         _count,
         (
@@ -296,6 +251,7 @@ EXERCISES = {
         ),
         {"killed_at": 37, "limit": 50},
     ),
+    "worker_batches": WORKER_BATCHES,
     "add_up": Exercise(
         _add_up,
         (Criterion(2, gettext_noop("All workers finish, with the same sum."), _added_up),),

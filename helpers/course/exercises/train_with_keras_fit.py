@@ -11,8 +11,8 @@ from typing import Any
 
 from helpers import labels
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import Criterion, Exercise, expect
-from helpers.i18n import _, gettext_noop, join_clauses, ngettext, number
+from helpers.course.exercises.criteria import Criterion, Exercise, describe_examples, expect
+from helpers.i18n import _, gettext_noop, ngettext, number
 from helpers.strategies import MIRRORED
 
 Case = Mapping[str, Any]
@@ -142,7 +142,7 @@ def _read_once(seen: list[Parts], case: Case) -> None:
             "each of {count} numbers read once, by one of the workers",
             sum(case["lengths"]),
         ).format(count=sum(case["lengths"])),
-        found=_describe(seen),
+        found=describe_examples(seen),
         hint=_("What shards the data here: your code, TensorFlow, both, or neither?"),
     )
 
@@ -154,17 +154,10 @@ def _read_evenly(seen: list[Parts], case: Case) -> None:
             max(sizes) - min(sizes) <= 1,
             expected=_("in each step, numbers of examples that differ by at most one"),
             found=_("{sizes} in step {step} ({parts})").format(
-                sizes=sizes, step=step, parts=_describe(seen)
+                sizes=sizes, step=step, parts=describe_examples(seen)
             ),
             hint=_("The lesson compares the data that workers read under each auto-shard policy."),
         )
-
-
-def _describe(seen: list[Parts]) -> str:
-    return join_clauses(
-        _("worker {number} reads {examples}").format(number=worker, examples=parts)
-        for worker, parts in enumerate(seen)
-    )
 
 
 class _Stopped(Exception):

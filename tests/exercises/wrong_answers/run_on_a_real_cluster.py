@@ -121,9 +121,61 @@ volumes = replicas["Chief"]["template"]["spec"]["volumes"]
 replicas["Worker"]["template"]["spec"]["volumes"] += volumes
 """,
     },
+    "export_part": {
+        "keeps the captured generator": """
+generator = np.random.default_rng(7)
+
+
+def read_part(count):
+    order = generator.permutation(count).tolist()
+    config = json.loads(os.environ["TF_CONFIG"])
+    return order[config["task"]["index"] :: len(config["cluster"]["worker"])]
+
+
+def export_part(cluster, folder, count):
+    cluster.export(folder, read_part, count, target="slurm")
+""",
+        "forgets the target": """
+def read_part(count):
+    order = np.random.default_rng(7).permutation(count).tolist()
+    config = json.loads(os.environ["TF_CONFIG"])
+    return order[config["task"]["index"] :: len(config["cluster"]["worker"])]
+
+
+def export_part(cluster, folder, count):
+    cluster.export(folder, read_part, count)
+""",
+        "chooses another cluster manager": """
+def read_part(count):
+    order = np.random.default_rng(7).permutation(count).tolist()
+    config = json.loads(os.environ["TF_CONFIG"])
+    return order[config["task"]["index"] :: len(config["cluster"]["worker"])]
+
+
+def export_part(cluster, folder, count):
+    cluster.export(folder, read_part, count, target="kubernetes")
+""",
+        "exports nothing": """
+def export_part(cluster, folder, count):
+    return np.random.default_rng(7).permutation(count)
+""",
+    },
 }
 
 PARTLY = {
+    "export_part": (
+        1,
+        """
+def read_part(count):
+    config = json.loads(os.environ["TF_CONFIG"])
+    order = np.random.default_rng(config["task"]["index"]).permutation(count).tolist()
+    return order[config["task"]["index"] :: len(config["cluster"]["worker"])]
+
+
+def export_part(cluster, folder, count):
+    cluster.export(folder, read_part, count, target="slurm")
+""",
+    ),
     "own_part": (
         2,
         """

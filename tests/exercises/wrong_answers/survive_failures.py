@@ -29,26 +29,6 @@ def record(recorded, number, amount):
     recorded.scatter_add(tf.IndexedSlices(amount, 0))
 """,
     },
-    "must_restart": {
-        "everything ends the group": """
-must_restart = {
-    "a worker under MultiWorkerMirroredStrategy": True,
-    "worker 0 under MultiWorkerMirroredStrategy": True,
-    "a worker under ParameterServerStrategy": True,
-    "a ps under ParameterServerStrategy": True,
-    "the coordinator under ParameterServerStrategy": True,
-}
-""",
-        "only chiefs matter": """
-must_restart = {
-    "a worker under MultiWorkerMirroredStrategy": False,
-    "worker 0 under MultiWorkerMirroredStrategy": True,
-    "a worker under ParameterServerStrategy": False,
-    "a ps under ParameterServerStrategy": False,
-    "the coordinator under ParameterServerStrategy": True,
-}
-""",
-    },
     "count": {
         "saves and never restores": """
 def count(folder, limit, report):
@@ -68,6 +48,43 @@ def count(folder, limit, report):
         total.assign_add(1)
         report(int(total))
     manager.save()
+""",
+    },
+    "worker_batches": {
+        "starts the epoch again": """
+def worker_batches(data, global_batch, worker, workers, steps_done):
+    return data.batch(global_batch).map(lambda batch: batch[worker::workers])
+""",
+        "skips examples in place of batches": """
+def worker_batches(data, global_batch, worker, workers, steps_done):
+    return data.skip(steps_done).batch(global_batch).map(lambda batch: batch[worker::workers])
+""",
+        "gives each worker a whole batch": """
+def worker_batches(data, global_batch, worker, workers, steps_done):
+    return data.shard(workers, worker).batch(global_batch).skip(steps_done)
+""",
+        "lets workers take turns": """
+def worker_batches(data, global_batch, worker, workers, steps_done):
+    return data.batch(global_batch).skip(steps_done).shard(workers, worker)
+""",
+        "counts the steps of this number of workers": """
+def worker_batches(data, global_batch, worker, workers, steps_done):
+    each = global_batch // workers
+    return data.skip(steps_done * each).shard(workers, worker).batch(each)
+""",
+        "lets every worker read everything": """
+def worker_batches(data, global_batch, worker, workers, steps_done):
+    return data.batch(global_batch).skip(steps_done)
+""",
+        "lets one worker read everything": """
+def worker_batches(data, global_batch, worker, workers, steps_done):
+    batches = data.batch(global_batch).skip(steps_done)
+    return batches.map(lambda batch: batch if worker == 0 else batch[:0])
+""",
+        "repeats the data": """
+def worker_batches(data, global_batch, worker, workers, steps_done):
+    batches = data.repeat().batch(global_batch).skip(steps_done)
+    return batches.map(lambda batch: batch[worker::workers])
 """,
     },
     "add_up": {
@@ -111,6 +128,13 @@ def add_up(numbers, all_reduce):
 }
 
 PARTLY = {
+    "worker_batches": (
+        2,
+        """
+def worker_batches(data, global_batch, worker, workers, steps_done):
+    return data.shard(workers, worker).batch(global_batch // workers).skip(steps_done)
+""",
+    ),
     "save_every": (
         2,
         """

@@ -1,0 +1,113 @@
+"""The task of exercise 7 on exports: a program without the course's package."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from helpers.cluster.local import LocalCluster
+from helpers.course.exercises.criteria import Criterion, Exercise, describe_examples, expect
+from helpers.errors import ConfigError
+from helpers.i18n import _, gettext_noop, join_items, ngettext
+
+Case = Mapping[str, Any]
+
+WORKERS = 2
+JOB_SCRIPT = "job.sbatch"
+SECONDS = 30  # for the program, which computes almost nothing
+
+
+def _export(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """The exported files and the results of the program, or why nothing was exported."""
+    with tempfile.TemporaryDirectory() as parent, LocalCluster(WORKERS) as cluster:
+        folder = Path(parent) / "program"
+        try:
+            answer(cluster, str(folder), case["count"])
+        except ConfigError as error:
+            return {"rejected": str(error)}
+        files = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        return {"files": files, "results": _launch(folder) if JOB_SCRIPT in files else []}
+
+
+def _launch(folder: Path) -> list[Any]:
+    """The result of each local process, or the last line of its log if it has none."""
+    environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
+    with subprocess.Popen(
+        ["bash", "launch.sh"],
+        cwd=folder,
+        env=environ | {"PYTHON": sys.executable},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as program:
+        try:
+            program.wait(SECONDS)
+        finally:
+            if program.poll() is None:
+                os.killpg(program.pid, signal.SIGKILL)
+    return [_result(folder / f"task-{number}.log") for number in range(WORKERS)]
+
+
+def _result(log: Path) -> Any:
+    line = log.read_text("utf-8").strip().rpartition("\n")[2].removeprefix("result: ")
+    try:
+        return json.loads(line)
+    except ValueError:
+        return line
+
+
+def _is_for_slurm(seen: Mapping[str, Any], case: Case) -> None:
+    rejected = seen.get("rejected")
+    expect(
+        rejected is None,
+        expected=_("a function that can be exported"),
+        found=rejected,
+        hint=_("Where can each worker create this value itself?"),
+    )
+    expect(
+        JOB_SCRIPT in seen["files"],
+        expected=_("a folder that contains {file}").format(file=JOB_SCRIPT),
+        found=join_items(seen["files"]) or _("no files"),
+        hint=_("Which arguments of `export` choose the folder and the cluster manager?"),
+    )
+
+
+def _reads_once(seen: Mapping[str, Any], case: Case) -> None:
+    parts, count = seen["results"], case["count"]
+    lists = len(parts) == WORKERS and all(isinstance(part, list) for part in parts)
+    expect(
+        lists and Counter(number for part in parts for number in part) == Counter(range(count)),
+        expected=ngettext(
+            "{count} number read once, by one of the workers",
+            "each of {count} numbers read once, by one of the workers",
+            count,
+        ).format(count=count),
+        found=describe_examples(parts),
+        hint=_("Which values must be equal in all processes, and which must differ?"),
+    )
+    expect(
+        any(part != sorted(part) for part in parts),
+        expected=_("numbers in a random order"),
+        found=describe_examples(parts),
+        hint=_("Shuffle the numbers, as the function of the task does."),
+    )
+
+
+EXPORT_PART = Exercise(
+    _export,
+    (
+        Criterion(1, gettext_noop("The function is exported for Slurm."), _is_for_slurm),
+        Criterion(
+            1, gettext_noop("Two processes of the program read each example once."), _reads_once
+        ),
+    ),
+    {"count": 12},
+)
