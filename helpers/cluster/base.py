@@ -249,9 +249,9 @@ class Cluster(ABC):
         return [values[task] for task in tasks]
 
     @property
+    @abstractmethod
     def _elastic(self) -> Elastic | None:
         """The data of a synchronous group whose number of workers can change."""
-        return None
 
     @abstractmethod
     def _result_tasks(self, job: FunctionJob) -> list[str]:

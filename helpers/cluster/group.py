@@ -220,8 +220,9 @@ class WorkerGroup:
 
     def _check_size(self, step: int, config: TFConfig) -> None:
         """Ends the attempt at a checkpoint, unless no step is left or no restart is needed."""
-        is_last = self._total_steps is not None and step >= self._total_steps
-        if self._size and self._size.change_is_due and not is_last and not config.is_asynchronous:
+        if config.is_asynchronous or self._size is None:
+            return
+        if self._size.is_due_at(step, self._total_steps):
             raise ResizeDue
 
     def _reap(self, process: TaskProcess) -> Event:

@@ -1,4 +1,4 @@
-"""The number of workers of a group, which can shrink and grow between two attempts."""
+"""The number of workers and of restarts of a group, which can shrink and grow between attempts."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class GroupSize:
         self.reason = ""
         self._lock = threading.Lock()
         self._requested = workers
+        self._slots = workers  # as counted by a cluster manager
         self._unavailable: list[str] = []  # the tasks whose slots are lost
         self._excluded = 0  # workers that were preempted, or failed too often
 
@@ -50,7 +51,7 @@ class GroupSize:
         """The number of workers that the next attempt should have, which may be below `minimum`."""
         with self._lock:
             available = self.maximum - len(self._unavailable) - self._excluded
-            return min(self._requested, available)
+            return min(self._requested, self._slots, available)
 
     @property
     def is_possible(self) -> bool:
@@ -61,6 +62,15 @@ class GroupSize:
     def change_is_due(self) -> bool:
         """Whether the next checkpoint should end the current attempt."""
         return self.is_possible and self.target != self.current
+
+    def is_due_at(self, step: int, total_steps: int | None) -> bool:
+        """Whether the checkpoint of a step should end the current attempt.
+
+        Args:
+          total_steps: the last step, at whose checkpoint no restart is needed, if it is known.
+        """
+        is_last = total_steps is not None and step >= total_steps
+        return self.change_is_due and not is_last
 
     @property
     def shrink_was_requested(self) -> bool:
@@ -93,6 +103,18 @@ class GroupSize:
             self._unavailable.remove(task)
             message = _("the machine of {task} is available again")
             self.reason = message.format(task=labels.task(task))
+
+    def set_slots(self, slots: int, reason: str) -> None:
+        """Records how many workers a cluster manager has resources for, at most `maximum`.
+
+        If there are more than before, excluded workers may return, because a machine has joined.
+        """
+        with self._lock:
+            if slots == self._slots:
+                return
+            if slots > self._slots:
+                self._excluded = 0
+            self._slots, self.reason = slots, reason
 
     def exclude_worker(self) -> bool:
         """Continues without one of the current workers until `request` is called, if possible."""
@@ -133,6 +155,50 @@ class GroupSize:
             "at most workers={most}."
         )
         return ConfigError(message.format(workers=workers, least=self.minimum, most=self.maximum))
+
+
+class RestartPolicy:
+    """Decides whether a group is restarted after a failure, maybe with fewer workers.
+
+    Args:
+      size: the number of workers, one fewer if too many restarts were needed.
+      max_restarts: the limit of restarts of a group of one size.
+
+    Attributes:
+      restarts: their number since the last change of the size.
+      max_restarts: the limit.
+    """
+
+    def __init__(self, size: GroupSize, max_restarts: int) -> None:
+        self.restarts = 0
+        self.max_restarts = max_restarts
+        self._size = size
+
+    def note_failure(self, reason: str, *, is_worker: bool, is_preempted: bool = False) -> bool:
+        """Returns whether a restart follows a failure, and counts it unless the group shrinks.
+
+        Args:
+          reason: for the log.
+          is_worker: whether a worker has failed, without which others could continue.
+          is_preempted: whether it was preempted, and will not return soon.
+        """
+        if is_preempted and is_worker and self._size.exclude_worker():
+            return True
+        if self._size.target < self._size.current:  # the slot of the failed task is lost
+            return True
+        if self.restarts < self.max_restarts:
+            self.restarts += 1
+            logger.warning("Restart %d of %d: %s", self.restarts, self.max_restarts, reason)
+            return True
+        return is_worker and self._size.exclude_worker()
+
+    def resize(self, step: int, reason: str, task: object) -> Event | None:
+        """Gives the next attempt its number of workers, and returns the event about a change."""
+        target = self._size.target
+        if target == self._size.current:
+            return None
+        self.restarts = 0
+        return self._size.resized(target, step, reason, task)
 
 
 def check_min_workers(min_workers: int | None, workers: int) -> int:

@@ -11,7 +11,7 @@ from helpers.cluster.base import DEFAULT_STEP_TIMEOUT, MAX_RESTARTS, Cluster
 from helpers.cluster.checks import check_memory
 from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.fork_client import can_fork
-from helpers.cluster.group_size import GroupSize, check_elastic
+from helpers.cluster.group_size import GroupSize
 from helpers.cluster.launcher import Launcher
 from helpers.cluster.prewarm import is_prewarming, prewarm
 from helpers.cluster.processes import TaskProcess
@@ -21,7 +21,7 @@ from helpers.cluster.timeouts import Timeouts, default_start_timeout
 from helpers.errors import check_count, check_seconds, unknown_choice
 from helpers.i18n import _
 from helpers.protocol.events import Event
-from helpers.protocol.job import GLOBAL, Elastic, EstimatorJob, FunctionJob
+from helpers.protocol.job import GLOBAL, EstimatorJob, FunctionJob
 from helpers.strategies import (
     MULTI_WORKER,
     ONE_PROCESS,
@@ -111,7 +111,7 @@ class LocalCluster(RunControl, Cluster):
             strategy = PARAMETER_SERVER if ps else MULTI_WORKER
         check_strategy(strategy, workers, ps)
         check_collective(collective, workers)
-        check_elastic(min_workers, workers, strategy, elastic_batch)
+        self._init_elastic(workers, min_workers, elastic_batch, strategy)
         _check_network(network, bandwidth)
         if strategy not in ONE_PROCESS:
             check_memory(workers, ps or 0, forked=can_fork())
@@ -120,12 +120,10 @@ class LocalCluster(RunControl, Cluster):
         timeouts = Timeouts.checked(start_timeout, step_timeout, heartbeat_timeout)
         super().__init__(workers, collective, max_restarts, timeouts)
         self.strategy = strategy
-        self.min_workers = min_workers
-        self.elastic_batch = elastic_batch
         self.ps = int(strategy == PARAMETER_SERVER) if ps is None else ps
         self.network = network
         self.bandwidth = bandwidth
-        self._init_control(self._tasks(evaluator=True), workers)
+        self._init_control(self._tasks(evaluator=True))
         with limit_explained():
             prewarm()
 
@@ -181,7 +179,7 @@ class LocalCluster(RunControl, Cluster):
             keras_version.check_keras_3()
         job = FunctionJob(
             *(function, evaluator_fn, keras, self.collective, args, kwargs),
-            shards=self.workers if self._elastic == Elastic(self.workers) else None,
+            shards=self._shards,
         )
         return self._run_function(job, timeout, on_event)
 
@@ -265,12 +263,6 @@ class LocalCluster(RunControl, Cluster):
         if self.network == PER_TASK:
             return VirtualHosts.create(tasks, self.bandwidth)
         return Network.create(self.bandwidth) if self.network == ISOLATED else None
-
-    @property
-    def _elastic(self) -> Elastic | None:
-        if self.min_workers is None or self.strategy != MULTI_WORKER:
-            return None
-        return Elastic(self.workers, self.elastic_batch)
 
     @property
     def _worker_processes(self) -> int:

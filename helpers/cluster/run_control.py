@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from helpers.cluster.elastic import ElasticCluster
 from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.group_size import GroupSize
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.stacks import Stacks
 from helpers.cluster.supervisor import Supervisor
-from helpers.errors import ClusterError
-from helpers.i18n import _
 from helpers.system.virtual_hosts import VirtualHosts
 
 
-class RunControl:
+class RunControl(ElasticCluster):
     """Stops, resizes and inspects the run of a `LocalCluster`, and injects faults into it."""
 
-    def _init_control(self, tasks: Sequence[str], workers: int) -> None:
+    def _init_control(self, tasks: Sequence[str]) -> None:
         self._fault_injector = FaultInjector(tasks)
-        self._lock = threading.Lock()  # guards the three attributes below
-        self._running = False
-        self._supervisor: Supervisor | None = None
-        self._size = GroupSize(workers)
+        self._supervisor: Supervisor | None = None  # guarded by the lock too
 
     @contextmanager
     def _controlled(
@@ -37,13 +32,13 @@ class RunControl:
     ) -> Iterator[None]:
         """Allows the methods below to act on a run, and closes its supervisor at its end."""
         with self._lock:
-            self._supervisor, self._running, self._size = supervisor, True, size
+            self._supervisor = supervisor
         self._fault_injector.attach(tasks, size, hosts)
         try:
-            yield
+            with self._resizable(size):
+                yield
         finally:
             with self._lock:
-                self._running = False
                 supervisor.close()
             self._fault_injector.detach()
 
@@ -69,28 +64,6 @@ class RunControl:
         with self._lock:
             if self._supervisor and self._running:
                 self._supervisor.stop()
-
-    def resize(self, workers: int) -> None:
-        """Changes the number of workers of a running elastic group, at its next checkpoint.
-
-        With parameter servers, workers leave or join at once. Can be called from any thread.
-        Workers that were preempted or failed too often may join again. Lost machines do not.
-
-        Args:
-          workers: at least `min_workers`, and at most the `workers` of this cluster.
-
-        Raises:
-          ConfigError: the cluster cannot have this number of workers.
-          ClusterError: neither `train` nor `run` is running.
-        """
-        with self._lock:
-            if not self._running:
-                message = _(
-                    "Nothing is running, so there is no group to resize. Call resize while train "
-                    "or run is running, from on_event or from another thread."
-                )
-                raise ClusterError(message)
-            self._size.request(workers)
 
     def inject_fault(self, fault: str, task: str, **options: Any) -> None:
         """Injects a fault into the process of a running task. Can be called from any thread.

@@ -22,7 +22,7 @@ from contextlib import closing
 from helpers.cluster.debugger_prompts import DebuggerPrompts
 from helpers.cluster.fault_injection import FaultInjector
 from helpers.cluster.group import WorkerGroup
-from helpers.cluster.group_size import GroupSize
+from helpers.cluster.group_size import GroupSize, RestartPolicy
 from helpers.cluster.launcher import Launcher
 from helpers.cluster.processes import TaskProcess
 from helpers.cluster.respawn import ResizeDue, RespawnPolicy, TaskFailure
@@ -69,7 +69,7 @@ class Supervisor:
         self._max_restarts = max_restarts
         self._fault_injector = fault_injector
         self._size = size
-        self._failures = 0  # at the current size
+        self._restarts = RestartPolicy(size, max_restarts)
         self._stop_r, self._stop_w = os.pipe()
         self._group: WorkerGroup | None = None
 
@@ -131,25 +131,20 @@ class Supervisor:
             next_attempt = {"attempt": attempt + 1}
             yield supervisor_event(EventType.GROUP_RESTART, task, reason=reason, **next_attempt)
             self._wait_for_slots(reason)
-            target = self._size.target
-            if target != self._size.current:
-                self._failures = 0
-                yield self._size.resized(target, group.step, reason, task) | next_attempt
+            if resized := self._restarts.resize(group.step, reason, task):
+                yield resized | next_attempt
 
     def _note(self, failure: TaskFailure) -> None:
         """Decides which restart follows a failure, or raises the error of the run."""
         if failure.error and not failure.error["retryable"]:
             raise to_exception(str(failure.process.task), failure.error) from None
-        is_worker = failure.process.task.type == WORKER
-        if failure.is_preempted and is_worker and self._size.exclude_worker():
-            return
-        if self._size.target < self._size.current:  # the slot of the failed task is lost
-            return
-        if self._failures < self._max_restarts:
-            self._failures += 1
-            logger.warning("Restart %d of %d: %s", self._failures, self._max_restarts, failure)
-        elif not (is_worker and self._size.exclude_worker()):
-            raise _restarts_exhausted(failure, self._failures) from None
+        allowed = self._restarts.note_failure(
+            str(failure),
+            is_worker=failure.process.task.type == WORKER,
+            is_preempted=failure.is_preempted,
+        )
+        if not allowed:
+            raise _restarts_exhausted(failure, self._restarts.restarts) from None
 
     def _wait_for_slots(self, reason: str) -> None:
         """Waits until enough slots are available, for at most the start timeout."""

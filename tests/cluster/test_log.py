@@ -77,7 +77,7 @@ def test_starts_are_logged_at_info_and_a_restart_at_warning(
     assert "helpers.cluster.group: worker 1 is ready at step 0" in started
     [restart] = lines(caplog, logging.WARNING)
     assert restart.startswith(
-        "helpers.cluster.supervisor: Restart 1 of 1: worker 1 ended with signal 9 (SIGKILL)"
+        "helpers.cluster.group_size: Restart 1 of 1: worker 1 ended with signal 9 (SIGKILL)"
     )
 
 
