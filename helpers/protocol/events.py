@@ -59,6 +59,8 @@ class EventType(str, Enum):
     | fault_cleared       | a fault was cleared (same)          | fault                            |
     | attempt_failed      | an attempt on Ray ended (by Ray's   | lost, raised, stacks             |
     |                     | controller)                         |                                  |
+    | slots_counted       | Ray has resources for some workers, | slots, request (or None)         |
+    |                     | and may wait for a size (same)      |                                  |
     """
 
     LAUNCHED = "launched"
@@ -90,6 +92,7 @@ class EventType(str, Enum):
     FAULT_INJECTED = "fault_injected"
     FAULT_CLEARED = "fault_cleared"
     ATTEMPT_FAILED = "attempt_failed"
+    SLOTS_COUNTED = "slots_counted"
 
     __str__ = str.__str__
 
@@ -258,6 +261,7 @@ SUPERVISOR_EVENT_FIELDS: Mapping[EventType, tuple[str, ...]] = {
     EventType.FAULT_INJECTED: ("fault", "options"),
     EventType.FAULT_CLEARED: ("fault",),
     EventType.ATTEMPT_FAILED: ("lost", "raised", "stacks"),
+    EventType.SLOTS_COUNTED: ("slots", "request"),
 }
 
 

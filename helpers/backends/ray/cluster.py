@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.cluster.base import DEFAULT_STEP_TIMEOUT, MAX_RESTARTS, Cluster
 from helpers.cluster.checks import check_memory, check_writable
+from helpers.cluster.elastic import ElasticCluster
+from helpers.cluster.group_size import GroupSize
 from helpers.cluster.stacks import Stacks
 from helpers.cluster.timeouts import Timeouts, default_start_timeout
 from helpers.errors import ConfigError, check_count, not_installed, unknown_choice
 from helpers.i18n import _, language, ngettext
 from helpers.protocol.events import Event
-from helpers.protocol.job import EstimatorJob, FunctionJob
+from helpers.protocol.job import GLOBAL, EstimatorJob, FunctionJob
 from helpers.strategies import COLLECTIVES, check_collective
 from helpers.system import keras_version
 from helpers.system.machine import cores
@@ -39,7 +41,7 @@ SHUTDOWN_TIMEOUT = 10.0
 OBJECT_STORE_BYTES = 100 * 2**20  # of the Ray started here, for events and results
 
 
-class RayCluster(Cluster):
+class RayCluster(ElasticCluster, Cluster):
     """A group of workers that Ray places on its machines, supervises and restarts.
 
         with RayCluster(workers=8, address="10.0.0.1:6379", storage_path="/mnt/shared") as cluster:
@@ -51,12 +53,17 @@ class RayCluster(Cluster):
 
     Args:
       workers: the number of worker processes. Worker 0 is the chief.
+      min_workers: makes the group elastic, with at least so many workers. It starts with fewer than
+        `workers` if Ray has resources for fewer, and continues without a worker whose machine is
+        lost or that fails after `max_restarts` restarts. It grows again at a checkpoint when Ray
+        has resources, or with `resize` (docs/FAULTS.md).
+      elastic_batch: as for `LocalCluster`.
       address: the address of the Ray cluster to join, as for `ray.init`. Without one, this
         process's Ray is joined if there is one. Otherwise Ray is started on this machine and ended
         by `close`.
       collective: how gradients are summed: "AUTO", "RING" (gRPC) or "NCCL" (NVIDIA GPUs).
       max_restarts: the number of faults after which the group is restarted from its last
-        checkpoint.
+        checkpoint. An elastic group counts again after each change of its size.
       start_timeout: seconds until every worker must be ready to train, by default 120, and more if
         many workers share few cores.
       step_timeout: seconds without a step after which the group counts as failed.
@@ -74,6 +81,8 @@ class RayCluster(Cluster):
         self,
         workers: int = 2,
         *,
+        min_workers: int | None = None,
+        elastic_batch: str = GLOBAL,
         address: str | None = None,
         collective: str = "AUTO",
         max_restarts: int = MAX_RESTARTS,
@@ -83,6 +92,7 @@ class RayCluster(Cluster):
     ) -> None:
         _check_installed()
         check_count("workers", workers)
+        self._init_elastic(workers, min_workers, elastic_batch, self.strategy)
         if address is None:
             check_collective(collective, workers)
         elif collective not in COLLECTIVES:
@@ -140,11 +150,11 @@ class RayCluster(Cluster):
         Raises: as `train`.
         """
         keras = keras_version.default() if keras is None else keras
-        job = FunctionJob(function, None, keras, self.collective, args, kwargs)
+        job = FunctionJob(function, None, keras, self.collective, args, kwargs, shards=self._shards)
         return self._run_function(job, timeout, on_event)
 
     def _result_tasks(self, job: FunctionJob) -> list[str]:
-        return [f"worker {index}" for index in range(self.workers)]
+        return [f"worker {index}" for index in range(self._size.current)]
 
     def _run_job(
         self, job: EstimatorJob | FunctionJob, folder: Path, timeouts: Timeouts
@@ -152,9 +162,12 @@ class RayCluster(Cluster):
         from helpers.backends.ray.monitor import StackCollector, watch_run
         from helpers.backends.ray.tasks import RayRun
 
+        self._collector = StackCollector()
+        size = GroupSize(self.workers, self.min_workers)
         run = RayRun(
             folder=folder,
-            workers=self.workers,
+            workers=size.maximum,
+            min_workers=size.minimum,
             gpus=self.collective == "NCCL",
             max_restarts=self.max_restarts,
             timeouts=timeouts,
@@ -162,8 +175,8 @@ class RayCluster(Cluster):
             keras=job.keras,
         )
         job.save(run.payload)
-        self._collector = StackCollector([f"worker {k}" for k in range(self.workers)])
-        return watch_run(run, self._stopped, self._collector)
+        with self._resizable(size):
+            yield from watch_run(run, size, self._stopped, self._collector)
 
     def _busy_message(self) -> str:
         message = _("{cluster!r} is already running. Wait for it, or call stop().")

@@ -28,6 +28,10 @@ class EventQueue:
         self._answers: dict[str, Stacks] = {}  # to the last request, by task
         self._collecting = asyncio.Lock()
         self._stacks = Stacks()  # collected before the imminent failure
+        self._size_request = 0  # the number of the last request for a size
+        self._size: int | None = None  # the answer to it
+        self._sized = asyncio.Event()
+        self._has_ended = False
 
     async def put(self, event: Event) -> None:
         """Adds an event."""
@@ -47,6 +51,44 @@ class EventQueue:
     async def attempt(self) -> int:
         """The number of failed attempts."""
         return self._attempt
+
+    async def report_slots(self, slots: int, request: int | None = None) -> None:
+        """Reports how many workers Ray has resources for.
+
+        Args:
+          request: the number of the request for a size, if Ray waits for one.
+        """
+        about = {"slots": slots, "request": request}
+        await self.put({"event": EventType.SLOTS_COUNTED.value, "time": time.time(), **about})
+
+    async def request_size(self, slots: int, seconds: float) -> int | None:
+        """Requests the number of workers of the next attempt from the notebook.
+
+        Args:
+          slots: how many workers Ray has resources for.
+          seconds: how long to wait.
+
+        Returns: the number, 0 if the run has ended, or None if there is no answer yet.
+        """
+        self._size_request, self._size = self._size_request + 1, None
+        self._sized.clear()
+        await self.report_slots(slots, self._size_request)
+        if self._has_ended:
+            return 0
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._sized.wait(), seconds)
+        return self._size
+
+    async def set_size(self, request: int, workers: int) -> None:
+        """Answers a request for a size, unless it is too late."""
+        if request == self._size_request:
+            self._size = workers
+            self._sized.set()
+
+    async def end(self) -> None:
+        """Ends the run, so that Ray does not wait for another size."""
+        self._has_ended, self._size = True, 0
+        self._sized.set()
 
     async def wait_stack_request(
         self, attempt: int, task: str, last: int | None

@@ -40,7 +40,8 @@ class RayRun:
 
     Attributes:
       folder: contains the payload, the workers' logs and Ray's files. All hosts can access it.
-      workers: the number of workers.
+      workers: the number of workers of the first and largest group.
+      min_workers: the fewest workers with which it continues.
       gpus: whether each worker gets a GPU.
       max_restarts: the number of faults after which the group is restarted.
       timeouts: how long to wait before a task counts as failed.
@@ -50,11 +51,17 @@ class RayRun:
 
     folder: Path
     workers: int
+    min_workers: int
     gpus: bool
     max_restarts: int
     timeouts: Timeouts
     language: str
     keras: int
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the number of workers can change."""
+        return self.min_workers < self.workers
 
     @property
     def payload(self) -> Path:
@@ -71,6 +78,8 @@ TRAINER_ENV = {
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # its requests for restarts would be lost
 }
+# An elastic group that waits for a machine whose loss Ray has not noticed yet tries another size.
+ELASTIC_ENV = {"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "10"}
 # Otherwise Ray kills the fork server of an ended process before the server has ended the rest.
 WORKER_ENV = {"RAY_kill_child_processes_on_worker_exit": "0"}
 
@@ -84,23 +93,33 @@ def fit(run: RayRun, event_queue: Any) -> None:
     from ray.train.v2._internal.callbacks import DatasetsCallback
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
+    from helpers.backends.ray.scaling import NotebookScalingPolicy
+
     class Trainer(DataParallelTrainer):
         def _create_default_callbacks(self) -> list[Any]:
             # No process per attempt for Ray's datasets, which are not used.
             callbacks = super()._create_default_callbacks()
             return [one for one in callbacks if not isinstance(one, DatasetsCallback)]
 
+        def _initialize_and_run_controller(self, **options: Any) -> Any:
+            if run.is_elastic:
+                options["scaling_policy"] = NotebookScalingPolicy(self.scaling_config, event_queue)
+            return super()._initialize_and_run_controller(**options)
+
     trainer = Trainer(
         train_loop_per_worker,
         train_loop_config={"run": run, "event_queue": event_queue},
         backend_config=TFConfigBackendConfig(),
         scaling_config=ScalingConfig(
-            num_workers=run.workers, use_gpu=run.gpus, placement_strategy="SPREAD"
+            num_workers=(run.min_workers, run.workers) if run.is_elastic else run.workers,
+            use_gpu=run.gpus,
+            placement_strategy="SPREAD",
         ),
         run_config=RunConfig(
             name="ray",
             storage_path=str(run.folder),
-            failure_config=FailureConfig(max_failures=run.max_restarts),
+            # The failures of an elastic group are counted in the notebook.
+            failure_config=FailureConfig(max_failures=-1 if run.is_elastic else run.max_restarts),
             callbacks=[FailureReporter(event_queue)],
             worker_runtime_env={"env_vars": WORKER_ENV},
         ),
