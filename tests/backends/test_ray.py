@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def start(cluster: RayCluster) -> None:
     import ray
 
     if not ray.is_initialized():
-        cluster.run(do_nothing)
+        cluster._connect()
 
 
 def do_nothing() -> None:
@@ -286,27 +287,19 @@ def test_a_lost_host_is_done_without_and_only_what_was_not_saved_is_trained_agai
     tmp_path: Path,
 ) -> None:
     steps = 4000
-    with two_raylets() as (hosts, address, environment):
-        code = "import sys; from tests.backends.test_ray import drive; drive(*sys.argv[1:])"
-        driver = hosts.run(
-            0,
-            [sys.executable, "-c", code, address, str(tmp_path), str(steps)],
-            env=environment,
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        placed: dict[int, list[int]] = {0: [], 1: []}  # the hosts of each attempt
+    with two_raylets() as raylets:
+        driver = raylets.drive(f"{__name__}.{drive.__name__}", tmp_path, steps)
+        placed: dict[int, list[int | None]] = {0: [], 1: []}  # the hosts of each attempt
         result = TrainingResult(2, "AUTO", str(tmp_path), time.time())
         for event in events_of(driver):
             result.add(event)
             if event["event"] == "started":
-                placed[event["attempt"]] += [h for h in (0, 1) if event["pid"] in hosts.pids(h)]
+                placed[event["attempt"]].append(raylets.host_of(event["pid"]))
             if event["event"] == "step" and event["step"] >= 500:
-                hosts.kill(1)
+                raylets.hosts.kill(1)
         assert driver.wait(30) == 0
-        assert not hosts.pids(1)
-    assert sorted(placed[0]) == [0, 1]
+        assert not raylets.hosts.pids(1)
+    assert {*placed[0]} == {0, 1}
     assert placed[1] == [0, 0]
     assert_lost_only_what_was_not_saved(result, steps)
     assert result.evaluation["error"] < 0.05
@@ -639,9 +632,52 @@ def wait_for_two_hosts(address: str) -> None:
     ray.shutdown()
 
 
+@dataclass(frozen=True)
+class Raylets:
+    """Two hosts with a raylet each.
+
+    Attributes:
+      address: of Ray.
+      environment: of the programs on the hosts.
+      folder: for Ray's files.
+    """
+
+    hosts: TwoHosts
+    address: str
+    environment: dict[str, str]
+    folder: str
+
+    def start(self, host: int) -> None:
+        """Starts the raylet of a host, in several attempts."""
+        head = ["--head", "--port", str(PORT), "--include-dashboard", "false"]
+        role = ["--address", self.address] if host else head
+        raylet = [sys.executable, "-m", "ray.scripts.scripts", "start", *role, "--block"]
+        raylet += ["--node-ip-address", self.hosts.address(host), "--num-cpus", "2"]
+        raylet += ["--object-store-memory", "100000000", "--temp-dir", f"{self.folder}/{host}"]
+        options = {"env": self.environment, "stdout": subprocess.PIPE, "text": True}
+        assert any(has_started(self.hosts.run(host, raylet, **options)) for _time in range(3))
+
+    def drive(self, function: str, *arguments: object) -> subprocess.Popen[str]:
+        """Starts a function of a test module, the notebook, on host 0 with the address of Ray."""
+        module, _dot, name = function.rpartition(".")
+        code = f"import sys; from {module} import {name}; {name}(*sys.argv[1:])"
+        return self.hosts.run(
+            0,
+            [sys.executable, "-c", code, self.address, *map(str, arguments)],
+            env=self.environment,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def host_of(self, pid: int) -> int | None:
+        """The host on which a process runs, or None if it has ended."""
+        return next((host for host in (0, 1) if pid in self.hosts.pids(host)), None)
+
+
 @contextmanager
-def two_raylets() -> Iterator[tuple[TwoHosts, str, dict[str, str]]]:
-    """Two hosts with a raylet each. Yields them, Ray's address and the environment of programs."""
+def two_raylets() -> Iterator[Raylets]:
+    """Starts Ray on two hosts."""
     if reason := why_not():
         pytest.skip(reason)
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
@@ -650,17 +686,10 @@ def two_raylets() -> Iterator[tuple[TwoHosts, str, dict[str, str]]]:
     environment = {**others, **token, **settings}
     # Not tmp_path, because the path of a socket must be short.
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder, TwoHosts() as hosts:
-        address = f"{hosts.address(0)}:{PORT}"
-        head = ["--head", "--port", str(PORT), "--include-dashboard", "false"]
-        for host, role in enumerate((head, ["--address", address])):
-            raylet = [sys.executable, "-m", "ray.scripts.scripts", "start", *role, "--block"]
-            raylet += ["--node-ip-address", hosts.address(host), "--num-cpus", "2"]
-            raylet += ["--object-store-memory", "100000000", "--temp-dir", f"{folder}/{host}"]
-            start = functools.partial(
-                hosts.run, host, raylet, env=environment, stdout=subprocess.PIPE, text=True
-            )
-            assert any(has_started(start()) for _attempt in range(3))
-        yield hosts, address, environment
+        raylets = Raylets(hosts, f"{hosts.address(0)}:{PORT}", environment, folder)
+        for host in (0, 1):
+            raylets.start(host)
+        yield raylets
 
 
 def has_started(raylet: subprocess.Popen[str]) -> bool:

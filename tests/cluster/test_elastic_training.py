@@ -7,10 +7,12 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers import LocalCluster
+from helpers.cluster.base import Cluster
 from helpers.protocol.events import Event
 from helpers.protocol.job import GLOBAL, PER_WORKER
 from helpers.results.history import Resize
@@ -28,11 +30,12 @@ from tests.support.counted import (
 )
 from tests.support.faults import needs_keras_3, train_tiny
 
-Action = tuple[int, Callable[[LocalCluster], None]]
+Action = tuple[int, Callable[[Any], None]]
+"""A step, and what happens to the cluster at it."""
 BATCH_SIZE, EPOCHS = 5, 10
 
 
-def at_steps(cluster: LocalCluster, *actions: Action) -> Callable[[Event], None]:
+def at_steps(cluster: Cluster, *actions: Action) -> Callable[[Event], None]:
     """Calls each action at the first report of its step or a later one, in order."""
     left = list(actions)
 
@@ -59,22 +62,29 @@ def train_counted(
     by_sum: bool = False,
     elastic_batch: str = GLOBAL,
 ) -> TrainingResult:
+    """Trains for `EPOCHS` on this machine, as `train_counted_on`."""
+    with LocalCluster(workers, min_workers=min_workers, elastic_batch=elastic_batch) as cluster:
+        on_event = at_steps(cluster, *actions)
+        return train_counted_on(cluster, folder, on_event, by_sum=by_sum)
+
+
+def train_counted_on(
+    cluster: Cluster, folder: Path, on_event: Callable[[Event], None], *, by_sum: bool = False
+) -> TrainingResult:
     """Trains for `EPOCHS`, with a checkpoint every 10 steps."""
     log = folder / "log"
-    log.mkdir()
-    params = {"batch_size": BATCH_SIZE, "seed": 1, "log": str(log), "sum": by_sum}
-    with LocalCluster(workers, min_workers=min_workers, elastic_batch=elastic_batch) as cluster:
-        return cluster.train(
-            counted_model_fn,
-            counted_input_fn,
-            epochs=EPOCHS,
-            params=params,
-            model_dir=folder / "model",
-            save_checkpoints_steps=10,
-            evaluate=None,
-            progress=False,
-            on_event=at_steps(cluster, *actions),
-        )
+    log.mkdir(exist_ok=True)
+    return cluster.train(
+        counted_model_fn,
+        counted_input_fn,
+        epochs=EPOCHS,
+        params={"batch_size": BATCH_SIZE, "seed": 1, "log": str(log), "sum": by_sum},
+        model_dir=folder / "model",
+        save_checkpoints_steps=10,
+        evaluate=None,
+        progress=False,
+        on_event=on_event,
+    )
 
 
 def fit_counted(

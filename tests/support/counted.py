@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 EXAMPLES, LEARNING_RATE = 240, 0.1
+SLOW, SLOW_SECONDS = "slow", 0.5
+"""While a file of this name is in the folder of the log, each step lasts so long."""
 Steps = dict[int, list[int]]
 """The examples of each global step, of all workers together."""
 
@@ -47,13 +50,14 @@ def counted_model_fn(features: Any, labels: Any, mode: str, params: Mapping[str,
 
     weight = tf.compat.v1.get_variable("w", [], initializer=tf.compat.v1.zeros_initializer())
     step = tf.compat.v1.train.get_or_create_global_step()
-    losses = tf.reduce_sum(tf.square(features["x"] * weight - labels), axis=1)
+    x = features["x"]
     if tf.distribute.has_strategy():  # not where the package only tries the function
         written = tf.numpy_function(
             lambda *values: note(params["log"], *values), [step, features["number"]], tf.int64
         )
-        with tf.control_dependencies([written]):
-            losses = tf.identity(losses)
+        with tf.control_dependencies([written]):  # so that the step is read before its update
+            x = tf.identity(x)
+    losses = tf.reduce_sum(tf.square(x * weight - labels), axis=1)
     if params["sum"]:
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         loss = tf.reduce_sum(losses) / (params["batch_size"] * replicas)
@@ -122,6 +126,8 @@ def note(folder: str, step: int, examples: Any) -> Any:
     attempt = Path(os.environ["TMPDIR"]).name.rpartition("-")[2]
     with open(f"{folder}/{attempt}-{task}.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps([int(step), examples.tolist()]) + "\n")
+    if Path(folder, SLOW).exists():
+        time.sleep(SLOW_SECONDS)
     return step
 
 
@@ -149,7 +155,8 @@ def assert_nothing_repeated(folder: Path) -> None:
 def assert_counted_once(steps: Steps, epochs: int, global_batch: int) -> None:
     """Each step has the global batch, and each epoch every example exactly once."""
     per_epoch = EXAMPLES // global_batch
-    assert sorted(steps) == list(range(epochs * per_epoch))
+    wanted = {*range(epochs * per_epoch)}
+    assert steps.keys() == wanted, f"missing {wanted - steps.keys()}, extra {steps.keys() - wanted}"
     assert {len(found) for found in steps.values()} == {global_batch}
     for epoch in range(epochs):
         begin = epoch * per_epoch

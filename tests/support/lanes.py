@@ -156,7 +156,7 @@ LANES = (
         "ray",
         "Ray on one machine and, as root, on two hosts, one of which is lost",
         5,
-        "helpers/backends/ray/* tests/backends/test_ray.py",
+        "helpers/backends/ray/* tests/backends/test_ray*.py",
         command=_smoke("ray"),
     ),
     Lane(
