@@ -19,6 +19,7 @@ SET_BY_TENSORFLOW = {
     "TPU_ML_PLATFORM": "Tensorflow",
     "TPU_ML_PLATFORM_VERSION": None,
 }
+RAY_BREAKPOINTS = "ray.util.rpdb."  # PYTHONBREAKPOINT after ray.init: a debugger for Ray's tasks
 PER_TASK_ENV: tuple[str, ...] = ("TF_CONFIG", "TMPDIR", LANGUAGE)
 
 
@@ -27,6 +28,8 @@ def base_env(keras: int = 2) -> dict[str, str]:
     environ = without_proxies(os.environ)
     for name in (*PER_TASK_ENV, keras_version.LEGACY_KERAS):
         environ.pop(name, None)
+    if environ.get("PYTHONBREAKPOINT", "").startswith(RAY_BREAKPOINTS):
+        del environ["PYTHONBREAKPOINT"]
     for name, value in SET_BY_TENSORFLOW.items():
         if value in (None, environ.get(name)):
             environ.pop(name, None)

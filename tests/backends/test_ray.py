@@ -508,15 +508,50 @@ def test_a_supervisor_on_ray_collects_the_stacks_of_the_peers_of_a_frozen_worker
     assert [*stacks] == ["worker 0", "worker 1"]
 
 
+@dataclass
+class Measured:
+    """What a function returns."""
+
+    array: np.ndarray[Any, Any]
+    frame: Any
+    losses: Any
+
+
+def measure() -> tuple[Measured, set[str]]:
+    pandas = importlib.import_module("pandas")
+    frame = pandas.DataFrame({"loss": [0.5, 0.25], "name": ["a", "b"]}, index=[10, 20])
+    return Measured(np.array([[1, 2]], np.float32), frame, frame["loss"]), {"a"}
+
+
 @pytest.mark.ray
 def test_a_result_of_any_type_arrives_from_ray_and_one_that_cannot_be_sent_is_rejected(
     alone: RayCluster,
 ) -> None:
-    [(array, names)] = alone.run(lambda: (np.arange(3), {"a"}))
-    assert array.tolist() == [0, 1, 2]
+    [(measured, names)] = alone.run(measure)
+    assert type(measured) is Measured
+    assert (measured.array.dtype, measured.array.tolist()) == (np.float32, [[1, 2]])
+    assert measured.frame.loc[20].to_dict() == {"loss": 0.25, "name": "b"}
+    assert measured.losses.equals(measured.frame["loss"])
     assert names == {"a"}
     with pytest.raises(ConfigError, match="cannot be sent to the notebook: cannot pickle"):
         alone.run(threading.Lock)
+
+
+def stop_at_a_breakpoint() -> float:
+    loss = 0.5
+    breakpoint()
+    return loss
+
+
+@pytest.mark.ray
+def test_a_breakpoint_on_ray_continues_with_a_warning_about_its_line(alone: RayCluster) -> None:
+    diary = Diary()
+    place = r"\(test_ray.py:\d+, in stop_at_a_breakpoint\)"
+    with pytest.warns(UserWarning, match=f"worker 0 continued at a breakpoint {place}") as seen:
+        assert alone.run(stop_at_a_breakpoint, on_event=diary) == [0.5]
+    assert len([one for one in seen if "breakpoint" in str(one.message)]) == 1
+    assert "debugger_continued" in diary.kinds
+    assert "debugger_stopped" not in diary.kinds, "it would pause all timeouts"
 
 
 @pytest.mark.ray

@@ -407,3 +407,13 @@ def test_a_program_without_docstrings_trains(tmp_path: Path) -> None:
     function = "lambda: bool(__import__('tensorflow').keras.layers.Dense(1).units)"
     told = run_program(tmp_path, PLAIN.replace("lambda: 1", function), PYTHONOPTIMIZE="2")
     assert "values [True, True]" in told, told
+
+
+@pytest.mark.parametrize("function", ["set_trace", "_driver_set_trace"])
+def test_workers_do_not_use_the_debugger_that_ray_sets(
+    function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONBREAKPOINT", f"ray.util.rpdb.{function}")
+    assert "PYTHONBREAKPOINT" not in base_env()
+    monkeypatch.setenv("PYTHONBREAKPOINT", "0")
+    assert base_env()["PYTHONBREAKPOINT"] == "0"
