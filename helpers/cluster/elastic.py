@@ -59,7 +59,7 @@ class ElasticCluster:
           workers: at least `min_workers`, and at most the `workers` of this cluster.
 
         Raises:
-          ConfigError: the cluster cannot have so many workers.
+          ConfigError: the cluster cannot have this number of workers.
           ClusterError: neither `train` nor `run` is running.
         """
         with self._lock:
