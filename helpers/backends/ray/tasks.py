@@ -78,7 +78,7 @@ TRAINER_ENV = {
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # its requests for restarts would be lost
 }
-# An elastic group that waits for a machine whose loss Ray has not noticed yet tries another size.
+# An elastic group that waits for a machine whose loss Ray has not detected yet tries another size.
 ELASTIC_ENV = {"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "10"}
 # Otherwise Ray kills the fork server of an ended process before the server has ended the rest.
 WORKER_ENV = {"RAY_kill_child_processes_on_worker_exit": "0"}
