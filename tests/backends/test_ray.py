@@ -667,6 +667,27 @@ def wait_for_two_hosts(address: str) -> None:
     ray.shutdown()
 
 
+# The program `ray` abandons a node that needs more than 30 s to register, as on a busy machine.
+RAY_PROGRAM = f"""
+import time
+from ray._private import services
+from ray.scripts import scripts
+
+def wait_for_node(*arguments, get_node=services.get_node):
+    end = time.monotonic() + {START}
+    while True:
+        try:
+            return get_node(*arguments)
+        except RuntimeError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
+
+services.get_node = wait_for_node
+scripts.main()
+"""
+
+
 @dataclass(frozen=True)
 class Raylets:
     """Two hosts with a raylet each.
@@ -683,14 +704,14 @@ class Raylets:
     folder: str
 
     def start(self, host: int) -> None:
-        """Starts the raylet of a host, in several attempts."""
+        """Starts the raylet of a host."""
         head = ["--head", "--port", str(PORT), "--include-dashboard", "false"]
         role = ["--address", self.address] if host else head
-        raylet = [sys.executable, "-m", "ray.scripts.scripts", "start", *role, "--block"]
+        raylet = [sys.executable, "-c", RAY_PROGRAM, "start", *role, "--block"]
         raylet += ["--node-ip-address", self.hosts.address(host), "--num-cpus", "2"]
         raylet += ["--object-store-memory", "100000000", "--temp-dir", f"{self.folder}/{host}"]
         options = {"env": self.environment, "stdout": subprocess.PIPE, "text": True}
-        assert any(has_started(self.hosts.run(host, raylet, **options)) for _time in range(3))
+        assert has_started(self.hosts.run(host, raylet, cwd=ROOT, **options))
 
     def drive(self, function: str, *arguments: object) -> subprocess.Popen[str]:
         """Starts a function of a test module, the notebook, on host 0 with the address of Ray."""
@@ -728,6 +749,6 @@ def two_raylets() -> Iterator[Raylets]:
 
 
 def has_started(raylet: subprocess.Popen[str]) -> bool:
-    """Whether it starts. Ray abandons a node that needs more than 30 s to register."""
+    """Waits for its start. Returns whether it has started."""
     assert raylet.stdout is not None
     return any("Ray runtime started" in line for line in raylet.stdout)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 EXAMPLES, LEARNING_RATE = 240, 0.1
-SLOW, SLOW_SECONDS = "slow", 0.5
+SLOW, SLOW_SECONDS = "slow", 2.0
 """While a file of this name is in the folder of the log, each step lasts so long."""
 Steps = dict[int, list[int]]
 """The examples of each global step, of all workers together."""
