@@ -668,13 +668,13 @@ def wait_for_two_hosts(address: str) -> None:
 
 
 # The program `ray` abandons a node that needs more than 30 s to register, as on a busy machine.
-RAY_PROGRAM = f"""
+RAY_PROGRAM = """
 import time
 from ray._private import services
 from ray.scripts import scripts
 
 def wait_for_node(*arguments, get_node=services.get_node):
-    end = time.monotonic() + {START}
+    end = time.monotonic() + 60
     while True:
         try:
             return get_node(*arguments)
@@ -704,14 +704,14 @@ class Raylets:
     folder: str
 
     def start(self, host: int) -> None:
-        """Starts the raylet of a host."""
+        """Starts the raylet of a host, in several attempts."""
         head = ["--head", "--port", str(PORT), "--include-dashboard", "false"]
         role = ["--address", self.address] if host else head
         raylet = [sys.executable, "-c", RAY_PROGRAM, "start", *role, "--block"]
         raylet += ["--node-ip-address", self.hosts.address(host), "--num-cpus", "2"]
         raylet += ["--object-store-memory", "100000000", "--temp-dir", f"{self.folder}/{host}"]
-        options = {"env": self.environment, "stdout": subprocess.PIPE, "text": True}
-        assert has_started(self.hosts.run(host, raylet, cwd=ROOT, **options))
+        options = {"env": self.environment, "cwd": ROOT, "stdout": subprocess.PIPE, "text": True}
+        assert any(has_started(self.hosts.run(host, raylet, **options)) for _time in range(3))
 
     def drive(self, function: str, *arguments: object) -> subprocess.Popen[str]:
         """Starts a function of a test module, the notebook, on host 0 with the address of Ray."""
