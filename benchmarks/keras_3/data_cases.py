@@ -196,7 +196,7 @@ def data_cases() -> dict[str, Case]:
             group, train=compiled_outside, refused="was created outside of strategy.scope()"
         ),
         "`evaluate` by the chief alone": Case(
-            group, train=evaluated_by_the_chief, refused="The workers' programs have parted"
+            group, train=evaluated_by_the_chief, refused="The workers' programs have diverged"
         ),
         "`epochs` that differs": Case(
             group, train=epochs_by_worker, refused="epochs differs between workers"

@@ -74,10 +74,10 @@ def batch_by_batch(trial: Trial) -> Trained:
     """Each worker passes its share of each batch to `train_on_batch`."""
     model = trial.make()
     inputs, targets = trial.case.columns()
-    share = BATCH // trial.workers
+    begin, end = (BATCH * worker // trial.workers for worker in (trial.index, trial.index + 1))
     losses = []
-    for start in range(trial.index * share, len(inputs), BATCH):
-        part = slice(start, start + share)
+    for start in range(0, len(inputs), BATCH):
+        part = slice(start + begin, start + end)
         losses.append(model.train_on_batch(inputs[part], targets[part], return_dict=True)["loss"])
     return model, {"steps": [len(losses)]}
 
