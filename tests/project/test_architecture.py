@@ -208,7 +208,7 @@ def test_the_notebooks_side_can_be_imported_without_tensorflow() -> None:
         r"helpers\.(either_keras|in_process|keras_3|keras_callbacks)\b|"
         r"helpers\.worker\.(checkpoints|devices|evaluation_input|gradients|hooks|input|large_arrays)\b|"
         r"helpers\.worker\.(run_config|server|share_weights|shares|tensorflow_patches|training)\b|"
-        r"helpers\.backends\.ray\.(tasks|monitor)"  # Ray is an extra
+        r"helpers\.backends\.ray\.(tasks|monitor|scaling)"  # Ray is an extra
     )
     light = [name for name in modules() if not inside.match(name)]
     assert len(light) > 50
