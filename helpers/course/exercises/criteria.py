@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any
 
 from helpers import labels
-from helpers.i18n import _, gettext_noop, join_clauses, join_items, number
+from helpers.i18n import _, gettext_noop, join_clauses, join_items, ngettext, number
 
 Case = Mapping[str, Any]
 READ_TASK = gettext_noop("Read the task again, and run your own code to see its result.")
@@ -93,6 +94,46 @@ def describe_examples(parts: Iterable[object]) -> str:
     return join_clauses(
         _("worker {number} reads {examples}").format(number=worker, examples=part)
         for worker, part in enumerate(parts)
+    )
+
+
+def expect_each_once(
+    numbers: Iterable[int], count: int, parts: Iterable[object], hint: str
+) -> None:
+    """Raises `CheckFailed` unless the workers read each number below `count` once.
+
+    Args:
+      numbers: all that the workers read.
+      parts: the same by worker, for the message.
+    """
+    expect(
+        Counter(numbers) == Counter(range(count)),
+        expected=ngettext(
+            "{count} number read once, by one of the workers",
+            "each of {count} numbers read once, by one of the workers",
+            count,
+        ).format(count=count),
+        found=describe_examples(parts),
+        hint=hint,
+    )
+
+
+def expect_equal_sizes(
+    batches: Iterable[Sized], step: int, parts: Iterable[object], hint: str
+) -> None:
+    """Raises `CheckFailed` if the workers' batches of a step differ by more than one example.
+
+    Args:
+      parts: what each worker reads, for the message.
+    """
+    sizes = [len(batch) for batch in batches]
+    expect(
+        max(sizes) - min(sizes) <= 1,
+        expected=_("in each step, numbers of examples that differ by at most one"),
+        found=_("{sizes} in step {step} ({parts})").format(
+            sizes=sizes, step=step, parts=describe_examples(parts)
+        ),
+        hint=hint,
     )
 
 

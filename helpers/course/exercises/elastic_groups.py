@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from helpers import labels
-from helpers.course.exercises.criteria import Criterion, Exercise, describe_examples, expect
+from helpers.course.exercises.criteria import (
+    Criterion,
+    Exercise,
+    describe_examples,
+    expect,
+    expect_equal_sizes,
+)
 from helpers.i18n import _, gettext_noop
 
 Case = Mapping[str, Any]
@@ -73,15 +79,7 @@ def _judge_step(
         found=describe_examples(parts),
         hint=_(hint),
     )
-    sizes = [len(part) for part in parts]
-    expect(
-        max(sizes) - min(sizes) <= 1,
-        expected=_("in each step, numbers of examples that differ by at most one"),
-        found=_("{sizes} in step {step} ({parts})").format(
-            sizes=sizes, step=step, parts=describe_examples(parts)
-        ),
-        hint=_(hint),
-    )
+    expect_equal_sizes(parts, step, parts, _(hint))
 
 
 WORKER_BATCHES = Exercise(

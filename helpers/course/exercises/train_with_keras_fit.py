@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Mapping
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 from helpers import labels
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import Criterion, Exercise, describe_examples, expect
+from helpers.course.exercises.criteria import (
+    Criterion,
+    Exercise,
+    expect,
+    expect_each_once,
+    expect_equal_sizes,
+)
 from helpers.i18n import _, gettext_noop, ngettext, number
 from helpers.strategies import MIRRORED
 
@@ -134,30 +139,18 @@ def _read_files(answer: Callable[..., Any], case: Case) -> list[Parts]:
 
 def _read_once(seen: list[Parts], case: Case) -> None:
     first, second = seen
-    times = Counter(number for part in (*first, *second) for number in part)
-    expect(
-        times == Counter(range(sum(case["lengths"]))),
-        expected=ngettext(
-            "{count} number read once, by one of the workers",
-            "each of {count} numbers read once, by one of the workers",
-            sum(case["lengths"]),
-        ).format(count=sum(case["lengths"])),
-        found=describe_examples(seen),
-        hint=_("What shards the data here: your code, TensorFlow, both, or neither?"),
+    expect_each_once(
+        chain(*first, *second),
+        sum(case["lengths"]),
+        seen,
+        _("What shards the data here: your code, TensorFlow, both, or neither?"),
     )
 
 
 def _read_evenly(seen: list[Parts], case: Case) -> None:
     for step, parts in enumerate(zip_longest(*seen, fillvalue=()), start=1):
-        sizes = [len(part) for part in parts]
-        expect(
-            max(sizes) - min(sizes) <= 1,
-            expected=_("in each step, numbers of examples that differ by at most one"),
-            found=_("{sizes} in step {step} ({parts})").format(
-                sizes=sizes, step=step, parts=describe_examples(seen)
-            ),
-            hint=_("The lesson compares the data that workers read under each auto-shard policy."),
-        )
+        hint = _("The lesson compares the data that workers read under each auto-shard policy.")
+        expect_equal_sizes(parts, step, seen, hint)
 
 
 class _Stopped(Exception):

@@ -1,5 +1,12 @@
 """Wrong answers to the tasks of lesson 7."""
 
+READ_PART = """
+def read_part(count):
+    order = np.random.default_rng(7).permutation(count).tolist()
+    config = json.loads(os.environ["TF_CONFIG"])
+    return order[config["task"]["index"] :: len(config["cluster"]["worker"])]
+"""
+
 WRONG = {
     "own_part": {
         "knows only a task called chief": """
@@ -135,22 +142,12 @@ def read_part(count):
 def export_part(cluster, folder, count):
     cluster.export(folder, read_part, count, target="slurm")
 """,
-        "forgets the target": """
-def read_part(count):
-    order = np.random.default_rng(7).permutation(count).tolist()
-    config = json.loads(os.environ["TF_CONFIG"])
-    return order[config["task"]["index"] :: len(config["cluster"]["worker"])]
-
+        "forgets the target": f"""{READ_PART}
 
 def export_part(cluster, folder, count):
     cluster.export(folder, read_part, count)
 """,
-        "chooses another cluster manager": """
-def read_part(count):
-    order = np.random.default_rng(7).permutation(count).tolist()
-    config = json.loads(os.environ["TF_CONFIG"])
-    return order[config["task"]["index"] :: len(config["cluster"]["worker"])]
-
+        "chooses another cluster manager": f"""{READ_PART}
 
 def export_part(cluster, folder, count):
     cluster.export(folder, read_part, count, target="kubernetes")
