@@ -66,7 +66,7 @@ def of_models() -> dict[str, Case]:
         ),
         "subclassed": Case(group, models.Subclassed),
         "not built before `fit`": Case(group, models.unbuilt, judged=True),
-        "a `train_step` of one's own": Case(group, models.own_step, by("SGD", 0.01)),
+        "a custom `train_step`": Case(group, models.own_step, by("SGD", 0.01)),
         "frozen layers": Case(group, models.frozen),
         "convolution and pooling": Case(group, models.convolutional, by("SGD", 0.01)),
         "recurrent": Case(group, models.recurrent),
@@ -225,7 +225,7 @@ def of_models_files() -> dict[str, Case]:
         "`export` and a served answer": Case(group, after=training_modes.exports),
         "`fit` twice": Case(group, train=training_modes.fitted_twice),
         "`train_on_batch`": Case(group, train=training_modes.batch_by_batch),
-        "a loop of one's own": Case(group, train=training_modes.loop_of_ones_own),
+        "a custom training loop": Case(group, train=training_modes.custom_loop),
     }
 
 

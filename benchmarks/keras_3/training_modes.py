@@ -82,7 +82,7 @@ def batch_by_batch(trial: Trial) -> Trained:
     return model, {"steps": [len(losses)]}
 
 
-def loop_of_ones_own(trial: Trial) -> Trained:
+def custom_loop(trial: Trial) -> Trained:
     """Uses `strategy.run` on a distributed dataset, `apply_gradients`, `compute_average_loss`."""
     model, strategy = trial.make(), trial.strategy
 

@@ -166,12 +166,11 @@ class RestartPolicy:
 
     Attributes:
       restarts: their number since the last change of the size.
-      max_restarts: the limit.
     """
 
     def __init__(self, size: GroupSize, max_restarts: int) -> None:
         self.restarts = 0
-        self.max_restarts = max_restarts
+        self._max_restarts = max_restarts
         self._size = size
 
     def note_failure(self, reason: str, *, is_worker: bool, is_preempted: bool = False) -> bool:
@@ -186,9 +185,9 @@ class RestartPolicy:
             return True
         if self._size.target < self._size.current:  # the slot of the failed task is lost
             return True
-        if self.restarts < self.max_restarts:
+        if self.restarts < self._max_restarts:
             self.restarts += 1
-            logger.warning("Restart %d of %d: %s", self.restarts, self.max_restarts, reason)
+            logger.warning("Restart %d of %d: %s", self.restarts, self._max_restarts, reason)
             return True
         return is_worker and self._size.exclude_worker()
 

@@ -547,7 +547,7 @@ def stop_at_a_breakpoint() -> float:
 def test_a_breakpoint_on_ray_continues_with_a_warning_about_its_line(alone: RayCluster) -> None:
     diary = Diary()
     place = r"\(test_ray.py:\d+, in stop_at_a_breakpoint\)"
-    with pytest.warns(UserWarning, match=f"worker 0 continued at a breakpoint {place}") as seen:
+    with pytest.warns(UserWarning, match=f"worker 0 did not stop at a breakpoint {place}") as seen:
         assert alone.run(stop_at_a_breakpoint, on_event=diary) == [0.5]
     assert len([one for one in seen if "breakpoint" in str(one.message)]) == 1
     assert "debugger_continued" in diary.kinds

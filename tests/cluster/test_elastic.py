@@ -201,7 +201,8 @@ def test_only_a_worker_has_a_machine_that_can_be_lost() -> None:
     injector.set_processes(lambda: processes)
     injector.attach(tasks, size)
     for task in ("chief 0", "ps 0"):
-        with pytest.raises(ConfigError, match=f"'node_loss' can be injected only into a worker, not into {task}"):
+        refused = f"'node_loss' can be injected only into a worker, not into {task}"
+        with pytest.raises(ConfigError, match=refused):
             injector.inject("node_loss", task, {})
     assert not any(process.signals for process in processes)
     injector.inject("node_loss", "worker 1", {})

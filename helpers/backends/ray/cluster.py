@@ -53,9 +53,9 @@ class RayCluster(ElasticCluster, Cluster):
 
     Args:
       workers: the number of worker processes. Worker 0 is the chief.
-      min_workers: makes the group elastic, with at least so many workers. It starts with fewer than
-        `workers` if Ray has resources for fewer, and continues without a worker whose machine is
-        lost or that fails after `max_restarts` restarts. It grows again at a checkpoint when Ray
+      min_workers: makes the group elastic, with at least this many workers. It starts with fewer
+        than `workers` if Ray has resources for fewer, and continues without a worker whose machine
+        is lost or that fails after `max_restarts` restarts. It grows again at a checkpoint when Ray
         has resources, or with `resize` (docs/FAULTS.md).
       elastic_batch: as for `LocalCluster`.
       address: the address of the Ray cluster to join, as for `ray.init`. Without one, this
@@ -63,7 +63,7 @@ class RayCluster(ElasticCluster, Cluster):
         by `close`.
       collective: how gradients are summed: "AUTO", "RING" (gRPC) or "NCCL" (NVIDIA GPUs).
       max_restarts: the number of faults after which the group is restarted from its last
-        checkpoint. An elastic group counts again after each change of its size.
+        checkpoint. An elastic group resets this count after each change of its size.
       start_timeout: seconds until every worker must be ready to train, by default 120, and more if
         many workers share few cores.
       step_timeout: seconds without a step after which the group counts as failed.

@@ -41,7 +41,7 @@ class RayRun:
     Attributes:
       folder: contains the payload, the workers' logs and Ray's files. All hosts can access it.
       workers: the number of workers of the first and largest group.
-      min_workers: the fewest workers with which it continues.
+      min_workers: the minimum number of workers.
       gpus: whether each worker gets a GPU.
       max_restarts: the number of faults after which the group is restarted.
       timeouts: how long to wait before a task counts as failed.
