@@ -15,6 +15,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.kernel import TIMEOUT, Kernel
+from tests.worker.test_debugger import STOPS_AT_CALL
 
 FUNCTION = """
 from helpers import LocalCluster
@@ -28,8 +29,6 @@ def run(function=train, **options):
     with LocalCluster(workers=2, step_timeout=2, max_restarts=0) as cluster:
         print("results", cluster.run(function, timeout=2, **options))
 """
-# From Python 3.13 on, the debugger stops at the line of `breakpoint()`, and before at the next one.
-STOPS_AT_CALL = sys.version_info >= (3, 13)
 PAUSE = 3.0  # seconds, longer than all deadlines of FUNCTION
 
 
