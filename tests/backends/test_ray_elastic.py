@@ -94,8 +94,17 @@ def test_a_group_continues_without_a_lost_host_and_grows_when_it_returns(
 
 def test_resize_changes_a_group_on_ray_at_a_checkpoint(cluster: RayCluster, tmp_path: Path) -> None:
     start(cluster)
+    slow = tmp_path / "log" / SLOW
+    slow.parent.mkdir()
+    slow.touch()  # so that the training does not end before the notebook reacts
     with RayCluster(workers=2, min_workers=1, start_timeout=START) as pair:
-        react = at_steps(pair, (30, lambda cluster: cluster.resize(1)), (60, grow))
+        request = at_steps(pair, (2, lambda cluster: cluster.resize(1)), (12, grow))
+
+        def react(event: Event) -> None:
+            request(event)
+            if event["event"] == "group_resized" and event["workers"] == 2:
+                slow.unlink()
+
         result = train_counted_on(pair, tmp_path, react)
     assert [(one.previous, one.workers) for one in result.resizes] == [(2, 1), (1, 2)]
     assert result.restarts == ["resize(1) was called", "resize(2) was called"]
