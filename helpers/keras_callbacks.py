@@ -39,7 +39,7 @@ class _BackupAndRestore2(tf.keras.callbacks.BackupAndRestore):
       backup_dir: a folder that all workers can read.
       save_freq: "epoch", or the steps between two backups.
       resume_data: whether `fit` also resumes at the position in the data, after the batches that
-        were trained before the backup. Pass False if your function skips them itself.
+        were processed before the backup. Pass False if your function skips them itself.
 
     Raises:
       ConfigError: at the start of `fit`, if there are backups but none can be read.

@@ -151,7 +151,7 @@ def _plain_name(collector: Collector, function: Any) -> str:
 def _needs_context(function: Any) -> ConfigError:
     message = _(
         "{function} takes the context of the course's cluster, which an exported program does not "
-        "have. Remove the argument. tf.distribute.cluster_resolver.TFConfigClusterResolver() "
-        "returns the role of the task, and print reports its progress."
+        "have. Remove the argument. Use tf.distribute.cluster_resolver.TFConfigClusterResolver() "
+        "to get the role of the task, and print to report its progress."
     )
     return ConfigError(message.format(function=getattr(function, "__name__", function)))

@@ -43,7 +43,7 @@ def _contents(program: Program) -> Iterator[tuple[str, str]]:
         ),
         f"{bundle.ESTIMATOR}.py": _("`tf.estimator` for TensorFlow 2.16 and later"),
         f"{bundle.KERAS_3}/__init__.py": _(
-            "fixes of Keras 3 on several workers (https://github.com/keras-team/keras/issues/20585)"
+            "fixes for Keras 3 on several workers (https://github.com/keras-team/keras/issues/20585)"
         ),
         f"{bundle.LESSONS}/__init__.py": _("functions of the course that your functions call"),
     }
@@ -71,7 +71,8 @@ def _on_this_machine(tasks: Tasks) -> Iterator[str]:
     yield f"## {_('On one machine')}"
     yield _(
         "`launch.sh` starts all tasks ({count}) as processes on this machine, each with its own "
-        "log. If a task fails, it restarts all of them from the last checkpoint, up to three times."
+        "log. If a task fails, the script restarts all tasks, up to three times. The section on "
+        "checkpoints describes where they resume."
     ).format(count=tasks.count)
     yield _code("PYTHON=.venv/bin/python ./launch.sh")
 
@@ -106,17 +107,17 @@ def _slurm() -> Iterator[str]:
 def _kubernetes() -> Iterator[str]:
     yield "## Kubernetes"
     yield _(
-        "Build the image and push it to a registry that your cluster can reach. Replace the image "
-        "in the manifests with its name, and `shared` with a volume that many pods can write to "
+        "Build the image and push it to a registry that your cluster can reach. In the manifests, "
+        "replace the image name with yours, and `shared` with a volume that many pods can write to "
         "(ReadWriteMany)."
     )
     yield _code(
         "docker build -t registry.example/training:1 .", "docker push registry.example/training:1"
     )
     yield _(
-        "With Kubeflow's training operator, version 1.9, use `tfjob.yaml`. Without it, use "
-        "`job.yaml`, a Job whose pods get their addresses from a headless Service. (Trainer 2 of "
-        "Kubeflow has no TFJob.)"
+        "With version 1.9 of the Kubeflow Training Operator, use `tfjob.yaml`. Without it, use "
+        "`job.yaml`, a Job whose pods get their addresses from a headless Service. (Kubeflow "
+        "Trainer 2 has no TFJob.)"
     )
     yield _code("kubectl apply -f job.yaml", "kubectl logs -f job/training")
 
@@ -137,9 +138,9 @@ def _checkpoints(program: Program) -> Iterator[str]:
     yield f"## {_('Checkpoints')}"
     if "multi_worker_estimator.py" in program.files:
         yield _(
-            "Checkpoints are written to the folder `model`, or to the folder in the variable "
-            "MODEL_DIR, which all tasks must be able to access. Training resumes from the last "
-            "one. For a new training run, delete the folder."
+            "Checkpoints are written to the folder `model`, or to the folder in the environment "
+            "variable MODEL_DIR, which all tasks must be able to access. Training resumes from the "
+            "last one. For a new training run, delete the folder."
         )
     else:
         yield _(

@@ -136,7 +136,7 @@ def _reduce(value: Any) -> Any:
     for container in CONTAINERS:
         if isinstance(value, container):
             return container, (container(value),)
-    message = _("a {type} belongs to the process of its worker")
+    message = _("an object of type {type} belongs to the process of its worker")
     raise TypeError(message.format(type=kind.__name__))
 
 

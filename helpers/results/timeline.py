@@ -213,7 +213,7 @@ def timeline_chart(workers: Mapping[str, Sequence[Span]]) -> SvgFigure:
 
 def _axis_label(clock_error: float | None) -> str:
     if clock_error is None:
-        return _("ms, clocks of different machines that could not be aligned")
+        return _("ms, clocks of the machines not aligned")
     if clock_error:
         return _("ms, clocks aligned to within {error} ms").format(
             error=number(clock_error / 1000, ".2g")

@@ -43,7 +43,7 @@ def install(report: Report, folder: Path, name: str) -> None:
         console = Console(report, pipe_path(folder, os.getpid()))
         if os.getpid() != owner or not console.create_pipe():
             place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            message = _("breakpoint() at {place} continues, because this process has no prompt.")
+            message = _("breakpoint() at {place} was skipped, because this process has no prompt.")
             print(message.format(place=place), file=sys.stderr, flush=True)
             return
         if header is not None:

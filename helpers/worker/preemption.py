@@ -69,9 +69,11 @@ class PreemptionWatch:
     def error(self) -> PreemptedError:
         """The exception with which this worker ends, after it has saved."""
         if self._received:
-            message = _("this worker was preempted (SIGTERM), and has saved")
+            message = _("this worker was preempted (SIGTERM), and has saved its state")
             return PreemptedError(message, is_own=True)
-        message = _("another worker was preempted (SIGTERM), and all have saved")
+        message = _(
+            "another worker was preempted (SIGTERM), and all workers have saved their state"
+        )
         return PreemptedError(message, is_own=False)
 
     def _on_signal(self, number: int, frame: Any) -> None:

@@ -21,6 +21,7 @@ from traitlets.config import Config
 from helpers import i18n
 from helpers.course import check as check_module
 from helpers.course.check import TASK_MODULES, check, find_task
+from helpers.course.exercises import exported_program
 from helpers.course.exercises.legacy_estimator import CLASSES, legacy_model_fn
 from helpers.errors import ConfigError
 from helpers.i18n import set_language
@@ -338,3 +339,12 @@ def test_a_message_that_names_an_error_is_not_an_empty_answer(
     printed = capsys.readouterr().out
     assert "no answer yet" not in printed
     assert "but a bug" in printed
+
+
+def test_an_exported_program_that_hangs_is_killed_and_has_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "launch.sh").write_text("echo $$ > pid; sleep 60; echo", "utf-8")
+    monkeypatch.setattr(exported_program, "SECONDS", 0.5)
+    assert exported_program._launch(tmp_path) == ["no result after 0.5 s"] * 2
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()

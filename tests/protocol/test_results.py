@@ -136,7 +136,7 @@ class Unpicklable:
 @pytest.mark.parametrize(
     ("value", "named"),
     [
-        ({"a": MirroredStrategy()}, "a MirroredStrategy belongs to the process"),
+        ({"a": MirroredStrategy()}, "an object of type MirroredStrategy belongs to the process"),
         (threading.Lock(), "cannot pickle '_thread.lock' object"),
         ((number for number in range(3)), "cannot pickle 'generator' object"),
         (Unpicklable(), "The function returned <Unpicklable instance"),

@@ -44,7 +44,7 @@ def _export(answer: Callable[..., Any], case: Case) -> dict[str, Any]:
 
 
 def _launch(folder: Path) -> list[Any]:
-    """The result of each local process, or the last line of its log if it has none."""
+    """The result of each local process. If it has none, the last line of its log, or a timeout."""
     environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
     with subprocess.Popen(
         ["bash", "launch.sh"],
@@ -56,6 +56,8 @@ def _launch(folder: Path) -> list[Any]:
     ) as program:
         try:
             program.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            return [_("no result after {seconds} s").format(seconds=SECONDS)] * WORKERS
         finally:
             if program.poll() is None:
                 os.killpg(program.pid, signal.SIGKILL)
@@ -95,7 +97,7 @@ def _reads_once(seen: Mapping[str, Any], case: Case) -> None:
         any(part != sorted(part) for part in parts),
         expected=_("numbers in a random order"),
         found=describe_examples(parts),
-        hint=_("Shuffle the numbers, as the function of the task does."),
+        hint=_("Shuffle the numbers, as the original function does."),
     )
 
 
@@ -104,7 +106,9 @@ EXPORT_PART = Exercise(
     (
         Criterion(1, gettext_noop("The function is exported for Slurm."), _is_for_slurm),
         Criterion(
-            1, gettext_noop("Two processes of the program read each example once."), _reads_once
+            1,
+            gettext_noop("Together, the two processes of the program read each example once."),
+            _reads_once,
         ),
     ),
     {"count": 12},

@@ -162,7 +162,7 @@ def code_blocks(code: str = "", export: str = "") -> str:
     """Source code that a click selects: a program for a notebook, and one that exports it."""
     if not code:
         return ""
-    label = _("Write a program that does not need this package (docs/CLUSTERS.md):")
+    label = _("Export a program that does not need this package (docs/CLUSTERS.md):")
     tip = _("Click the code to select it, then copy it into a cell.")
     exported = f"<p>{escape(label)}</p>{_code_block(label, export)}" if export else ""
     return (
