@@ -53,14 +53,12 @@ def agree_on_steps(iterator: Any, group: Group, shuffled: bool) -> None:
         _report_lengths(group, lengths)
     if _is_whole_on_each_worker(dataset):
         message = ngettext(
-            "auto_shard_policy is OFF and the dataset is not sharded, so each worker trains on "
-            "all of it. In an epoch, each example is used {workers} time, unless the "
-            "workers' datasets differ. Call dataset.shard(num_workers, index), or use "
-            "the default policy.",
-            "auto_shard_policy is OFF and the dataset is not sharded, so each worker trains on "
-            "all of it. In an epoch, each example is used {workers} times, unless the "
-            "workers' datasets differ. Call dataset.shard(num_workers, index), or use "
-            "the default policy.",
+            "auto_shard_policy is OFF and the dataset is not sharded, so each worker trains on all "
+            "of it. In an epoch, each example is used {workers} time, unless the workers' "
+            "datasets differ. Call dataset.shard(num_workers, index), or use the default policy.",
+            "auto_shard_policy is OFF and the dataset is not sharded, so each worker trains on all "
+            "of it. In an epoch, each example is used {workers} times, unless the workers' "
+            "datasets differ. Call dataset.shard(num_workers, index), or use the default policy.",
             group.size,
         )
         warnings.warn(message.format(workers=group.size), stacklevel=2)
