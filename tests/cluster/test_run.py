@@ -171,7 +171,7 @@ def test_a_value_that_cannot_be_sent_is_named_with_an_alternative() -> None:
 
     with (
         LocalCluster(workers=1) as cluster,
-        pytest.raises(ConfigError, match=r"an object of type ResourceVariable belongs .* NumPy arrays"),
+        pytest.raises(ConfigError, match=r"type ResourceVariable belongs .* NumPy arrays"),
     ):
         cluster.run(make_variable)
 
