@@ -79,6 +79,7 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
     ),
     "helpers.course.model": ("learning_rate", "make_network"),
     "helpers.course.panel": ("Panel",),
+    "helpers.course.projects.report": ("report",),
     "helpers.course.quiz": ("quiz",),
     "helpers.course.simulations": (
         "checkpoint_interval",
@@ -90,6 +91,7 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
     ),
     "helpers.errors": ("ClusterError", "ConfigError", "PackageError", "UserCodeError"),
     "helpers.estimator_checkpoint": ("load_estimator_weights",),
+    "helpers.i18n": ("set_language",),
     "helpers.in_process": ("in_process_cluster",),
     "helpers.keras_3.sidecar": ("SidecarEvaluator",),
     "helpers.keras_callbacks": ("BackupAndRestore", "StepReportCallback", "TraceStep"),

@@ -1,8 +1,8 @@
 """`check("shard")`: checks the answer to a task of an exercise, and prints a hint if it is wrong.
 
 Students call it in the notebook. The graded cells of nbgrader call it in the same way, and then
-again with other numbers. A task has criteria, each worth points. They are checked in order up to
-the first failure.
+again with other numbers. A task has criteria, each worth points. The criteria of an exercise are
+checked in order up to the first failure, and those of a project independently of each other.
 """
 
 from __future__ import annotations
@@ -13,9 +13,16 @@ import importlib
 import io
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
-from helpers.course.exercises.criteria import CheckFailed, Criterion, Exercise, execution_error
+from helpers.course.exercises.criteria import (
+    CheckFailed,
+    CheckSkipped,
+    Criterion,
+    Exercise,
+    execution_error,
+)
 from helpers.course.exercises.sandbox_protocol import from_json, to_json
 from helpers.errors import UserCodeError, unknown_choice
 from helpers.i18n import _, ngettext, number
@@ -70,6 +77,8 @@ TASK_MODULES = {  # modules with the checks of each task, imported on demand
     "shares": "keras_3_on_several_workers",
     "finished": "keras_3_on_several_workers",
 }
+PROJECTS = ("ring_all_reduce",)  # the student's modules, which are tasks with the same names
+TASKS = (*TASK_MODULES, *PROJECTS)
 
 AnswerRunner = Callable[[str, Mapping[str, Any]], Any]
 # Set by programs that run answers in another process and grade them in this one.
@@ -92,15 +101,13 @@ def check(name: str, answers: Mapping[str, Any] | None = None, **case: Any) -> f
     run = answer_runner.get() or functools.partial(_run_answer_locally, answers=answers)
     earned = 0.0
     lines: list[str] = []
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):  # nbgrader sees output as failure
+    with contextlib.redirect_stderr(io.StringIO()):  # nbgrader sees output as failure
+        try:
             seen = run(name, task.visible_case(case))
-            for criterion in task.criteria:
-                _run(criterion.check, seen, case)
-                earned += criterion.points
-                lines.append(f"  ✓ {_(criterion.description)}")
-    except CheckFailed as wrong:
-        lines += _report(task.criteria[len(lines)], wrong)
+        except CheckFailed as wrong:
+            lines = _report(task.criteria[0], wrong)
+        else:
+            earned, lines = _judge(task, seen, case)
     print(_head(name, earned, task.points), *lines, sep="\n")
     return earned
 
@@ -127,8 +134,10 @@ def find_task(name: str) -> Exercise:
     Raises:
       ConfigError: there is no such task.
     """
-    if name not in TASK_MODULES:
-        raise unknown_choice("name", name, TASK_MODULES)
+    if name not in TASKS:
+        raise unknown_choice("name", name, TASKS)
+    if name in PROJECTS:
+        return importlib.import_module(f"helpers.course.projects.{name}").EXERCISE
     return _lesson(TASK_MODULES[name])[name]
 
 
@@ -137,11 +146,30 @@ def _lesson(name: str) -> Mapping[str, Exercise]:
     return importlib.import_module(f"helpers.course.exercises.{name}").EXERCISES
 
 
+def _judge(task: Exercise, seen: Any, case: Mapping[str, Any]) -> tuple[float, list[str]]:
+    """The points of an observation, and the lines about its criteria."""
+    earned = 0.0
+    lines: list[str] = []
+    for criterion in task.criteria:
+        try:
+            _run(criterion.check, seen, case)
+        except CheckSkipped as skipped:
+            lines.append(f"  – {_(criterion.description)} {skipped}")
+        except CheckFailed as wrong:
+            lines += _report(criterion, wrong)
+            if not task.independent:
+                break
+        else:
+            earned += criterion.points
+            lines.append(f"  ✓ {_(criterion.description)}")
+    return earned, lines
+
+
 def _run(function: Callable[..., Any], subject: Any, case: Mapping[str, Any]) -> Any:
     """Calls a function that may call the student's code, and raises its errors as `CheckFailed`."""
     try:
         return function(subject, case)
-    except CheckFailed:
+    except (CheckFailed, CheckSkipped):
         raise
     except NotImplementedError:
         raise _empty() from None
@@ -155,6 +183,8 @@ def _run(function: Callable[..., Any], subject: Any, case: Mapping[str, Any]) ->
 
 
 def _answer(name: str, answers: Mapping[str, Any] | None) -> Any:
+    if name in PROJECTS:
+        return _module(name)
     if answers is None:
         answers = _notebook()
     if answers.get(name) is None:
@@ -162,6 +192,16 @@ def _answer(name: str, answers: Mapping[str, Any] | None) -> Any:
         hint = _("Run the cell with your answer first. It must not end with an error.")
         raise CheckFailed(expected, _("nothing of that name"), hint)
     return answers[name]
+
+
+def _module(name: str) -> Path:
+    """The file of a project, which a cell of the notebook writes."""
+    path = Path(f"{name}.py")
+    if not path.is_file():
+        expected = _("a file named {name}").format(name=path.name)
+        hint = _("Run the cell that starts with %%writefile first.")
+        raise CheckFailed(expected, _("no file of that name"), hint)
+    return path
 
 
 def _notebook() -> Mapping[str, Any]:

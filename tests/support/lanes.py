@@ -74,8 +74,8 @@ LANES = (
         "grading",
         "solutions and submissions executed by nbgrader in the sandbox",
         4,
-        "helpers/course/exercises/* helpers/course/check.py tools/teaching/* "
-        "notebooks/solutions/* tests/teaching/*",
+        "helpers/course/exercises/* helpers/course/projects/* helpers/course/check.py "
+        "tools/teaching/* notebooks/solutions/* tests/projects/* tests/teaching/*",
     ),
     Lane(
         "answers",

@@ -19,7 +19,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbgrader.utils import is_grade, is_solution
 
 from helpers import i18n
-from helpers.course.check import TASK_MODULES, answer_runner, check
+from helpers.course.check import TASKS, answer_runner, check
 from helpers.course.exercises import sandbox_protocol
 from helpers.protocol import results
 
@@ -40,7 +40,7 @@ def check_calls(cell: Any) -> Calls:
         found = [(ast.literal_eval(node.args[0]), _case(node)) for node in sorted(calls, key=_line)]
     except (SyntaxError, ValueError, IndexError):
         return []
-    return found if all(name in TASK_MODULES for name, _case in found) else []
+    return found if all(name in TASKS for name, _case in found) else []
 
 
 def grade_cell(calls: Calls, execute: Callable[[Any], Any]) -> list[Any]:

@@ -27,6 +27,10 @@ class CheckFailed(Exception):
         self.expected, self.found, self.hint = expected, found, hint
 
 
+class CheckSkipped(Exception):
+    """A criterion that was not tested. The message states the reason."""
+
+
 @dataclass(frozen=True)
 class Criterion:
     """One requirement on an answer, worth points.
@@ -53,16 +57,18 @@ class Exercise:
     Attributes:
       run: returns the answer's behavior in a case. Real workers run the answer if it is about
         workers.
-      criteria: judged in order up to the first failure.
+      criteria: judged in order up to the first failure, or all of them if they are independent.
       case: the numbers that the student's own check uses.
       visible_case: returns the part of a case that `run` receives. The expected results remain with
         the grader.
+      independent: whether a criterion is judged even if an earlier one failed.
     """
 
     run: Callable[[Any, Case], Any]
     criteria: tuple[Criterion, ...]
     case: Case = field(default_factory=dict)
     visible_case: Callable[[Case], Case] = show_all
+    independent: bool = False
 
     @property
     def points(self) -> float:

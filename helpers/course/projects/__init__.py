@@ -1,0 +1,11 @@
+"""Projects: students build a part of a distributed system, which is graded on real processes.
+
+    NAME.py ─▶ group ─▶ relay, wire      the kernel's side: stages, measurements, criteria
+               worker ─▶ adapters, wire  each process: runs the student's module
+
+A student writes one module. `group.ProcessGroup` starts N processes that run it. Each process calls
+the module through one function of `adapters`, so any design is accepted. All connections between
+the processes go through `relay.Relay`, which counts bytes, adds latency, and triggers faults.
+
+To add a project, see "Adding a project" in CONTRIBUTING.md.
+"""

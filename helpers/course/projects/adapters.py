@@ -1,0 +1,35 @@
+"""The adapters: how a process calls the student's module, with one function for each project.
+
+An adapter has the name of its project. It opens the student's object, whose methods are then called
+by `group.ProcessGroup.call`. This is all that a project requires of a design.
+"""
+
+from __future__ import annotations
+
+import socket
+from types import ModuleType
+from typing import Any, NamedTuple
+
+Address = tuple[str, int]
+
+
+class Place(NamedTuple):
+    """The place of a process in its group.
+
+    Attributes:
+      rank: the number of the process, from 0.
+      listener: a socket that listens at this process's address, so other processes can connect
+        before this one is ready.
+      addresses: the host and port of every process, in the order of the ranks.
+      timeout: the seconds after which waiting for another process is an error.
+    """
+
+    rank: int
+    listener: socket.socket
+    addresses: list[Address]
+    timeout: float
+
+
+def ring_all_reduce(module: ModuleType, place: Place) -> Any:
+    """Project 1: an object with `all_reduce(array)` and `close()`."""
+    return module.connect(place.rank, place.listener, place.addresses, place.timeout)

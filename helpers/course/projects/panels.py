@@ -1,0 +1,67 @@
+"""The chart of a project: measured values next to the values of a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from helpers.course.charts.svg import Drawing, Line, nice_ceiling, text
+from helpers.course.simulations.plot import BLUE, ORANGE, WIDTH, Key, Plot, Scale, legend
+from helpers.i18n import _, join_clauses, join_items, join_sentences, labeled, number
+
+LEFT, TOP, HEIGHT, GAP = 44, 88, 150, 62
+Points = Sequence[tuple[float, float]]
+
+
+class Panel(NamedTuple):
+    """One quantity, for several numbers of processes.
+
+    Attributes:
+      name: the quantity with its unit, such as "MB sent".
+      formula: the formula as text, such as "2(N−1)/N · 1.4".
+      expected, measured: pairs of a number of processes and a value.
+    """
+
+    name: str
+    formula: str
+    expected: Points
+    measured: Points
+
+
+def draw(title: str, panels: Sequence[Panel]) -> Drawing:
+    """The panels side by side. The alternative text has all numbers."""
+    width = (WIDTH - LEFT - GAP * (len(panels) - 1)) / len(panels)
+    keys = [Key(_("measured"), BLUE), Key(_("formula"), ORANGE, "5 3")]
+    parts = [text(0, 14, title, weight=600), legend(keys, 0, 36)]
+    for place, panel in enumerate(panels):
+        parts.append(_panel(panel, LEFT + place * (width + GAP), width))
+    label = join_sentences([f"{title}.", *(f"{_label(panel)}." for panel in panels)])
+    return Drawing(WIDTH + 12, TOP + HEIGHT + 42, "".join(parts), label)
+
+
+def _panel(panel: Panel, left: float, width: float) -> str:
+    values = [value for _count, value in (*panel.expected, *panel.measured)]
+    top = nice_ceiling(max(values))
+    counts = [count for count, _value in panel.expected]
+    ticks = {share * top: number(share * top, ",.4g") for share in (0.0, 0.5, 1.0)}
+    x = Scale(_("processes"), 0, max(counts) + 1, {count: f"{count:g}" for count in counts})
+    plot = Plot(left, TOP, width, HEIGHT, x, Scale(panel.name, 0, top, ticks))
+    caption = text(left - 40, TOP + 4, panel.formula, size=11, opacity=0.8)
+    line = plot.curve(Line("", ORANGE, [panel.expected], dash="5 3"))
+    dots = "".join(plot.dot(count, value, BLUE) for count, value in panel.measured)
+    return plot.frame() + line + dots + f'<g transform="translate(0 -2)">{caption}</g>'
+
+
+def _label(panel: Panel) -> str:
+    expected = dict(panel.expected)
+    measured = _("{count} processes {value} (formula {expected})")
+    items = [
+        measured.format(
+            count=f"{count:g}",
+            value=number(value, ",.4g"),
+            expected=number(expected[count], ",.4g"),
+        )
+        for count, value in panel.measured
+    ]
+    joined = (join_clauses if any("," in item for item in items) else join_items)(items)
+    return labeled(panel.name, joined)

@@ -1,0 +1,259 @@
+"""Project 1: an all-reduce over sockets, whose traffic is as small as that of a ring.
+
+Each process of a ring sends 2(N-1)/N of its array, and no all-reduce can send less. Source:
+Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009,
+https://doi.org/10.1016/j.jpdc.2008.09.002.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from helpers.course.exercises.criteria import (
+    CheckFailed,
+    CheckSkipped,
+    Criterion,
+    Exercise,
+    expect,
+)
+from helpers.course.projects.group import DEAD, LATE, RETURNED, Reply
+from helpers.course.projects.judge import ended, expect_returned, from_data
+from helpers.course.projects.ring_all_reduce_runs import GRACE, HANG, SURVIVORS, Case, Size, run
+from helpers.i18n import _, gettext_noop, ngettext, number
+
+TOLERANCE = 0.02  # of the bytes, for headers
+
+
+def wanted_bytes(workers: int, array_bytes: int) -> float:
+    """The bytes that each process of a ring sends."""
+    return 2 * (workers - 1) / workers * array_bytes
+
+
+def _sums(stage: str) -> Any:
+    """A check that all sums of a stage are right."""
+
+    def check(seen: Mapping[str, Any], case: Case) -> None:
+        for session in _stage(seen, stage):
+            expect_sums(session)
+
+    return check
+
+
+def _same_bits(seen: Mapping[str, Any], case: Case) -> None:
+    for session in _stage(seen, "sizes"):
+        expect_sums(session)
+        for call in session["calls"]:
+            if call["difference"]:
+                situation = _situation(session["workers"], call["size"])
+                raise _difference(call["difference"], situation, call["size"])
+
+
+def _stage(seen: Mapping[str, Any], stage: str) -> Any:
+    if stage not in seen:
+        raise CheckSkipped(_("Two processes must return the sum first."))
+    return seen[stage]
+
+
+def expect_sums(session: Mapping[str, Any]) -> None:
+    """Fails unless all calls of a session returned the sum in every process."""
+    workers = session["workers"]
+    hint = _("Does connect wait for a process that waits for this one?")
+    expect_returned(from_data(session["opened"]), "connect", _processes(workers), HANG, hint)
+    for call in session["calls"]:
+        situation = _situation(workers, call["size"])
+        hint = _(
+            "Which process sends and which one receives at that moment? If all of them wait in "
+            "sendall, or all of them in recv, none continues."
+        )
+        replies = from_data(call["replies"])
+        expect_returned(replies, "all_reduce", situation, HANG, hint)
+        if call["difference"] and call["difference"]["problem"] != "bits":
+            raise _difference(call["difference"], situation, call["size"])
+
+
+def _difference(found: Mapping[str, Any], situation: str, size: Size) -> CheckFailed:
+    rank, problem = found["rank"], found["problem"]
+    if problem in ("type", "shape"):
+        expected = _("an array of {count} numbers of {kind} ({situation})").format(
+            count=size[0], kind=size[1], situation=situation
+        )
+        value = _("process {rank} returned {found}").format(rank=rank, found=found["found"])
+        return CheckFailed(
+            expected, value, _("The result has the length and the type of the argument.")
+        )
+    wanted, value = (number(found[key], ".17g") for key in ("wanted", "found"))
+    element = found["element"]
+    if problem == "bits":
+        return CheckFailed(
+            _("the same bits in every process ({situation})").format(situation=situation),
+            _("element {element} is {one} in process 0, but {other} in process {rank}").format(
+                element=element, one=wanted, other=value, rank=rank
+            ),
+            _("Add the numbers of an element in one process only, and send copies of the sum."),
+        )
+    return CheckFailed(
+        _("element {element} is {wanted} ({situation})").format(
+            element=element, wanted=wanted, situation=situation
+        ),
+        _("process {rank} returned {found}").format(rank=rank, found=value),
+        _("Print the chunk that each process sends in each step. Is it the one received last?"),
+    )
+
+
+def _sends_little(seen: Mapping[str, Any], case: Case) -> None:
+    for session in _stage(seen, "traffic"):
+        expect_sums(session)
+        for call in session["calls"]:
+            _expect_bytes(session["workers"], call)
+
+
+def _expect_bytes(workers: int, call: Mapping[str, Any]) -> None:
+    length, kind = call["size"]
+    size = length * np.dtype(kind).itemsize
+    wanted = wanted_bytes(workers, size)
+    for rank, sent in enumerate(call["sent"]):
+        share = sent / wanted - 1
+        fewer = _(
+            "No all-reduce can send less. All bytes must go through the addresses that connect "
+            "receives."
+        )
+        more = _(
+            "Divide the array into N chunks. In each of the 2(N−1) steps, a process sends one "
+            "chunk, and nothing else."
+        )
+        expect(
+            abs(share) <= TOLERANCE,
+            expected=_(
+                "each of {workers} processes sends {wanted} bytes, which is 2(N−1)/N of its array"
+            ).format(workers=workers, wanted=number(wanted, ",.0f")),
+            found=_("process {rank} sent {sent} bytes, {share} of that").format(
+                rank=rank, sent=number(sent, ",d"), share=number(1 + share, ".0%")
+            ),
+            hint=more if share > 0 else fewer,
+        )
+
+
+def _can_be_repeated(seen: Mapping[str, Any], case: Case) -> None:
+    for session in _stage(seen, "repeated"):
+        expect_sums(session)
+        for call in session["calls"]:
+            for rank, reply in enumerate(from_data(call["replies"])):
+                expect(
+                    not reply.changed,
+                    expected=_("all_reduce does not change its argument"),
+                    found=_("the argument of process {rank} has changed").format(rank=rank),
+                    hint=_("Work on a copy. The caller may need its array again."),
+                )
+        first, last = session["calls"][0]["connections"], session["calls"][-1]["connections"]
+        calls = len(session["calls"])
+        expect(
+            first == last,
+            expected=_("{calls} calls use the same connections").format(calls=calls),
+            found=ngettext(
+                "{count} new connection after the first call",
+                "{count} new connections after the first call",
+                last - first,
+            ).format(count=last - first),
+            hint=_("Connect once, in connect, and keep the sockets in your object."),
+        )
+        hint = _("close only closes the sockets. It waits for no other process.")
+        expect_returned(
+            from_data(session["closed"]), "close", _processes(session["workers"]), HANG, hint
+        )
+
+
+def _survives(kind: str, what: str) -> Any:
+    """A check that all other processes raise an error after a fault."""
+
+    def check(seen: Mapping[str, Any], case: Case) -> None:
+        found = _stage(seen, kind)
+        expect_sums(found["session"])
+        expected = _("all_reduce raises an error within {seconds} s after process 1 was {what}")
+        expected = expected.format(seconds=number(found["timeout"], "g"), what=_(what))
+        sent = _("process 1 sent less than a quarter of its array, so it was never {what}")
+        sent = sent.format(what=_(what))
+        hint = _("Does a large array reach the second step? Each step needs all processes.")
+        expect(found["triggered"], expected=expected, found=sent, hint=hint)
+        for rank, reply in zip(SURVIVORS, from_data(found["replies"]), strict=True):
+            if failure := _no_error(rank, reply, found["timeout"]):
+                raise CheckFailed(expected, *failure)
+
+    return check
+
+
+def _no_error(rank: int, reply: Reply, timeout: float) -> tuple[str, str] | None:
+    """What a survivor did instead of raising an error, and a hint."""
+    if reply.kind == LATE:
+        late = _("process {rank} was still waiting after {seconds} s")
+        hint = _(
+            "recv returns b'' if the other process has ended. For a frozen process, it returns "
+            "nothing at all, unless you call settimeout(timeout) on the socket."
+        )
+        return late.format(rank=rank, seconds=number(timeout + GRACE, "g")), hint
+    if reply.kind == RETURNED:
+        returned = _("process {rank} returned a result, which cannot be the sum")
+        return returned.format(rank=rank), _("Do not catch the error of a socket in all_reduce.")
+    if reply.kind == DEAD:
+        return ended(rank, reply), _("Raise errors, and do not exit.")
+    return None
+
+
+def _processes(workers: int) -> str:
+    return ngettext("{count} process", "{count} processes", workers).format(count=workers)
+
+
+def _situation(workers: int, size: Size) -> str:
+    length, kind = size
+    numbers = ngettext(
+        "{workers} processes, {count} number of {kind}",
+        "{workers} processes, {count} numbers of {kind}",
+        length,
+    )
+    return numbers.format(workers=workers, count=number(length, ",d"), kind=kind)
+
+
+EXERCISE = Exercise(
+    run,
+    (
+        Criterion(2, gettext_noop("Two processes return the sum."), _sums("pair")),
+        Criterion(
+            3, gettext_noop("So do 2 to 8 processes, in both types, with equal bits."), _same_bits
+        ),
+        Criterion(
+            3, gettext_noop("The array may be empty, or shorter than the ring."), _sums("lengths")
+        ),
+        Criterion(2, gettext_noop("A large array causes no deadlock."), _sums("large")),
+        Criterion(
+            4, gettext_noop("Each process sends 2(N−1)/N of its array, within 2%."), _sends_little
+        ),
+        Criterion(
+            2,
+            gettext_noop("Calls reuse the connections, and do not change their arguments."),
+            _can_be_repeated,
+        ),
+        Criterion(
+            2,
+            gettext_noop("If a process is killed, the others raise an error."),
+            _survives("killed", gettext_noop("killed")),
+        ),
+        Criterion(
+            2,
+            gettext_noop("If a process is frozen, the others raise an error."),
+            _survives("frozen", gettext_noop("frozen")),
+        ),
+    ),
+    {
+        "seed": 1,
+        "sizes": [(3, [(1000, "float32")]), (8, [(1003, "float32"), (1003, "float64")])],
+        "lengths": [(5, [(0, "float32"), (1, "float32"), (4, "float64"), (6, "float32")])],
+        "large": [(2, [(4_000_000, "float64")])],
+        "traffic": [(2, [(350_000, "float32")]), (4, [(350_000, "float32")])],
+        "repeated": [(3, [(3000, "float32"), (7, "float64"), (1, "float32"), (90, "float64")] * 3)],
+        "faulty": (500_000, "float64"),
+        "timeout": 2.0,
+    },
+    independent=True,
+)

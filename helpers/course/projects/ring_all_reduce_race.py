@@ -1,0 +1,91 @@
+"""Project 1, the bonus: a student's all-reduce and TensorFlow's RING, measured in turns.
+
+Both sum 350,000 numbers of float32 in two processes over loopback, without the relay. The call of
+the student's module includes its copies of the array. The call of TensorFlow is a `tf.function`
+that only reduces.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import NamedTuple
+
+from helpers.cluster.local import LocalCluster
+from helpers.course.projects.group import ProcessGroup
+from helpers.course.projects.ring_all_reduce_report import GRADIENTS
+from helpers.course.projects.ring_all_reduce_runs import HANG, NAME, all_returned, make_arrays
+from helpers.errors import ConfigError
+from helpers.i18n import _, number
+
+ROUNDS, CALLS, WARM_UP = 3, 100, 10
+
+
+class Times(NamedTuple):
+    """The seconds of all calls, of process 0."""
+
+    own: list[float]
+    tensorflow: list[float]
+
+    def __str__(self) -> str:
+        own, other = (statistics.median(times) for times in self)
+        text = _(
+            "Median time of an all-reduce of 1.4 MB in two processes: {own} ms with your module, "
+            "{other} ms with TensorFlow's RING. Yours is {factor} times as fast."
+        )
+        return text.format(
+            own=number(own * 1e3, ".2f"),
+            other=number(other * 1e3, ".2f"),
+            factor=number(other / own, ".2f"),
+        )
+
+
+def race(module: str) -> None:
+    """Measures a module and TensorFlow's RING in turns, and prints the median times."""
+    print(measure(Path(module)))
+
+
+def measure(module: Path) -> Times:
+    """The times of both, in turns.
+
+    Raises:
+      ConfigError: the module does not work with two processes.
+    """
+    own, tensorflow = [], []
+    with ProcessGroup(module, NAME, 2, relayed=False) as group, LocalCluster(workers=2) as cluster:
+        works = all_returned(group.open(HANG))
+        for _round in range(ROUNDS):
+            works = works and _own_round(group, own)
+            if not works:
+                raise ConfigError(_("The module does not work with two processes yet."))
+            tensorflow += cluster.run(_all_reduce, GRADIENTS[0], CALLS, WARM_UP, timeout=120)[0]
+    return Times(own, tensorflow)
+
+
+def _own_round(group: ProcessGroup, times: list[float]) -> bool:
+    group.put([[array] for array in make_arrays(2, GRADIENTS, seed=0)])
+    replies = group.call("all_reduce", 10 * HANG, repeat=WARM_UP + CALLS)
+    times += replies[0].seconds[WARM_UP:]
+    return all_returned(replies)
+
+
+def _all_reduce(length: int, calls: int, warm_up: int) -> list[float]:
+    """Runs in each worker of TensorFlow."""
+    import time
+
+    from helpers.either_keras import tf
+
+    ring = tf.distribute.experimental.CommunicationImplementation.RING
+    options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    numbers = tf.random.normal([length])
+
+    def reduce() -> object:
+        return tf.distribute.get_replica_context().all_reduce("SUM", numbers, options)
+
+    function, seconds = tf.function(lambda: strategy.run(reduce)), []
+    for _call in range(warm_up + calls):
+        start = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - start)
+    return seconds[warm_up:]

@@ -1,0 +1,146 @@
+"""Projects with real processes: right designs, wrong ones, faults, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from helpers.course.check import check, find_task
+from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, WORKER, ProcessGroup
+from helpers.course.projects.report import report
+from helpers.errors import ConfigError
+from tests.projects.designs import NAME, reference, right, wrong
+from tests.support.processes import children_of, command_of, is_running, wait_until
+
+SECONDS = 60.0
+POINTS = find_task(NAME).points
+# A case that takes two seconds, for `make test`.
+SHORT = {
+    "sizes": [(3, [(5, "float32")])],
+    "lengths": [(3, [(0, "float32"), (2, "float64")])],
+    "large": [(2, [(1000, "float64")])],
+    "traffic": [(3, [(30_000, "float32")])],
+    "repeated": [(2, [(5, "float32"), (6, "float64")])],
+    "faulty": (500_000, "float64"),
+    "timeout": 0.5,
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The notebook's folder is empty, and all processes of projects end."""
+    monkeypatch.chdir(tmp_path)
+    yield
+    assert not workers()
+
+
+def workers() -> list[psutil.Process]:
+    return [child for child in children_of(psutil.Process()) if WORKER in command_of(child)]
+
+
+def module(code: str) -> Path:
+    path = Path(f"{NAME}.py")
+    path.write_text(code, "utf-8")
+    return path
+
+
+def test_the_reference_earns_all_points_in_a_short_case(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    module(reference())
+    assert check(NAME, **SHORT) == POINTS
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == f"{NAME}: 20 of 20 points"
+    assert [line[:3] for line in printed[1:]] == ["  ✓"] * 8
+
+
+def test_a_missing_and_an_empty_module_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(NAME) == 0
+    assert "found: no file of that name" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="There is no file ring_all_reduce"):
+        report(NAME)
+    module("def connect(*arguments):\n    raise NotImplementedError()\n")
+    assert check(NAME) == 0
+    assert "found: no answer yet" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="does not work with 2 processes yet"):
+        report(NAME)
+
+
+STUBBORN = """
+import os, subprocess, time
+
+class Stubborn:
+    def all_reduce(self, array):
+        if array[0] == 1:
+            time.sleep(600)
+        if array[0] == 2:
+            print("farewell", flush=True)
+            os._exit(4)
+        if array[0] == 3:
+            raise ValueError("three")
+        return array
+
+def connect(rank, listener, addresses, timeout):
+    if rank == 0:
+        child = subprocess.Popen(["sleep", "601"], start_new_session=True)
+        open("child", "w").write(str(child.pid))
+    return Stubborn()
+"""
+
+
+def test_a_process_that_hangs_ends_or_fails_is_told_apart_and_all_end() -> None:
+    with ProcessGroup(module(STUBBORN), NAME, 4) as group:
+        assert [reply.kind for reply in group.open(SECONDS)] == [RETURNED] * 4
+        child = int(Path("child").read_text())
+        group.put([[np.full(2, float(rank))] for rank in range(4)])
+        replies = group.call("all_reduce", SECONDS)
+        assert [reply.kind for reply in replies] == [RETURNED, LATE, DEAD, RAISED]
+        assert replies[2].text == "farewell"
+        assert replies[3].text == "ValueError: three (ring_all_reduce.py, line 12)"
+        pids = [member.pid for member in group.members]
+    assert wait_until(lambda: not any(map(is_running, [*pids, child])), SECONDS)
+
+
+def test_an_interrupt_leaves_no_process() -> None:
+    with pytest.raises(KeyboardInterrupt), ProcessGroup(module(STUBBORN), NAME, 2) as group:
+        pids = [member.pid for member in group.members]
+        raise KeyboardInterrupt
+    assert wait_until(lambda: not any(map(is_running, pids)), SECONDS)
+
+
+@pytest.mark.grading
+@pytest.mark.parametrize("name", right())
+def test_a_right_design_earns_all_points(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module(right()[name])
+    assert check(NAME) == POINTS, capsys.readouterr().out
+
+
+@pytest.mark.grading
+@pytest.mark.parametrize("name", wrong())
+def test_a_wrong_design_loses_points_and_gets_a_useful_message(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = wrong()[name]
+    module(case.code)
+    earned, printed = check(NAME), capsys.readouterr().out
+    assert earned == case.points < POINTS, printed
+    for text in case.says:
+        assert text in printed
+    failed = printed.count("✗")
+    for word in ("expected: ", "found: ", "hint: "):
+        assert printed.count(word) == failed > 0
+
+
+@pytest.mark.grading
+@pytest.mark.parametrize("name", right())
+def test_the_chart_of_a_module_shows_all_numbers_next_to_their_formulas(name: str) -> None:
+    module(right()[name])
+    drawing = report(NAME)
+    assert drawing.svg().count("<circle") == (9 if os.path.exists("/proc") else 6)
+    assert "MB sent by each process: 2 processes 1.4 (formula 1.4), 4 proc" in drawing.label
+    assert "8 processes 2.45 (formula 2.45)" in drawing.label
