@@ -90,7 +90,7 @@ def test_an_address_is_right_everywhere_and_leaves_no_trace(course: Path) -> Non
     for lang in ["en", *PROJECT.languages]:
         for domain in project.notebooks:
             check_notebook(course, domain, lang)
-    for domain in project.exercises:
+    for domain in project.assignments:
         solution = Project(course).solution(domain)
         assert solution and f"git+{published.ADDRESS}@" in solution.read_text("utf-8")
     for lang in ["en", *PROJECT.languages]:
@@ -99,6 +99,6 @@ def test_an_address_is_right_everywhere_and_leaves_no_trace(course: Path) -> Non
     cited = yaml.safe_load((course / "CITATION.cff").read_text("utf-8"))
     assert cited["repository-code"] == published.ADDRESS
     told = [path for path, text in contents(course).items() if published.NAME.encode() in text]
-    assert len(told) == 5 * len(project.notebooks) + len(project.exercises) + 5 + 1
+    assert len(told) == 5 * len(project.notebooks) + len(project.assignments) + 5 + 1
     published.give_address(course, "")
     assert contents(course) == before

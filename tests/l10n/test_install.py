@@ -42,7 +42,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 sys.exit(not InteractiveShell.instance().run_cell(sys.stdin.read()).success)
 """
-SOLUTIONS = [path for domain in PROJECT.exercises if (path := PROJECT.solution(domain))]
+SOLUTIONS = [path for domain in PROJECT.assignments if (path := PROJECT.solution(domain))]
 
 
 def lesson() -> list[Cell]:

@@ -79,7 +79,7 @@ def test_nobody_is_told_to_install_the_package_by_its_name_alone() -> None:
     by_name = re.compile(r"pip install [^\n`]*?(?<![\w/.-])" + PROJECT["name"] + r"(?! @)")
     kinds = ("*.md", "docs/*.md", "docs/*/*.md", "locales/*/*.md", "helpers/**/*.py")
     paths = [path for kind in kinds for path in ROOT.glob(kind)]
-    paths += [*ROOT.glob("notebooks/en/**/*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb")]
+    paths += [*ROOT.glob("notebooks/en/**/*.ipynb"), *ROOT.glob("notebooks/solutions/**/*.ipynb")]
     assert len(paths) > 150
     assert by_name.search(f'pip install -q "{PROJECT["name"]}[ray]"')
     assert not [path for path in paths if by_name.search(path.read_text("utf-8"))]

@@ -52,7 +52,7 @@ class OneExercise(Project):
     """The repository, as if it had one exercise."""
 
     @property
-    def exercises(self) -> list[str]:
+    def assignments(self) -> list[str]:
         """The assignments of that repository."""
         return [DOMAIN]
 

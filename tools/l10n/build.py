@@ -84,14 +84,14 @@ def build(project: Project, domain: str, lang: str, messages: LessonCatalog | No
 
 
 def solution(project: Project, domain: str, lang: str) -> str:
-    """The text of an exercise's solution, translated with the catalog of the exercise.
+    """The text of an assignment's solution, translated with the catalog of the assignment.
 
     Raises:
-      ToolError: `domain` is not an exercise.
+      ToolError: `domain` is not an assignment.
     """
     path = project.solution(domain)
     if path is None:
-        raise ToolError(f"{domain} is not an exercise. Choose one of {project.exercises}.")
+        raise ToolError(f"{domain} is not an assignment. Choose one of {project.assignments}.")
     result = notebook.read(path)
     if lang != SOURCE:
         messages = catalog.read(project.catalog(domain, lang), lang)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tools.lessons import claims, notebook
 from tools.lessons.notebook import Json
-from tools.lessons.project import EXERCISES, ToolError
+from tools.lessons.project import SOLUTIONS, ToolError
 
 CELL_SECONDS = 600
 ATTEMPTS = 3  # a machine with variable speed may contradict true claims
@@ -18,8 +18,8 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def is_executable(domain: str) -> bool:
-    """Whether a notebook runs unchanged, unlike an exercise, which needs answers."""
-    return not domain.startswith(f"{EXERCISES}/")
+    """Whether a notebook runs unchanged, unlike an assignment, which needs answers."""
+    return domain.rpartition("/")[0] not in SOLUTIONS
 
 
 def run_cells(cells: Any, folder: Path) -> Any:

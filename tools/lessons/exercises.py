@@ -1,4 +1,4 @@
-"""Exercises, which are generated from the solutions in notebooks/solutions.
+"""Exercises and projects, which are generated from the solutions in notebooks/solutions.
 
 nbgrader generates them: it replaces solutions by stubs, removes hidden tests and locks graded
 cells. It also adds the checksums by which it later recognizes empty answers.

@@ -15,7 +15,8 @@ else:
 
 SOURCE = "en"
 HELPERS = "helpers"  # the domain of the messages in helpers
-EXERCISES = "exercises"  # the folder of notebooks that need answers
+EXERCISES, PROJECTS = "exercises", "projects"  # the folders of notebooks that need answers
+SOLUTIONS = {EXERCISES: "solutions", PROJECTS: "solutions/projects"}  # their solutions
 DOCUMENTS = "docs"  # the folder of the pages, and of their catalogs
 ROOT_DOCUMENTS = ("README", "CONTRIBUTING", "SECURITY")  # in the root, by convention
 HOST = "https://github.com/"  # the host from which Colab opens notebooks
@@ -46,8 +47,8 @@ class Project:
     """A repository of lessons.
 
     A domain is the name of a catalog. It is ``helpers``, or a notebook's path under notebooks/en
-    without its suffix, such as ``01_train_on_two_workers`` or ``exercises/01_sharding``, or a
-    document, such as ``docs/README``.
+    without its suffix, such as ``01_train_on_two_workers``, ``exercises/01_sharding`` or
+    ``projects/01_ring``, or a document, such as ``docs/README``.
 
     Attributes:
       root: the folder of the repository.
@@ -100,13 +101,26 @@ class Project:
     @property
     def notebooks(self) -> list[str]:
         """The domains of the English notebooks, in the order of the lessons."""
-        return sorted({*self.notebooks_in(SOURCE), *self.exercises})
+        return sorted({*self.notebooks_in(SOURCE), *self.assignments})
+
+    @property
+    def assignments(self) -> list[str]:
+        """The domains of all notebooks that are generated from a solution."""
+        return [*self.exercises, *self.projects]
 
     @property
     def exercises(self) -> list[str]:
-        """The domains of the exercises that are generated from a solution."""
-        paths = (self.root / "notebooks" / "solutions").glob("*.ipynb")
-        return sorted(f"{EXERCISES}/{path.stem}" for path in paths)
+        """The domains of the exercises, of which each lesson has one."""
+        return self._solved(EXERCISES)
+
+    @property
+    def projects(self) -> list[str]:
+        """The domains of the projects."""
+        return self._solved(PROJECTS)
+
+    def _solved(self, folder: str) -> list[str]:
+        paths = (self.root / "notebooks" / SOLUTIONS[folder]).glob("*.ipynb")
+        return sorted(f"{folder}/{path.stem}" for path in paths)
 
     def notebooks_in(self, lang: str) -> list[str]:
         """The domains of the notebooks that are in one language's folder."""
@@ -121,11 +135,11 @@ class Project:
         return self.root / "notebooks" / lang / f"{domain}.ipynb"
 
     def solution(self, domain: str) -> Path | None:
-        """The path of an exercise's solution, or None if `domain` is not an exercise."""
+        """The path of an assignment's solution, or None if `domain` is not an assignment."""
         folder, _slash, name = domain.rpartition("/")
-        if folder != EXERCISES:
+        if folder not in SOLUTIONS:
             return None
-        return self.root / "notebooks" / "solutions" / f"{name}.ipynb"
+        return self.root / "notebooks" / SOLUTIONS[folder] / f"{name}.ipynb"
 
     @property
     def documents(self) -> list[str]:

@@ -34,15 +34,20 @@ def imports(code: str) -> Iterator[Name]:
 
 
 def first_uses(project: Project) -> dict[Name, str]:
-    """The first lesson, or else exercise, that imports or mentions each name."""
+    """The first lesson, or else exercise or project, that imports or mentions each name."""
     found: dict[Name, str] = {}
-    solutions = [path for domain in project.exercises if (path := project.solution(domain))]
+    solutions = [
+        (path, kind)
+        for domains, kind in ((project.exercises, "exercise"), (project.projects, "project"))
+        for domain in domains
+        if (path := project.solution(domain))
+    ]
     lessons = [
         project.notebook(domain)
         for domain in project.notebooks_in(SOURCE)
-        if domain not in project.exercises
+        if domain not in project.assignments
     ]
-    for path, kind in [*((p, "lesson") for p in lessons), *((p, "exercise") for p in solutions)]:
+    for path, kind in [*((p, "lesson") for p in lessons), *solutions]:
         for name in _names(notebook.read(path)):
             number = path.name[:2]
             found.setdefault(name, f"{kind} {int(number)}" if number.isdigit() else "appendix")

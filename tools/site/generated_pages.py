@@ -13,6 +13,7 @@ from tools.l10n.markdown import PARSER
 from tools.l10n.structure import headings, slugs
 from tools.lessons import notebook
 from tools.lessons.project import EXERCISES as EXERCISES_FOLDER
+from tools.lessons.project import PROJECTS as PROJECTS_FOLDER
 from tools.lessons.project import read_text
 from tools.site import pictures, strings
 from tools.site import tree as names
@@ -36,9 +37,12 @@ def pages(tree: Tree) -> Iterator[Written]:
     _ = strings.translator(tree.project, tree.lang)
     yield _start(tree, _)
     yield _lessons(tree, _)
-    exercises = [name for name in tree.pages if name.startswith(f"{EXERCISES_FOLDER}/")]
-    about = [_(strings.ABOUT_EXERCISES), _toctree(exercises, hidden=False)]
-    yield _page(names.EXERCISES, _(strings.EXERCISES), about)
+    for folder, place, heading, about in (
+        (EXERCISES_FOLDER, names.EXERCISES, strings.EXERCISES, strings.ABOUT_EXERCISES),
+        (PROJECTS_FOLDER, names.PROJECTS, strings.PROJECTS, strings.ABOUT_PROJECTS),
+    ):
+        listed = [name for name in tree.pages if name.startswith(f"{folder}/")]
+        yield _page(place, _(heading), [_(about), _toctree(listed, hidden=False)])
     documents = [name for name in tree.pages if name.startswith("docs/")]
     listed = [*documents, names.TRANSLATING, names.MEASUREMENTS]
     yield _page(names.DOCUMENTS, _(strings.DOCUMENTS), [_toctree(listed, hidden=False)])
@@ -62,7 +66,8 @@ def _start(tree: Tree, _: Translate) -> Written:
     # Found by their English headings, because each language has the same number of chapters.
     keys = slugs([headings(chapter[0])[0] for chapter in _chapters(read_text(readme.english))])
     found = dict(zip(keys, chapters, strict=True))
-    places = [names.LESSONS, names.EXERCISES, names.GLOSSARY, names.DOCUMENTS, names.REFERENCE]
+    places = [names.LESSONS, names.EXERCISES, names.PROJECTS, names.GLOSSARY]
+    places += [names.DOCUMENTS, names.REFERENCE]
     parts = [
         *chapters[0][1:],
         f"## {_(strings.LESSONS)}",

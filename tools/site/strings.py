@@ -16,6 +16,8 @@ NAME = gettext_noop("Distributed training with TensorFlow")
 LESSONS = gettext_noop("Lessons")
 # i18n: a place in the site's navigation
 EXERCISES = gettext_noop("Exercises")
+# i18n: a place in the site's navigation
+PROJECTS = gettext_noop("Projects")
 # i18n: a place in the site's navigation: pages for those who own clusters, programs or a class
 DOCUMENTS = gettext_noop("Documents")
 # i18n: a place in the site's navigation: what the package offers, name by name
@@ -48,6 +50,11 @@ ABOUT_REFERENCE = gettext_noop(
 ABOUT_EXERCISES = gettext_noop(
     "Each lesson has an exercise. Here you can read the tasks. To solve them, open the notebook "
     "in Jupyter, where each answer is tested on real workers."
+)
+ABOUT_PROJECTS = gettext_noop(
+    "In a project you build a part of a distributed system yourself. Here you can read the "
+    "specifications. To work on one, open the notebook in Jupyter, where your module is measured "
+    "on real processes."
 )
 ABOUT_LESSONS = gettext_noop(
     "Every lesson is a Jupyter notebook, shown here with the outputs and plots of a run."

@@ -11,7 +11,8 @@ from urllib.parse import unquote, urlsplit
 from tools.lessons.project import SOURCE, Project, read_text
 
 TRANSLATING = "locales/TRANSLATING"
-START, LESSONS, EXERCISES, GLOSSARY = "index", "lessons", "exercises/index", "glossary"
+START, LESSONS, GLOSSARY = "index", "lessons", "glossary"
+EXERCISES, PROJECTS = "exercises/index", "projects/index"
 DOCUMENTS, REFERENCE, MEASUREMENTS = "docs/index", "reference/index", "benchmarks/index"
 
 

@@ -1,4 +1,4 @@
-"""An nbgrader course folder, in which exercises are released and submissions are graded."""
+"""An nbgrader course folder, in which assignments are released and submissions are graded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import nbformat
 from nbgrader.api import Gradebook
 
 from tools.l10n import build
-from tools.lessons.project import EXERCISES, Project, ToolError
+from tools.lessons.project import Project, ToolError
 from tools.teaching import grades_table, submissions
 from tools.teaching.grading import MEMORY, NOT_RUN_ERROR
 from tools.teaching.root_filesystem import libc
@@ -107,22 +107,22 @@ class Course:
 
     @property
     def assignments(self) -> list[str]:
-        """The exercises that were released."""
+        """The exercises and projects that were released."""
         return sorted(path.name for path in (self.folder / "release").glob("*"))
 
     def release(self, project: Project, language: str) -> list[Path]:
         """Writes the sources, and generates the students' notebooks with nbgrader.
 
         Raises:
-          ToolError: there are no exercises in this language.
+          ToolError: there are no assignments in this language.
           CourseError: nbgrader failed.
         """
         if language not in ["en", *project.languages]:
             raise ToolError(f"There is no language {language!r} in locales.")
         released = []
         self.configure()
-        for domain in project.exercises:
-            name = domain.removeprefix(f"{EXERCISES}/")
+        for domain in project.assignments:
+            name = domain.rpartition("/")[2]
             source = self.folder / "source" / name / f"{name}.ipynb"
             source.parent.mkdir(parents=True, exist_ok=True)
             source.write_text(build.solution(project, domain, language), "utf-8")
