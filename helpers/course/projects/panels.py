@@ -6,10 +6,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from helpers.course.charts.svg import Drawing, Line, nice_ceiling, text
-from helpers.course.simulations.plot import BLUE, ORANGE, WIDTH, Key, Plot, Scale, legend
+from helpers.course.simulations.plot import (
+    BLUE,
+    ORANGE,
+    WIDTH,
+    Key,
+    Plot,
+    Scale,
+    circle,
+    legend,
+    text_width,
+)
 from helpers.i18n import _, join_clauses, join_items, join_sentences, labeled, number
 
-LEFT, TOP, HEIGHT, GAP = 44, 88, 150, 62
+LEFT, TOP, HEIGHT, GAP = 44, 104, 150, 62
 Points = Sequence[tuple[float, float]]
 
 
@@ -31,8 +41,7 @@ class Panel(NamedTuple):
 def draw(title: str, panels: Sequence[Panel]) -> Drawing:
     """The panels side by side. The alternative text has all numbers."""
     width = (WIDTH - LEFT - GAP * (len(panels) - 1)) / len(panels)
-    keys = [Key(_("measured"), BLUE), Key(_("formula"), ORANGE, "5 3")]
-    parts = [text(0, 14, title, weight=600), legend(keys, 0, 36)]
+    parts = [text(0, 14, title, weight=600), *_legend(0, 36)]
     for place, panel in enumerate(panels):
         parts.append(_panel(panel, LEFT + place * (width + GAP), width))
     label = join_sentences([f"{title}.", *(f"{_label(panel)}." for panel in panels)])
@@ -45,11 +54,22 @@ def _panel(panel: Panel, left: float, width: float) -> str:
     counts = [count for count, _value in panel.expected]
     ticks = {share * top: number(share * top, ",.4g") for share in (0.0, 0.5, 1.0)}
     x = Scale(_("processes"), 0, max(counts) + 1, {count: f"{count:g}" for count in counts})
-    plot = Plot(left, TOP, width, HEIGHT, x, Scale(panel.name, 0, top, ticks))
-    caption = text(left - 40, TOP + 4, panel.formula, size=11, opacity=0.8)
+    plot = Plot(left, TOP, width, HEIGHT, x, Scale("", 0, top, ticks))
+    name = text(left - 40, TOP - 34, panel.name, weight=600)
+    formula = text(left - 40, TOP - 17, panel.formula, size=11, opacity=0.8)
     line = plot.curve(Line("", ORANGE, [panel.expected], dash="5 3"))
     dots = "".join(plot.dot(count, value, BLUE) for count, value in panel.measured)
-    return plot.frame() + line + dots + f'<g transform="translate(0 -2)">{caption}</g>'
+    return plot.frame() + name + formula + line + dots
+
+
+def _legend(left: float, middle: float) -> list[str]:
+    measured = _("measured")
+    right = left + 18 + text_width(measured) + 18
+    return [
+        circle(left + 6, middle, BLUE),
+        text(left + 18, middle + 4, measured),
+        legend([Key(_("formula"), ORANGE, "5 3")], right, middle),
+    ]
 
 
 def _label(panel: Panel) -> str:

@@ -51,7 +51,8 @@ def measure(module: Path) -> Times:
     Raises:
       ConfigError: the module does not work with two processes.
     """
-    own, tensorflow = [], []
+    own: list[float] = []
+    tensorflow: list[float] = []
     with ProcessGroup(module, NAME, 2, relayed=False) as group, LocalCluster(workers=2) as cluster:
         works = all_returned(group.open(HANG))
         for _round in range(ROUNDS):

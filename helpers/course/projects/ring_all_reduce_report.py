@@ -45,7 +45,7 @@ def measure(module: Path) -> Drawing:
             sent,
         ),
         Panel(
-            _("ms, with {latency} ms of latency").format(latency=number(LATENCY / MS, "g")),
+            _("ms with {latency} ms of latency").format(latency=number(LATENCY / MS, "g")),
             f"2(N−1) · {number(LATENCY / MS, 'g')} ms",
             [(workers, 2 * (workers - 1) * LATENCY / MS) for workers in WORKERS],
             steps,

@@ -33,13 +33,10 @@ def run(module: Path, case: Case) -> dict[str, Any]:
         raise_if_empty(from_data(replies))
     if not works(pair):
         return {"pair": [pair]}
-    sessions = {
-        name: [observe_session(module, workers, sizes, seed) for workers, sizes in case[name]]
-        for name in ("sizes", "lengths", "large", "traffic", "repeated")
-    }
+    stages = ("sizes", "lengths", "large", "traffic", "repeated")
     return {
         "pair": [pair],
-        **sessions,
+        **{name: list(_sessions(module, case[name], seed)) for name in stages},
         **{kind: observe_fault(module, kind, case) for kind in FAULTS},
     }
 
@@ -85,7 +82,12 @@ def observe(group: ProcessGroup, size: Size, seed: int) -> dict[str, Any]:
     before = group.sent
     replies = group.call("all_reduce", HANG)
     sent = [now - then for now, then in zip(group.sent, before, strict=True)]
-    found = {"size": size, "replies": to_data(replies), "sent": sent, "difference": None}
+    found: dict[str, Any] = {
+        "size": size,
+        "replies": to_data(replies),
+        "sent": sent,
+        "difference": None,
+    }
     if all_returned(replies):
         found["difference"] = find_difference(arrays, group.fetch())
     return found
@@ -137,6 +139,15 @@ def _is_right(call: Mapping[str, Any]) -> bool:
     """Whether a call returned the sum in every process, possibly with different roundings."""
     different = call["difference"] and call["difference"]["problem"] != "bits"
     return not different and all_returned(from_data(call["replies"]))
+
+
+def _sessions(module: Path, groups: Iterable[Any], seed: int) -> Iterator[dict[str, Any]]:
+    """Sessions of groups of different sizes, until one of them fails."""
+    for workers, sizes in groups:
+        session = observe_session(module, workers, sizes, seed)
+        yield session
+        if not works(session):
+            return
 
 
 def _calls(group: ProcessGroup, sizes: Iterable[Size], seed: int) -> Iterator[dict[str, Any]]:
