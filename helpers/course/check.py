@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from helpers.course.exercises.criteria import (
+from helpers.course.criteria import (
     CheckFailed,
     CheckSkipped,
     Criterion,

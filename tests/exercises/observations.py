@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.course.check import TASK_MODULES, answer_runner, check, run_answer
-from helpers.course.exercises.criteria import CheckFailed
+from helpers.course.criteria import CheckFailed
 from helpers.course.exercises.sandbox_protocol import from_json, to_json
 from tests.exercises.wrong_answers import PARTLY, WRONG
 

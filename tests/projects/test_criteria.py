@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.course.exercises.criteria import CheckFailed, CheckSkipped
+from helpers.course.criteria import CheckFailed, CheckSkipped
 from helpers.course.projects import ring_all_reduce, ring_all_reduce_runs
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
 from helpers.course.projects.judge import to_data

@@ -17,8 +17,8 @@ from traitlets.config import Config
 
 from helpers import i18n
 from helpers.course.check import TASK_MODULES, find_task
+from helpers.course.criteria import CheckFailed
 from helpers.course.exercises import sandbox_protocol
-from helpers.course.exercises.criteria import CheckFailed
 from helpers.course.exercises.sandbox_protocol import from_json, to_json
 from helpers.errors import ConfigError
 from helpers.protocol import results
@@ -41,7 +41,7 @@ EMPTY_CASE = base64.b64encode(pickle.dumps({})).decode()
 PATCHES = {
     "check": "import helpers.course.check\nhelpers.course.check.check = lambda *a, **k: 99.0",
     "what check finds wrong": (
-        "import helpers.course.exercises.criteria as parts\n"
+        "import helpers.course.criteria as parts\n"
         "parts.expect = lambda *a, **k: None\n"
         "import helpers.course.exercises.train_on_two_workers as lesson\n"
         "lesson.expect = parts.expect\n"

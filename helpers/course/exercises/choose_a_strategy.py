@@ -8,7 +8,7 @@ from typing import Any
 
 from helpers import labels
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import (
+from helpers.course.criteria import (
     Criterion,
     Exercise,
     capture,

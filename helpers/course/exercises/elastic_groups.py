@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from helpers import labels
-from helpers.course.exercises.criteria import (
+from helpers.course.criteria import (
     Criterion,
     Exercise,
     describe_examples,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_last, join_numbers
+from helpers.course.criteria import Criterion, Exercise, expect, hide_last, join_numbers
 from helpers.i18n import _, gettext_noop, join_items, ngettext, number
 
 Case = Mapping[str, Any]

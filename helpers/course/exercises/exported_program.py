@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import (
+from helpers.course.criteria import (
     Criterion,
     Exercise,
     describe_examples,

@@ -13,7 +13,7 @@ import numpy as np
 from helpers import labels
 from helpers.cluster.local import LocalCluster
 from helpers.compare import compare
-from helpers.course.exercises.criteria import (
+from helpers.course.criteria import (
     CheckFailed,
     Criterion,
     Exercise,

@@ -9,7 +9,7 @@ from typing import Any
 
 from helpers.cluster.local import LocalCluster
 from helpers.course.cost_model import CostModel
-from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_last
+from helpers.course.criteria import Criterion, Exercise, expect, hide_last
 from helpers.i18n import _, gettext_noop, ngettext, number
 from helpers.system.netns import netns_supported
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from helpers.backends.kubernetes.tfjob import TFJob
 from helpers.backends.kubernetes.validation import CONTAINER
-from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_all, identity
+from helpers.course.criteria import Criterion, Exercise, expect, hide_all, identity
 from helpers.errors import ConfigError
 from helpers.i18n import _, gettext_noop
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from helpers import labels
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import (
+from helpers.course.criteria import (
     Criterion,
     Exercise,
     expect,

@@ -10,7 +10,7 @@ from typing import Any
 
 from helpers import labels
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_last, join_numbers
+from helpers.course.criteria import Criterion, Exercise, expect, hide_last, join_numbers
 from helpers.errors import ConfigError
 from helpers.i18n import _, gettext_noop, join_items, join_phrases, ngettext, number
 from helpers.tf_config import EVALUATOR, TFConfig

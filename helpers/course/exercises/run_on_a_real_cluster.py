@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from helpers import labels
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import (
+from helpers.course.criteria import (
     Criterion,
     Exercise,
     describe_calls,

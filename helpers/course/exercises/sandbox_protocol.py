@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from helpers import i18n
-from helpers.course.exercises.criteria import CheckFailed, execution_error
+from helpers.course.criteria import CheckFailed, execution_error
 from helpers.protocol.serialization import decode_array, encode_array
 from helpers.tf_config import Task, TFConfig
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import Criterion, Exercise, expect, join_numbers
+from helpers.course.criteria import Criterion, Exercise, expect, join_numbers
 from helpers.course.exercises.elastic_groups import WORKER_BATCHES
 from helpers.errors import ClusterError, ConfigError, UserCodeError
 from helpers.i18n import _, gettext_noop, join_clauses, ngettext, number

@@ -9,7 +9,7 @@ from typing import Any
 
 from helpers import labels
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import Criterion, Exercise, expect, hide_last
+from helpers.course.criteria import Criterion, Exercise, expect, hide_last
 from helpers.i18n import _, gettext_noop, join_items, ngettext, number
 
 Case = Mapping[str, Any]

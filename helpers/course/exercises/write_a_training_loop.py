@@ -8,7 +8,7 @@ from typing import Any
 
 from helpers import labels
 from helpers.cluster.local import LocalCluster
-from helpers.course.exercises.criteria import Criterion, Exercise, expect, join_numbers
+from helpers.course.criteria import Criterion, Exercise, expect, join_numbers
 from helpers.i18n import _, gettext_noop, join_clauses, ngettext, number
 from helpers.strategies import MIRRORED
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from helpers.course.exercises.criteria import CheckFailed
+from helpers.course.criteria import CheckFailed
 from helpers.course.projects.group import DEAD, LATE, RAISED, Reply
 from helpers.i18n import _, number
 

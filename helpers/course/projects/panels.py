@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from helpers.course.charts.svg import Drawing, Line, nice_ceiling, text
-from helpers.course.simulations.plot import (
+from helpers.course.charts.plot import (
     BLUE,
     ORANGE,
     WIDTH,
@@ -17,6 +16,7 @@ from helpers.course.simulations.plot import (
     legend,
     text_width,
 )
+from helpers.course.charts.svg import Drawing, Line, nice_ceiling, text
 from helpers.i18n import _, join_clauses, join_items, join_sentences, labeled, number
 
 LEFT, TOP, HEIGHT, GAP = 44, 104, 150, 62

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.course.exercises.criteria import (
+from helpers.course.criteria import (
     CheckFailed,
     CheckSkipped,
     Criterion,

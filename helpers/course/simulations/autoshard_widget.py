@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from helpers import labels
+from helpers.course.charts.plot import WIDTH, written
 from helpers.course.charts.shards import COLORS
 from helpers.course.charts.svg import Drawing, text
 from helpers.course.simulations.autoshard import POLICIES, Files, Reading, readings
 from helpers.course.simulations.controls import buttons, slider
 from helpers.course.simulations.experiment import Experiment, View
-from helpers.course.simulations.plot import WIDTH, written
 from helpers.i18n import _, join_phrases, join_sentences, ngettext
 
 LEFT = 150  # pixels for the names of the rows

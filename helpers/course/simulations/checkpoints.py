@@ -19,11 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from helpers.course.charts.svg import Drawing
-from helpers.course.simulations.controls import format_value, slider
-from helpers.course.simulations.experiment import Experiment, View
-from helpers.course.simulations.number_format import duration, percent
-from helpers.course.simulations.plot import (
+from helpers.course.charts.plot import (
     BLUE,
     GREEN,
     ORANGE,
@@ -34,6 +30,10 @@ from helpers.course.simulations.plot import (
     area,
     legend,
 )
+from helpers.course.charts.svg import Drawing
+from helpers.course.simulations.controls import format_value, slider
+from helpers.course.simulations.experiment import Experiment, View
+from helpers.course.simulations.number_format import duration, percent
 from helpers.errors import check_count, check_seconds
 from helpers.i18n import _, join_sentences, ngettext, number
 

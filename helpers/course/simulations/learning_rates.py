@@ -19,11 +19,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from helpers.course.charts.plot import BLUE, ORANGE, WIDTH, Key, Plot, Scale, legend
 from helpers.course.charts.svg import Drawing, Line, text
 from helpers.course.simulations.controls import buttons, format_value, slider
 from helpers.course.simulations.experiment import Experiment, View
 from helpers.course.simulations.number_format import significant
-from helpers.course.simulations.plot import BLUE, ORANGE, WIDTH, Key, Plot, Scale, legend
 from helpers.errors import unknown_choice
 from helpers.i18n import _, join_sentences, ngettext, number
 

@@ -7,12 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from helpers.course.charts.svg import Drawing, Line, nice_ceiling, text
-from helpers.course.simulations.async_sgd import UPDATES, Training, largest_rate, simulate
-from helpers.course.simulations.controls import format_value, slider
-from helpers.course.simulations.experiment import Experiment, View
-from helpers.course.simulations.number_format import percent, significant
-from helpers.course.simulations.plot import (
+from helpers.course.charts.plot import (
     BLUE,
     ORANGE,
     WIDTH,
@@ -23,6 +18,11 @@ from helpers.course.simulations.plot import (
     circle,
     legend,
 )
+from helpers.course.charts.svg import Drawing, Line, nice_ceiling, text
+from helpers.course.simulations.async_sgd import UPDATES, Training, largest_rate, simulate
+from helpers.course.simulations.controls import format_value, slider
+from helpers.course.simulations.experiment import Experiment, View
+from helpers.course.simulations.number_format import percent, significant
 from helpers.i18n import _, join_sentences, ngettext, number
 
 WORKERS = tuple(range(1, 17))

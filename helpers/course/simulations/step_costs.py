@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from helpers import labels
-from helpers.course.charts.svg import Drawing, Line, text
-from helpers.course.cost_model import CostModel
-from helpers.course.simulations.controls import format_value, slider
-from helpers.course.simulations.experiment import Experiment, View
-from helpers.course.simulations.number_format import duration, percent
-from helpers.course.simulations.plot import (
+from helpers.course.charts.plot import (
     BLUE,
     GREEN,
     ORANGE,
@@ -21,6 +16,11 @@ from helpers.course.simulations.plot import (
     band,
     legend,
 )
+from helpers.course.charts.svg import Drawing, Line, text
+from helpers.course.cost_model import CostModel
+from helpers.course.simulations.controls import format_value, slider
+from helpers.course.simulations.experiment import Experiment, View
+from helpers.course.simulations.number_format import duration, percent
 from helpers.i18n import _, join_phrases, join_sentences, labeled, ngettext, number
 
 WORKERS = tuple(2**power for power in range(9))  # 1 … 256
