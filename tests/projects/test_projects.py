@@ -67,7 +67,7 @@ def test_a_missing_and_an_empty_module_are_reported(capsys: pytest.CaptureFixtur
     module("def connect(*arguments):\n    raise NotImplementedError()\n")
     assert check(NAME) == 0
     assert "found: no answer yet" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="does not work with 2 processes yet"):
+    with pytest.raises(ConfigError, match="does not work with N = 2 yet"):
         report(NAME)
 
 
@@ -142,5 +142,5 @@ def test_the_chart_of_a_module_shows_all_numbers_next_to_their_formulas(name: st
     module(right()[name])
     drawing = report(NAME)
     assert drawing.svg().count("<circle") == 1 + (9 if os.path.exists("/proc") else 6)
-    assert "MB sent by each process: 2 processes 1.4 (formula 1.4), 4 proc" in drawing.label
-    assert "8 processes 2.45 (formula 2.45)" in drawing.label
+    assert "MB sent by each process: 1.4 with N = 2 (formula 1.4), 2.1 with" in drawing.label
+    assert "2.45 with N = 8 (formula 2.45)" in drawing.label

@@ -74,7 +74,7 @@ def _legend(left: float, middle: float) -> list[str]:
 
 def _label(panel: Panel) -> str:
     expected = dict(panel.expected)
-    measured = _("{count} processes {value} (formula {expected})")
+    measured = _("{value} with N = {count} (formula {expected})")
     items = [
         measured.format(
             count=f"{count:g}",

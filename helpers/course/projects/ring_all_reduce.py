@@ -77,7 +77,7 @@ def expect_sums(session: Mapping[str, Any]) -> None:
 def _difference(found: Mapping[str, Any], situation: str, size: Size) -> CheckFailed:
     rank, problem = found["rank"], found["problem"]
     if problem in ("type", "shape"):
-        expected = _("an array of {count} numbers of {kind} ({situation})").format(
+        expected = _("an array of {kind} with the length {count} ({situation})").format(
             count=size[0], kind=size[1], situation=situation
         )
         value = _("process {rank} returned {found}").format(rank=rank, found=found["found"])
@@ -126,12 +126,16 @@ def _expect_bytes(workers: int, call: Mapping[str, Any]) -> None:
         )
         expect(
             abs(share) <= TOLERANCE,
-            expected=_(
-                "each of {workers} processes sends {wanted} bytes, which is 2(N−1)/N of its array"
-            ).format(workers=workers, wanted=number(wanted, ",.0f")),
-            found=_("process {rank} sent {sent} bytes, {share} of that").format(
-                rank=rank, sent=number(sent, ",d"), share=number(1 + share, ".0%")
-            ),
+            expected=ngettext(
+                "with N = {workers}, each process sends {wanted} byte, 2(N−1)/N of its array",
+                "with N = {workers}, each process sends {wanted} bytes, 2(N−1)/N of its array",
+                round(wanted),
+            ).format(workers=workers, wanted=number(round(wanted), ",d")),
+            found=ngettext(
+                "process {rank} sent {sent} byte, {share} of that",
+                "process {rank} sent {sent} bytes, {share} of that",
+                sent,
+            ).format(rank=rank, sent=number(sent, ",d"), share=number(1 + share, ".0%")),
             hint=more if share > 0 else fewer,
         )
 

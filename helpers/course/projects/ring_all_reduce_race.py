@@ -31,12 +31,12 @@ class Times(NamedTuple):
         own, other = (statistics.median(times) for times in self)
         text = _(
             "Median time of an all-reduce of 1.4 MB in two processes: {own} ms with your module, "
-            "{other} ms with TensorFlow's RING. Yours is {factor} times as fast."
+            "{other} ms with TensorFlow's RING. Yours is {ratio} times as fast."
         )
         return text.format(
             own=number(own * 1e3, ".2f"),
             other=number(other * 1e3, ".2f"),
-            factor=number(other / own, ".2f"),
+            ratio=number(other / own, ".2f"),
         )
 
 

@@ -100,7 +100,7 @@ def _put(group: ProcessGroup, size: tuple[int, str]) -> None:
 def _require(group: ProcessGroup, works: bool) -> None:
     if not works:
         message = _(
-            "Nothing was measured, because the module does not work with {workers} processes yet. "
+            "Nothing was measured, because the module does not work with N = {workers} yet. "
             'Run check("{name}") first, and fix what it reports.'
         )
         raise ConfigError(message.format(workers=len(group.members), name=NAME))
