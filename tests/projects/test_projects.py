@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import numpy as np
 import psutil
 import pytest
@@ -15,7 +16,12 @@ from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, WORKER, 
 from helpers.course.projects.report import report
 from helpers.errors import ConfigError
 from tests.projects.designs import NAME, reference, right, wrong
+from tests.support import ROOT
 from tests.support.processes import children_of, command_of, is_running, wait_until
+from tools.l10n import build
+from tools.lessons.project import Project
+from tools.teaching.course import Course, grade_all
+from tools.teaching.grading import sandbox_is_permitted
 
 SECONDS = 60.0
 POINTS = find_task(NAME).points
@@ -144,3 +150,50 @@ def test_the_chart_of_a_module_shows_all_numbers_next_to_their_formulas(name: st
     assert drawing.svg().count("<circle") == 1 + (9 if os.path.exists("/proc") else 6)
     assert "MB sent by each process: 1.4 with N = 2 (formula 1.4), 2.1 with" in drawing.label
     assert "2.45 with N = 8 (formula 2.45)" in drawing.label
+
+
+class OnlyProjects(Project):
+    """The repository, as if its only assignments were projects."""
+
+    @property
+    def assignments(self) -> list[str]:
+        """The assignments of that repository."""
+        return self.projects
+
+
+@pytest.mark.grading
+@pytest.mark.skipif(not sandbox_is_permitted(), reason="no namespaces on this machine")
+def test_submissions_are_graded_in_the_sandbox_and_reach_no_solution(tmp_path: Path) -> None:
+    """A student who copies the reference solution, wherever it is, would earn all points."""
+    project = OnlyProjects.load(ROOT)
+    [domain] = project.projects
+    course = Course(tmp_path / "course")
+    course.release(project, "en")
+    assert course.assignments == ["01_ring_all_reduce"]
+    solution = project.solution(domain)
+    assert solution
+    thief = (
+        "import json, pathlib\n"
+        f"folders = map(pathlib.Path, {[str(course.folder), str(solution.parent)]})\n"
+        "for path in [path for folder in folders for path in folder.rglob('*.ipynb')]:\n"
+        "    cells = json.loads(path.read_text())['cells']\n"
+        "    [cell] = [cell for cell in cells if cell['id'] == 'module']\n"
+        f"    pathlib.Path('{NAME}.py').write_text(''.join(cell['source'][1:]))\n"
+    )
+    exec(thief)  # outside of the sandbox, it works
+    assert "class Ring" in Path(f"{NAME}.py").read_text("utf-8")
+    texts = {
+        "honest": build.solution(project, domain, "en"),
+        "thief": project.notebook(domain).read_text("utf-8"),
+    }
+    for student, text in texts.items():
+        notebook = nbformat.reads(text, as_version=4)
+        for cell in notebook.cells:
+            if student == "thief" and cell["id"] == "module":
+                cell["source"] = thief
+        folder = tmp_path / "submissions" / student
+        folder.mkdir(parents=True)
+        nbformat.write(notebook, folder / "01_ring_all_reduce.ipynb")
+    marks, _ignored = grade_all(course, tmp_path / "submissions")
+    found = {mark.student: (mark.score, mark.max_score) for mark in marks}
+    assert found == {"honest": (POINTS, POINTS), "thief": (0, POINTS)}
