@@ -1,4 +1,4 @@
-"""Measures the time to grade a submission: nbgrader in a sandbox, each exercise with its solution.
+"""Measures the time to grade a submission: nbgrader in a sandbox, with each solution.
 
     python -m benchmarks.grading [--lang en] [--repeat 3] [--output FOLDER]
 
@@ -26,9 +26,9 @@ STUDENT = "solution"
 
 
 def hand_in(project: Project, language: str, folder: Path) -> None:
-    """Writes the solution of every exercise as the submission of one student."""
+    """Writes the solution of every exercise and project as the submission of one student."""
     (folder / STUDENT).mkdir(parents=True)
-    for domain in project.exercises:
+    for domain in project.assignments:
         path = folder / STUDENT / project.notebook(domain).name
         path.write_text(build.solution(project, domain, language), "utf-8")
 
@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     machine, project = describe(None), Project.load(ROOT)
-    lines, good = ["| exercise | points | seconds, median | maximum |", "|---|---|---|---|"], True
+    lines, good = ["| assignment | points | seconds, median | maximum |", "|---|---|---|---|"], True
     with tempfile.TemporaryDirectory() as folder:
         course = Course(Path(folder) / "course")
         course.release(project, args.lang)

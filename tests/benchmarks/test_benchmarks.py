@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import faulthandler
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import grading, machine, repaint, scale, start
+from benchmarks import grading, machine, repaint, ring_all_reduce, scale, start
 from benchmarks.contenders import ours
 from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput import __main__ as throughput
@@ -210,6 +211,14 @@ def test_grading_is_timed_for_every_exercise_and_must_earn_all_points(
     assert (
         f"| 02_choose_a_strategy | {score} of 10 | 0 | 0 |" in (tmp_path / "grading.md").read_text()
     )
+
+
+@pytest.mark.benchmarks
+def test_an_all_reduce_by_hand_is_measured_beside_tensorflows(tmp_path: Path) -> None:
+    ring_all_reduce.main([f"--output={tmp_path}"])
+    text = (tmp_path / "ring_all_reduce.md").read_text("utf-8")
+    for name in ("reference solution", "TensorFlow's RING"):
+        assert re.search(rf"^\| {name} \| \d+\.\d\d \| \d+\.\d\d to ", text, re.MULTILINE)
 
 
 def test_talkers_are_watched_as_workers_are_and_one_that_dies_is_missed() -> None:

@@ -72,8 +72,8 @@ LANES = (
     ),
     Lane(
         "grading",
-        "solutions and submissions executed by nbgrader in the sandbox",
-        4,
+        "solutions and submissions executed by nbgrader in the sandbox, modules of projects",
+        6,
         "helpers/course/exercises/* helpers/course/projects/* helpers/course/check.py "
         "tools/teaching/* notebooks/solutions/* tests/projects/* tests/teaching/*",
     ),

@@ -2,7 +2,7 @@
 
 Both sum 350,000 numbers of float32 in two processes over loopback, without the relay. The call of
 the student's module includes its copies of the array. The call of TensorFlow is a `tf.function`
-that only reduces.
+that only reduces, and includes the time to call it.
 """
 
 from __future__ import annotations
