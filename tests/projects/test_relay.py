@@ -97,7 +97,9 @@ def test_a_connection_to_a_process_that_has_ended_is_closed(
         assert near.recv(1) == b""
 
 
-def test_a_trigger_fires_once_at_its_byte(relay: Relay, listeners: list[socket.socket]) -> None:
+def test_a_trigger_fires_once_at_its_byte_and_silences_the_process(
+    relay: Relay, listeners: list[socket.socket]
+) -> None:
     near, far = connect(relay, listeners, 0, 1)
     fired: list[int] = []
     with near, far:
@@ -106,15 +108,18 @@ def test_a_trigger_fires_once_at_its_byte(relay: Relay, listeners: list[socket.s
         relay.set_trigger(0, 100, lambda: fired.append(relay.sent[0]))
         near.sendall(b"x" * 99)
         far.sendall(b"x" * 500)  # another process
-        read(far, 99), read(near, 500)
+        read(far, 99)
+        read(near, 500)
         assert not relay.is_triggered
         assert not fired
+        near.sendall(b"x")
+        assert wait_until(lambda: relay.is_triggered, SECONDS)
         near.sendall(b"x" * 200)
-        read(far, 200)
-        near.sendall(b"x" * 200)
-        read(far, 200)
-    assert relay.is_triggered
-    assert fired == [349]
+        far.sendall(b"y")
+        assert read(near, 1) == b"y"
+        near.shutdown(socket.SHUT_WR)
+        assert read(far, 1) == b""
+    assert fired == [150]
 
 
 def test_closing_ends_open_connections_and_the_thread(listeners: list[socket.socket]) -> None:

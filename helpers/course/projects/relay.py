@@ -23,7 +23,7 @@ CLOSE_TIMEOUT = 5.0
 
 
 class Trigger(NamedTuple):
-    """Calls `action` when a process has sent this many bytes."""
+    """Calls `action` and silences a process when it has sent this many bytes."""
 
     rank: int
     sent: int
@@ -47,6 +47,7 @@ class Relay:
         self.connections = 0
         self._targets, self._latency = targets, latency
         self._trigger: Trigger | None = None
+        self._silent: set[int] = set()  # processes whose trigger has fired
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -61,7 +62,11 @@ class Relay:
         ]
 
     def set_trigger(self, rank: int, more: int, action: Callable[[], None]) -> None:
-        """Calls `action` in the relay's thread once a process has sent this many more bytes."""
+        """Calls `action` in the relay's thread once a process has sent this many more bytes.
+
+        All later bytes of this process are dropped. Otherwise bytes in the buffers of the system
+        could be enough for the other processes, so that the fault would have no effect.
+        """
         self._trigger = Trigger(rank, self.sent[rank] + more, action)
 
     @property
@@ -131,7 +136,10 @@ class Relay:
             trigger = self._trigger
             if trigger and trigger.rank == sender and self.sent[sender] >= trigger.sent:
                 self._trigger = None
+                self._silent.add(sender)
                 trigger.action()
+            if sender in self._silent:
+                continue
             if self._latency:
                 await asyncio.sleep(self._latency)
             writer.write(data)

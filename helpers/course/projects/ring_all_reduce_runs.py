@@ -122,7 +122,7 @@ def observe_fault(module: Path, kind: str, case: Case) -> dict[str, Any]:
             arrays = make_arrays(workers, case["faulty"], seed)
             group.put([[array] for array in arrays])
             victim, signum = group.members[VICTIM], FAULTS[kind]
-            # Every design must send more than that from each process.
+            # No other process can know the sum after that, because it needs the whole array.
             group.relay.set_trigger(VICTIM, arrays[0].nbytes // 4, lambda: victim.signal(signum))
             seconds = group.timeout + GRACE
             replies = group.call("all_reduce", seconds, ranks=SURVIVORS, wait_for_all=True)
