@@ -122,6 +122,22 @@ def test_a_trigger_fires_once_at_its_byte_and_silences_the_process(
     assert fired == [150]
 
 
+def test_a_paused_relay_counts_but_holds_back(
+    relay: Relay, listeners: list[socket.socket]
+) -> None:
+    near, far = connect(relay, listeners, 0, 1)
+    with near, far:
+        relay.pause()
+        near.sendall(b"later")
+        assert wait_until(lambda: relay.sent[0] == 5, SECONDS)
+        far.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            far.recv(5)
+        far.settimeout(SECONDS)
+        relay.resume()
+        assert read(far, 5) == b"later"
+
+
 def test_closing_ends_open_connections_and_the_thread(listeners: list[socket.socket]) -> None:
     before = set(threading.enumerate())
     relay = Relay([listener.getsockname() for listener in listeners])

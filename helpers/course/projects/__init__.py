@@ -5,7 +5,8 @@
 
 A student writes one module. `group.ProcessGroup` starts N processes that run it. Each process calls
 the module through one function of `adapters`, so any design is accepted. All connections between
-the processes go through `relay.Relay`, which counts bytes, adds latency, and triggers faults.
+the processes go through `relay.Relay`, which counts bytes, adds latency, holds data back, and
+triggers faults.
 
 To add a project, see "Adding a project" in CONTRIBUTING.md.
 """

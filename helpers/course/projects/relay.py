@@ -48,6 +48,8 @@ class Relay:
         self._targets, self._latency = targets, latency
         self._trigger: Trigger | None = None
         self._silent: set[int] = set()  # processes whose trigger has fired
+        self._forwards = asyncio.Event()
+        self._forwards.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -74,6 +76,14 @@ class Relay:
         """Whether no action is pending."""
         return self._trigger is None
 
+    def pause(self) -> None:
+        """Holds all data back until `resume`. It is still counted when it is sent."""
+        self._wait(self._set_flow(self._forwards.clear))
+
+    def resume(self) -> None:
+        """Forwards the data that `pause` has held back."""
+        self._wait(self._set_flow(self._forwards.set))
+
     def close(self) -> None:
         """Closes all connections, and ends the thread."""
         self._wait(self._stop())
@@ -84,6 +94,9 @@ class Relay:
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         future: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return future.result(CLOSE_TIMEOUT)
+
+    async def _set_flow(self, change: Callable[[], None]) -> None:
+        change()  # in the relay's thread, because an event of asyncio is not thread-safe
 
     async def _listen(self) -> dict[tuple[int, int], asyncio.Server]:
         ranks = range(len(self._targets))
@@ -142,6 +155,7 @@ class Relay:
                 continue
             if self._latency:
                 await asyncio.sleep(self._latency)
+            await self._forwards.wait()
             writer.write(data)
             await writer.drain()
         with suppress(OSError):  # the other end is already closed
