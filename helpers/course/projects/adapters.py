@@ -10,6 +10,8 @@ import socket
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from helpers.course.projects.data_parallel_network import Training
+
 Address = tuple[str, int]
 
 
@@ -33,3 +35,9 @@ class Place(NamedTuple):
 def ring_all_reduce(module: ModuleType, place: Place) -> Any:
     """Project 1: an object with `all_reduce(array)` and `close()`."""
     return module.connect(place.rank, place.listener, place.addresses, place.timeout)
+
+
+def data_parallel(module: ModuleType, place: Place) -> Training:
+    """Project 2: an object with `train(network, batches, learning_rate, bucket_bytes)`."""
+    trainer = module.connect(place.rank, place.listener, place.addresses, place.timeout)
+    return Training(trainer, place.rank, place.addresses[place.rank][0])

@@ -1,0 +1,307 @@
+"""Project 2: a data-parallel training loop, with buckets that overlap with the backward pass.
+
+Buckets are filled and reduced as in PyTorch's DistributedDataParallel. Source: Li et al., "PyTorch
+distributed: experiences on accelerating data parallel training", 2020, section 3.2,
+https://doi.org/10.14778/3415478.3415530.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
+from helpers.course.projects.data_parallel_expected import TOLERANCE
+from helpers.course.projects.data_parallel_runs import GRACE, HANG, SURVIVORS, WAIT, run
+from helpers.course.projects.group import DEAD, LATE, RETURNED, Reply
+from helpers.course.projects.judge import ended, expect_returned, from_data
+from helpers.i18n import _, gettext_noop, ngettext, number
+
+TRAFFIC_TOLERANCE = 0.05  # of the bytes, for headers and numbers of examples
+HINTS = {  # by the mistake that explains the weights, see `data_parallel_expected`
+    "start": gettext_noop("These are the weights of training that starts with different weights."),
+    "mean": gettext_noop(
+        "This is the mean of the processes' gradients. Every example must have the same influence, "
+        "so a process with more examples has more."
+    ),
+    "sum": gettext_noop(
+        "This is the sum of the processes' gradients. Each of them is a mean over its own examples."
+    ),
+    "weighted sum": gettext_noop("Divide by the number of examples of all processes."),
+    "own": gettext_noop("This process has used only its own gradients."),
+    "": gettext_noop(
+        "Print the layers of each bucket. Is the last bucket reduced too, although it is not full?"
+    ),
+}
+
+
+def _weights(stage: str) -> Any:
+    """A check that all weights of a stage are right."""
+
+    def check(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
+        for session in _stage(seen, stage):
+            expect_weights(session)
+
+    return check
+
+
+def _same_bits(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
+    for session in _stage(seen, "steps"):
+        expect_weights(session)
+        for call in session["calls"]:
+            if call["difference"]:
+                raise CheckFailed(
+                    _("the same bits in every process ({situation})").format(
+                        situation=_situation(call)
+                    ),
+                    _("the weights of process {rank} differ from process 0 by {found}").format(
+                        rank=call["difference"]["rank"],
+                        found=number(call["difference"]["found"], ".2g"),
+                    ),
+                    _("Does your all-reduce return the same bits in every process?"),
+                )
+
+
+def _stage(seen: Mapping[str, Any], stage: str) -> Any:
+    if stage not in seen:
+        raise CheckSkipped(_("Two processes must train like one worker first."))
+    return seen[stage]
+
+
+def expect_weights(session: Mapping[str, Any]) -> None:
+    """Fails unless all calls of a session ended with the weights of one worker."""
+    workers = session["workers"]
+    processes = ngettext("{count} process", "{count} processes", workers).format(count=workers)
+    hint = _("Does connect wait for a process that waits for this one?")
+    expect_returned(from_data(session["opened"]), "connect", processes, HANG, hint)
+    for call in session["calls"]:
+        hint = _(
+            "Does every process start the same all-reduces in the same order, even if it has no "
+            "examples?"
+        )
+        replies = from_data(call["replies"])
+        expect_returned(replies, "train", _situation(call), HANG, hint)
+        if call["difference"] and call["difference"]["problem"] != "bits":
+            raise _difference(call["difference"], call)
+
+
+def _difference(found: Mapping[str, Any], call: Mapping[str, Any]) -> CheckFailed:
+    situation = _situation(call)
+    if found["problem"] != "value":
+        return CheckFailed(
+            _("network.weights has arrays of the same shapes as before ({situation})").format(
+                situation=situation
+            ),
+            _("process {rank} has {found}").format(rank=found["rank"], found=found["found"]),
+            _("Change the arrays in network.weights, or replace them by arrays of the same shape."),
+        )
+    if found["found"] is None:
+        text = _("process {rank} has weights in layer {layer} that are not finite numbers")
+    else:
+        text = _("process {rank} differs by {found}, most in layer {layer}")
+    hint = _(HINTS[found["cause"]])
+    if not found["cause"] and any(0 in sizes for sizes in call["sizes"]):
+        hint = _(
+            "Some batches are empty. Every process takes part in each step, also without examples."
+        )
+    return CheckFailed(
+        _("the weights of one worker, within {tolerance} ({situation})").format(
+            tolerance=number(TOLERANCE, "g"), situation=situation
+        ),
+        text.format(
+            rank=found["rank"], found=number(found["found"] or 0, ".2g"), layer=found["layer"]
+        ),
+        hint,
+    )
+
+
+def _sends_once(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
+    found = _stage(seen, "traffic")
+    expect_weights(found["session"])
+    wanted = found["gradients"]
+    for rank, sent in enumerate(found["step"]):
+        share = sent / wanted
+        fewer = _("All bytes must go through the addresses that connect receives.")
+        more = _(
+            "Which arrays does a step send in addition to the gradients? Do the gradients have the "
+            "type float32 when they are sent?"
+        )
+        expect(
+            abs(share - 1) <= TRAFFIC_TOLERANCE,
+            expected=_("each of 2 processes sends {wanted} bytes in a step, its gradients").format(
+                wanted=number(wanted, ",d")
+            ),
+            found=_("process {rank} sent {sent} bytes, {share} of that").format(
+                rank=rank, sent=number(sent, ",.0f"), share=number(share, ".0%")
+            ),
+            hint=more if share > 1 else fewer,
+        )
+
+
+def _sends_while_computing(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
+    found = _overlap(seen)
+    expect(
+        _is_sent(found),
+        expected=_(
+            "gradients are sent during the backward pass, after {full} bytes of gradients "
+            "(bucket_bytes={bucket})"
+        ).format(full=number(found["full"], ",d"), bucket=number(found["bucket"], ",d")),
+        found=_(
+            "the backward pass stopped after these gradients, and within {seconds} s all processes "
+            "together sent {sent} bytes"
+        ).format(seconds=number(WAIT, "g"), sent=number(found["during"], ",d")),
+        hint=_(
+            "network.gradients yields one gradient at a time. Start the all-reduce of a full "
+            "bucket before you ask for the next gradient."
+        ),
+    )
+
+
+def _fills_buckets(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
+    found = _overlap(seen)
+    _require_sent(found)
+    expect(
+        found["early"] <= found["smaller"],  # half of what both processes would send
+        expected=_("nothing is sent before a bucket has {bucket} bytes").format(
+            bucket=number(found["bucket"], ",d")
+        ),
+        found=_(
+            "after {smaller} bytes of gradients, all processes together had sent {sent} bytes"
+        ).format(smaller=number(found["smaller"], ",d"), sent=number(found["early"], ",d")),
+        hint=_(
+            "Each all-reduce has a latency. Collect small gradients, and reduce them as one array."
+        ),
+    )
+
+
+def _continues(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
+    found = _overlap(seen)
+    _require_sent(found)
+    waits = found["waits"]
+    expect(
+        waits is None,
+        expected=_("the backward pass continues while no data arrives"),
+        found=waits
+        and _(
+            "process {rank} had not asked for the next gradient {seconds} s after that of layer "
+            "{layer}"
+        ).format(rank=waits["rank"], seconds=number(WAIT, "g"), layer=waits["layer"]),
+        hint=_(
+            "Let a thread do the all-reduces, and wait for their results after the backward pass."
+        ),
+    )
+
+
+def _overlap(seen: Mapping[str, Any]) -> Any:
+    found = _stage(seen, "overlap")
+    expect_weights(found["session"])
+    expect(
+        "during" in found and "waits" in found,
+        expected=_("each process iterates over network.gradients once in each step"),
+        found=_("another number of times"),
+        hint=_("A process without examples calls it too, and gets zeros."),
+    )
+    return found
+
+
+def _require_sent(found: Mapping[str, Any]) -> None:
+    if not _is_sent(found):
+        raise CheckSkipped(_("Gradients must be sent during the backward pass first."))
+
+
+def _is_sent(found: Mapping[str, Any]) -> bool:
+    """Whether half of a bucket was sent, which is a part of any all-reduce of two processes."""
+    return found["during"] >= found["bucket"] // 2
+
+
+def _survives(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
+    found = _stage(seen, "killed")
+    expect_weights(found["session"])
+    expected = _("train raises an error within {seconds} s after process 1 was killed").format(
+        seconds=number(found["timeout"], "g")
+    )
+    expect(
+        found["triggered"],
+        expected=expected,
+        found=_("process 1 sent less than its gradients, so it was never killed"),
+        hint=_("All bytes must go through the addresses that connect receives."),
+    )
+    for rank, reply in zip(SURVIVORS, from_data(found["replies"]), strict=True):
+        if failure := _no_error(rank, reply, found["timeout"]):
+            raise CheckFailed(expected, *failure)
+
+
+def _no_error(rank: int, reply: Reply, timeout: float) -> tuple[str, str] | None:
+    """What a survivor did instead of raising an error, and a hint."""
+    if reply.kind == LATE:
+        late = _("process {rank} was still waiting after {seconds} s")
+        hint = _(
+            "An error in a thread ends only that thread. Pass it to train, and raise it there. A "
+            "Future of concurrent.futures does that."
+        )
+        return late.format(rank=rank, seconds=number(timeout + GRACE, "g")), hint
+    if reply.kind == RETURNED:
+        returned = _("process {rank} returned from train, without the gradients of process 1")
+        return returned.format(rank=rank), _("Do not ignore errors of the all-reduce.")
+    if reply.kind == DEAD:
+        return ended(rank, reply), _("Raise errors, and do not exit.")
+    return None
+
+
+def _situation(call: Mapping[str, Any]) -> str:
+    steps, workers = len(call["sizes"]), len(call["sizes"][0])
+    text = ngettext(
+        "{workers} processes, {count} step, bucket_bytes={bucket}",
+        "{workers} processes, {count} steps, bucket_bytes={bucket}",
+        steps,
+    )
+    return text.format(workers=workers, count=steps, bucket=number(call["bucket"], ",d"))
+
+
+EXERCISE = Exercise(
+    run,
+    (
+        Criterion(2, gettext_noop("Two processes train like one worker."), _weights("pair")),
+        Criterion(
+            2, gettext_noop("So do 2 to 5 processes in several steps, with equal bits."), _same_bits
+        ),
+        Criterion(3, gettext_noop("Batches may be uneven, or empty."), _weights("uneven")),
+        Criterion(
+            2,
+            gettext_noop("All processes start with the weights of process 0."),
+            _weights("starts"),
+        ),
+        Criterion(2, gettext_noop("A step sends each gradient once, within 5%."), _sends_once),
+        Criterion(
+            3,
+            gettext_noop("A full bucket is sent during the backward pass."),
+            _sends_while_computing,
+        ),
+        Criterion(2, gettext_noop("Small gradients share a bucket."), _fills_buckets),
+        Criterion(2, gettext_noop("The backward pass does not wait for a bucket."), _continues),
+        Criterion(
+            2,
+            gettext_noop("If a process is killed, the others raise an error."),
+            _survives,
+        ),
+    ),
+    {
+        "seed": 1,
+        "steps": [
+            [((6, 5, 4, 3), [[4, 4]] * 10, 1)],
+            [((6, 5, 4, 3), [[3] * 5] * 10, 10**9)],
+        ],
+        "uneven": [
+            [
+                ((6, 5, 4, 3), [[5, 2, 1], [1, 4, 3], [6, 6, 1]], 100),
+                ((6, 5, 4, 3), [[5, 2, 1], [0, 4, 3], [1, 0, 0]], 100),
+            ]
+        ],
+        "starts": [[((6, 5, 4, 3), [[4, 4, 4]] * 2, 100, False)]],
+        "traffic": ((200, 100, 50, 10), [[4, 4]] * 4, 20_000),
+        "overlap": ((600, 200, 200, 8, 8, 10), [[4, 4]] * 2, 65_536),
+        "killed": ((200, 200, 10), [[4, 4, 4]] * 4, 65_536),
+        "timeout": 2.0,
+    },
+    independent=True,
+)
