@@ -122,9 +122,7 @@ def test_a_trigger_fires_once_at_its_byte_and_silences_the_process(
     assert fired == [150]
 
 
-def test_a_paused_relay_counts_but_holds_back(
-    relay: Relay, listeners: list[socket.socket]
-) -> None:
+def test_a_paused_relay_counts_but_holds_back(relay: Relay, listeners: list[socket.socket]) -> None:
     near, far = connect(relay, listeners, 0, 1)
     with near, far:
         relay.pause()

@@ -1,0 +1,365 @@
+"""Project 2 without a student's module: what is compared, stopped and counted, and the messages."""
+
+from __future__ import annotations
+
+import functools
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.course.criteria import CheckFailed, CheckSkipped
+from helpers.course.projects import data_parallel_runs
+from helpers.course.projects.data_parallel import EXERCISE, HINTS
+from helpers.course.projects.data_parallel_expected import (
+    MISTAKES,
+    find_difference,
+    train_alone,
+)
+from helpers.course.projects.data_parallel_gate import Gate
+from helpers.course.projects.data_parallel_network import Network, Training
+from helpers.course.projects.data_parallel_runs import Job, make_arguments
+from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
+from helpers.course.projects.judge import to_data
+from tests.support.processes import wait_until
+
+SECONDS = 20.0  # the deadline of a test
+OK = Reply(RETURNED, seconds=(0.1,))
+VALUE = {"problem": "value", "rank": 1, "layer": 2, "found": 0.25}
+
+
+def session(replies: Sequence[Reply] = (OK, OK), **call: Any) -> dict[str, Any]:
+    """What a right module does, with other replies or values of its only call."""
+    made = {"sizes": [[4, 4]], "bucket": 64, "replies": to_data(replies), "difference": None}
+    return {"workers": 2, "opened": to_data([OK, OK]), "calls": [{**made, **call}]}
+
+
+def overlap(**changed: Any) -> dict[str, Any]:
+    counts = {"bucket": 1000, "smaller": 100, "full": 1200, "early": 0, "during": 1200}
+    return {"session": session(), **counts, "waits": None, **changed}
+
+
+def traffic(*step: float) -> dict[str, Any]:
+    return {"session": session(), "gradients": 1000, "step": step or [1000, 1010]}
+
+
+def killed(*replies: Reply, triggered: bool = True) -> dict[str, Any]:
+    found = to_data(replies or [Reply(RAISED, "TimeoutError")] * 2)
+    return {"session": session(), "timeout": 2.0, "replies": found, "triggered": triggered}
+
+
+def seen(**changed: Any) -> dict[str, Any]:
+    stages = {stage: [session()] for stage in ("pair", "steps", "uneven", "starts")}
+    others = {"traffic": traffic(), "overlap": overlap(), "killed": killed()}
+    return {**stages, **others, **changed}
+
+
+def failures(observation: Any) -> dict[int, str]:
+    """The message of each criterion that fails, by its number."""
+    found = {}
+    for place, criterion in enumerate(EXERCISE.criteria):
+        try:
+            criterion.check(observation, EXERCISE.case)
+        except CheckFailed as wrong:
+            found[place] = f"{wrong.expected} | {wrong.found} | {wrong}"
+        except CheckSkipped as skipped:
+            found[place] = f"skipped: {skipped}"
+    return found
+
+
+def test_a_right_observation_fulfills_all_criteria_which_are_worth_20_points() -> None:
+    assert failures(seen()) == {}
+    assert EXERCISE.points == 20
+
+
+def test_if_two_processes_fail_nothing_else_is_judged() -> None:
+    found = failures({"pair": [session([OK, Reply(LATE)])]})
+    assert "process 1 was still running after 8 s" in found[0]
+    assert {found[place] for place in range(1, 9)} == {
+        "skipped: Two processes must train like one worker first."
+    }
+
+
+@pytest.mark.parametrize(
+    ("cause", "sizes", "hint"),
+    [
+        ("mean", [[5, 2], [0, 4]], "a process with more examples has more"),
+        ("start", [[4, 4]], "starts with different weights"),
+        ("weighted sum", [[4, 4]], "Divide by the number"),
+        ("", [[4, 4]], "Is the last bucket reduced too"),
+        ("", [[4, 4], [0, 4]], "Some batches are empty"),
+    ],
+)
+def test_wrong_weights_are_shown_with_their_cause(cause: str, sizes: Any, hint: str) -> None:
+    found = failures(seen(uneven=[session(sizes=sizes, difference={**VALUE, "cause": cause})]))
+    assert list(found) == [2]
+    assert "process 1 differs by 0.25, most in layer 2" in found[2]
+    assert hint in found[2]
+
+
+def test_other_differences_are_named() -> None:
+    difference = {**VALUE, "found": None, "cause": ""}
+    found = failures(seen(starts=[session(difference=difference)]))
+    assert "process 1 has weights in layer 2 that are not finite numbers" in found[3]
+    bits = {"problem": "bits", "rank": 1, "found": 1e-8}
+    found = failures(seen(steps=[session(difference=bits)], uneven=[session(difference=bits)]))
+    assert list(found) == [1]
+    assert "the weights of process 1 differ from process 0 by 1e-08" in found[1]
+    shape = {"problem": "shape", "rank": 0, "found": "3 of 9 numbers"}
+    found = failures(seen(starts=[session(difference=shape)]))
+    assert "process 0 has 3 of 9 numbers" in found[3]
+
+
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [
+        ((1049, 1000), ""),
+        ((1000, 1051), "process 1 sent 1,051 bytes, 105% of that | Which arrays"),
+        ((949, 1000), "process 0 sent 949 bytes, 95% of that | All bytes must go"),
+    ],
+)
+def test_bytes_may_differ_by_five_percent(sent: tuple[int, int], text: str) -> None:
+    found = failures(seen(traffic=traffic(*sent)))
+    assert (text in found[4]) if text else not found
+
+
+def test_only_what_is_sent_during_the_backward_pass_can_be_early_or_waited_for() -> None:
+    found = failures(seen(overlap=overlap(during=499, early=300, waits={"rank": 0, "layer": 1})))
+    assert list(found) == [5, 6, 7]
+    assert "all processes together sent 499 bytes" in found[5]
+    assert found[6] == found[7]
+    assert found[7] == "skipped: Gradients must be sent during the backward pass first."
+
+
+def test_each_fault_of_the_overlap_fails_one_criterion() -> None:
+    found = failures(seen(overlap=overlap(during=500, early=101)))
+    assert list(found) == [6]
+    assert "after 100 bytes of gradients, all processes together had sent 101 bytes" in found[6]
+    found = failures(seen(overlap=overlap(waits={"rank": 1, "layer": 3})))
+    assert list(found) == [7]
+    assert "process 1 had not asked for the next gradient 5 s after that of layer 3" in found[7]
+    missing = {"session": session(), "bucket": 1000}
+    assert "iterates over network.gradients once" in failures(seen(overlap=missing))[5]
+
+
+def test_after_a_fault_only_an_error_is_right() -> None:
+    error = Reply(RAISED, "ConnectionError")
+    for reply, text in (
+        (Reply(LATE), "process 2 was still waiting after 8 s | An error in a thread"),
+        (OK, "process 2 returned from train"),
+        (Reply(DEAD, "bye"), "process 2 ended, and printed bye"),
+    ):
+        found = failures(seen(killed=killed(error, reply)))
+        assert list(found) == [8]
+        assert text in found[8]
+    found = failures(seen(killed=killed(triggered=False)))
+    assert "so it was never killed" in found[8]
+
+
+JOB = Job((4, 3, 2), [[3, 1], [0, 2]], bucket=30)
+
+
+def test_the_gradients_are_those_of_the_mean_loss() -> None:
+    arguments = make_arguments(JOB, seed=3)[0]
+    examples, labels = arguments[2][:3].astype("float64"), arguments[3][:3]
+    weights = [array.astype("float64") for array in arguments[4:]]
+
+    def loss() -> float:
+        hidden = np.tanh(np.c_[examples, np.ones(3)] @ weights[0])
+        scores = np.c_[hidden, np.ones(3)] @ weights[1]
+        odds = np.exp(scores)
+        shares = odds[range(3), labels] / odds.sum(axis=1)
+        return float(-np.log(shares).mean())
+
+    order = []
+    for layer, gradient in Network(weights).gradients(examples, labels):
+        order.append(layer)
+        for place in np.ndindex(gradient.shape):
+            before, step = weights[layer][place], 1e-6
+            weights[layer][place] = before + step
+            above = loss()
+            weights[layer][place] = before - step
+            below = loss()
+            weights[layer][place] = before
+            assert gradient[place] == pytest.approx((above - below) / (2 * step), abs=1e-6)
+    assert order == [1, 0]
+
+
+def test_without_examples_all_gradients_are_zero() -> None:
+    weights = make_arguments(JOB, seed=3)[0][4:]
+    empty = np.zeros((0, 4), "float32"), np.zeros(0, int)
+    found = dict(Network(weights).gradients(*empty))
+    for layer, gradient in found.items():
+        assert gradient.dtype == "float32"
+        assert gradient.shape == weights[layer].shape
+        assert not gradient.any()
+
+
+def joined(weights: Sequence[Any]) -> Any:
+    return np.concatenate([array.ravel() for array in weights])
+
+
+def test_rounding_is_no_difference_but_other_bits_are_reported() -> None:
+    arguments = make_arguments(JOB, seed=3)
+    right = joined(train_alone(arguments))
+    assert find_difference(arguments, [right, right]) is None
+    rounded = right + np.float32(4e-7)
+    assert find_difference(arguments, [right, rounded])["problem"] == "bits"  # type: ignore[index]
+    wrong = right.copy()
+    wrong[-1] += 2e-6
+    found = find_difference(arguments, [right, wrong])
+    assert found
+    assert (found["problem"], found["rank"], found["layer"]) == ("value", 1, 1)
+    assert found["found"] == pytest.approx(2e-6, rel=0.1)
+    wrong[0] = np.nan
+    assert find_difference(arguments, [right, wrong])["found"] is None  # type: ignore[index]
+    assert find_difference(arguments, [right, right[1:]])["problem"] == "shape"  # type: ignore[index]
+    other = Reply(RETURNED, other="list []")
+    assert find_difference(arguments, [other, right])["found"] == "list []"  # type: ignore[index]
+
+
+def test_weights_of_training_alone_are_recognized() -> None:
+    arguments = make_arguments(JOB, seed=3)
+    for rank, own in enumerate(arguments):
+        alone = joined(train_alone([own]))
+        found = find_difference(arguments, [alone if rank == 0 else joined(own[4:]), alone])
+        assert found
+        assert found["cause"] == ("own" if rank == 0 else "")
+    assert set(MISTAKES) == set(HINTS) - {""}
+
+
+class FakeGroup:
+    """Counts what the trainers of a test send, and whether its relay is paused."""
+
+    def __init__(self) -> None:
+        self.sent, self.relay = [0, 0], self
+        self.flows = threading.Event()
+        self.flows.set()
+        self.paused = 0
+
+    def pause(self) -> None:
+        self.flows.clear()
+        self.paused += 1
+
+    def resume(self) -> None:
+        self.flows.set()
+
+
+class Trainer:
+    """Calls a function with its rank and each layer."""
+
+    def __init__(self, rank: int, function: Callable[[int, int], object]) -> None:
+        self._rank, self._function = rank, function
+
+    def train(self, network: Network, batches: Any, rate: float, bucket: int) -> None:
+        for batch in batches:
+            for layer, _gradient in network.gradients(*batch):
+                self._function(self._rank, layer)
+
+
+STOPPED = Job((9, 8, 7, 2, 2), [[1, 1]] * 3, bucket=200)  # the last layers have 24 and 64 bytes
+
+
+def stop(
+    monkeypatch: pytest.MonkeyPatch, function: Callable[[FakeGroup, int, int], object]
+) -> tuple[dict[str, Any], FakeGroup]:
+    """What the kernel finds if two threads train."""
+    monkeypatch.setattr(data_parallel_runs, "EARLY", 0.01)
+    monkeypatch.setattr(data_parallel_runs, "WAIT", 0.3)
+    group: Any = FakeGroup()
+    found: dict[str, Any] = {}
+
+    def script(gate: Gate) -> None:
+        data_parallel_runs.stop_two_steps(group, gate, STOPPED, found)
+
+    with Gate(2, script) as gate:
+        threads = []
+        for rank, own in enumerate(make_arguments(STOPPED, 0, gate.port)):
+            trainer = Trainer(rank, functools.partial(function, group))
+            target = Training(trainer, rank, "127.0.0.1").train
+            threads.append(threading.Thread(target=target, args=own, daemon=True))
+            threads[-1].start()
+        for thread in threads:
+            thread.join(SECONDS)
+            assert not thread.is_alive()
+    assert group.flows.is_set()
+    return found, group
+
+
+def test_the_first_bucket_ends_with_the_layer_that_fills_it() -> None:
+    assert STOPPED.layers == [320, 252, 64, 24]
+    assert [
+        data_parallel_runs.full_after(STOPPED._replace(bucket=size)) for size in (24, 25, 200)
+    ] == [
+        3,
+        2,
+        1,
+    ]
+
+
+def test_what_is_sent_at_each_stop_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def send_full(group: FakeGroup, rank: int, layer: int) -> None:
+        group.sent[rank] += {1: 340, 0: 320}.get(layer, 0)
+
+    found, group = stop(monkeypatch, send_full)
+    assert found == {"smaller": 88, "full": 340, "early": 0, "during": 680, "waits": None}
+    assert group.paused == 1
+
+    def send_each(group: FakeGroup, rank: int, layer: int) -> None:
+        group.sent[rank] += STOPPED.layers[layer]
+
+    found, _group = stop(monkeypatch, send_each)
+    assert (found["early"], found["during"]) == (176, 680)
+
+    found, _group = stop(monkeypatch, lambda *_place: None)
+    assert (found["early"], found["during"], found["waits"]) == (0, 0, None)
+
+
+def test_a_process_that_waits_for_data_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(group: FakeGroup, rank: int, layer: int) -> None:
+        if (rank, layer) == (1, 2):
+            assert group.flows.wait(SECONDS)
+
+    found, _group = stop(monkeypatch, wait)
+    assert found["waits"] == {"rank": 1, "layer": 2}
+
+
+def test_the_gate_ends_with_a_process_and_without_one() -> None:
+    ended = threading.Event()
+
+    def script(gate: Gate) -> None:
+        try:
+            gate.wait_for_all(SECONDS)
+        finally:
+            ended.set()
+
+    with Gate(1, script):
+        pass
+    assert ended.is_set()
+    ended.clear()
+    with Gate(2, script) as gate, socket.create_connection(("127.0.0.1", gate.port)) as end:
+        end.sendall(b"\x00\x03")
+        end.shutdown(socket.SHUT_WR)
+        assert ended.wait(SECONDS)
+        assert end.recv(1) == b""
+
+
+def test_the_gate_names_the_processes_that_have_not_stopped() -> None:
+    missing: list[list[int]] = []
+
+    def script(gate: Gate) -> None:
+        missing.append(gate.wait_for_all(0.2))
+        missing.append(gate.wait_for_all(SECONDS))
+        gate.open()
+
+    with Gate(2, script) as gate:
+        address = "127.0.0.1", gate.port
+        with socket.create_connection(address) as one, socket.create_connection(address) as two:
+            two.sendall(b"\x01\x05")
+            assert wait_until(lambda: missing == [[0]], SECONDS)
+            one.sendall(b"\x00\x05")
+            assert one.recv(1) == two.recv(1) == b"."
+    assert missing == [[0], []]
