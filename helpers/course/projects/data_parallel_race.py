@@ -1,0 +1,141 @@
+"""Project 2, the bonus: a student's training and TensorFlow's, measured in turns.
+
+Both train the same network from the same weights, with the same batches, in two processes over
+loopback, without the relay. The weights of both are compared with those of one process.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from helpers.cluster.local import LocalCluster
+from helpers.course.projects.data_parallel_expected import train_alone
+from helpers.course.projects.data_parallel_runs import HANG, NAME, Job, all_returned, make_arguments
+from helpers.course.projects.group import ProcessGroup
+from helpers.errors import ConfigError
+from helpers.i18n import _, number
+
+WORKERS, BATCH = 2, 64
+WIDTHS = (784, 400, 80, 10)  # 347 thousand weights, as many as the network of the lessons has
+BUCKET = 250_000
+ROUNDS, STEPS = 5, 40
+
+
+class Side(NamedTuple):
+    """One of the two.
+
+    Attributes:
+      seconds: of a step, in each round.
+      difference: the largest difference from the weights of one process.
+    """
+
+    seconds: list[float]
+    difference: float
+
+
+class Sides(NamedTuple):
+    """The student's module, and TensorFlow."""
+
+    own: Side
+    tensorflow: Side
+
+    def __str__(self) -> str:
+        own, other = (statistics.median(side.seconds) for side in self)
+        text = _(
+            "Median time of a training step in two processes: {own} ms with your module, {other} "
+            "ms with TensorFlow. Yours is {factor} times as fast."
+        )
+        return text.format(
+            own=number(own * 1e3, ".2f"),
+            other=number(other * 1e3, ".2f"),
+            factor=number(other / own, ".2f"),
+        )
+
+
+def race(module: str) -> None:
+    """Measures a module and TensorFlow in turns, and prints the median times."""
+    print(measure(Path(module)))
+
+
+def measure(module: Path, rounds: int = ROUNDS, steps: int = STEPS) -> Sides:
+    """The times of both, in turns, and the differences of their weights.
+
+    Raises:
+      ConfigError: the module does not work with two processes.
+    """
+    job = Job(WIDTHS, [[BATCH] * WORKERS] * steps, BUCKET)
+    arguments = make_arguments(job, seed=0)
+    wanted = np.concatenate([array.ravel() for array in train_alone(arguments)])
+    own: list[float] = []
+    tensorflow: list[float] = []
+    with (
+        ProcessGroup(module, NAME, WORKERS, relayed=False) as group,
+        LocalCluster(workers=WORKERS) as cluster,
+    ):
+        works = all_returned(group.open(HANG))
+        for _round in range(rounds):
+            works = works and _own_round(group, arguments, own)
+            if not works:
+                raise ConfigError(_("The module does not work with two processes yet."))
+            [seconds, weights] = cluster.run(_train, arguments, steps, timeout=120)[0]
+            tensorflow.append(seconds)
+        found = group.fetch()[0]
+    return Sides(
+        Side([seconds / steps for seconds in own], float(np.abs(found - wanted).max())),
+        Side([seconds / steps for seconds in tensorflow], float(np.abs(weights - wanted).max())),
+    )
+
+
+def _own_round(group: ProcessGroup, arguments: Any, times: list[float]) -> bool:
+    group.put(arguments)
+    replies = group.call("train", 10 * HANG, repeat=2)  # the first one is the warm-up
+    if not all_returned(replies):
+        return False
+    times.append(replies[0].seconds[1])
+    return True
+
+
+def _train(arguments: Any, steps: int) -> tuple[float, Any]:
+    """Runs in each worker of TensorFlow, and returns the seconds of all steps, and the weights."""
+    import time
+
+    from helpers.either_keras import tf
+
+    ring = tf.distribute.experimental.CommunicationImplementation.RING
+    options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    own = arguments[strategy.cluster_resolver.task_id]
+    rate, workers = float(own[0][0]), len(arguments)
+    with strategy.scope():
+        layers = [tf.Variable(array) for array in own[4:]]
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(rate)
+
+    def train(examples: Any, labels: Any) -> None:
+        with tf.GradientTape() as tape:
+            scores = examples
+            for place, weights in enumerate(layers):
+                scores = tf.tanh(scores) if place else scores
+                scores = scores @ weights[:-1] + weights[-1]
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores)
+            loss = tf.reduce_mean(losses) / workers
+        optimizer.apply_gradients(
+            zip(tape.gradient(loss, layers), layers, strict=True)
+        )  # which also sums the gradients of all workers
+
+    step = tf.function(lambda *batch: strategy.run(train, batch))
+    batches = list(
+        zip(np.split(own[2], steps), np.split(own[3], steps), strict=True),
+    )
+    batches = [tuple(map(tf.constant, batch)) for batch in batches]
+    step(*batches[0])  # the trace
+    for variable, array in zip(layers, own[4:], strict=True):
+        variable.assign(array)
+    start = time.perf_counter()
+    for batch in batches:
+        step(*batch)
+    joined = np.concatenate([variable.numpy().ravel() for variable in layers])
+    return time.perf_counter() - start, joined
