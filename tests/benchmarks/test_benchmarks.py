@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import grading, machine, repaint, ring_all_reduce, scale, start
+from benchmarks import data_parallel, grading, machine, repaint, ring_all_reduce, scale, start
 from benchmarks.contenders import ours
 from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput import __main__ as throughput
@@ -219,6 +219,16 @@ def test_an_all_reduce_by_hand_is_measured_beside_tensorflows(tmp_path: Path) ->
     text = (tmp_path / "ring_all_reduce.md").read_text("utf-8")
     for name in ("reference solution", "TensorFlow's RING"):
         assert re.search(rf"^\| {name} \| \d+\.\d\d \| \d+\.\d\d to ", text, re.MULTILINE)
+
+
+@pytest.mark.benchmarks
+def test_data_parallelism_by_hand_is_measured_beside_tensorflows(tmp_path: Path) -> None:
+    data_parallel.main(["--quick", f"--output={tmp_path}"])
+    text = (tmp_path / "data_parallel.md").read_text("utf-8")
+    for name in ("reference solution", "TensorFlow"):
+        assert re.search(
+            rf"^\| {name} \| \d+\.\d\d \| .* to .* \| \de-0[78] \|", text, re.MULTILINE
+        )
 
 
 def test_talkers_are_watched_as_workers_are_and_one_that_dies_is_missed() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from helpers.course.check import check, find_task
+from helpers.course.projects import data_parallel_runs
 from helpers.course.projects.report import report
 from helpers.errors import ConfigError
 from tests.projects.data_parallel_designs import NAME, RING, reference, right, ring, solution, wrong
@@ -35,8 +36,9 @@ def module(code: str) -> None:
 
 
 def test_the_reference_earns_all_points_in_a_short_case(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(data_parallel_runs, "EARLY", 0.01)
     module(reference())
     assert check(NAME, **SHORT) == POINTS
     printed = capsys.readouterr().out.splitlines()
