@@ -1,6 +1,6 @@
 """Project 2, the gate: the kernel stops the backward passes of all processes before each layer.
 
-So it is known what has happened before what, without a clock. Each process connects to the gate,
+Their order with other events is then certain, without a clock. Each process connects to the gate,
 sends its rank, and then sends the number of a layer and waits for one byte as an answer.
 """
 
@@ -20,7 +20,7 @@ POLL, READ_TIMEOUT = 0.05, 5.0  # seconds
 
 
 class Gate:
-    """Runs a script in a thread. It waits until all processes have stopped, and lets them go on.
+    """Runs a script in a thread. It waits until all processes have stopped, and lets them continue.
 
     def script(gate):
         while not gate.wait_for_all(seconds=5):

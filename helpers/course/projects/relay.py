@@ -81,7 +81,7 @@ class Relay:
         self._wait(self._set_flow(self._forwards.clear))
 
     def resume(self) -> None:
-        """Forwards the data that `pause` has held back."""
+        """Forwards data again, and first what has arrived since `pause`."""
         self._wait(self._set_flow(self._forwards.set))
 
     def close(self) -> None:
