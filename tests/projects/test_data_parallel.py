@@ -33,7 +33,8 @@ VALUE = {"problem": "value", "rank": 1, "layer": 2, "found": 0.25}
 
 def session(replies: Sequence[Reply] = (OK, OK), **call: Any) -> dict[str, Any]:
     """What a right module does, with other replies or values of its only call."""
-    made = {"sizes": [[4, 4]], "bucket": 64, "replies": to_data(replies), "difference": None}
+    made = {"sizes": [[4, 4]], "bucket": 64, "replies": to_data(replies), "deadline": 8.0}
+    made |= {"difference": None}
     return {"workers": 2, "opened": to_data([OK, OK]), "calls": [{**made, **call}]}
 
 

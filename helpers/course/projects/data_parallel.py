@@ -80,7 +80,7 @@ def expect_weights(session: Mapping[str, Any]) -> None:
             "examples?"
         )
         replies = from_data(call["replies"])
-        expect_returned(replies, "train", _situation(call), HANG, hint)
+        expect_returned(replies, "train", _situation(call), call["deadline"], hint)
         if call["difference"] and call["difference"]["problem"] != "bits":
             raise _difference(call["difference"], call)
 

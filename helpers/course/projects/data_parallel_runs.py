@@ -22,6 +22,7 @@ from helpers.course.projects.judge import from_data, raise_if_empty, to_data
 
 NAME = "data_parallel"
 HANG = 8.0  # seconds after which a call counts as one that never returns
+STOPPED_HANG = 20.0  # the same for a call that the kernel stops
 GRACE = 6.0  # seconds beyond the timeout, because the machine may be busy
 EARLY = 0.5  # seconds in which a module could send gradients before their bucket is full
 WAIT = 5.0  # seconds until it is certain that a module sends no gradients, or waits for them
@@ -101,9 +102,11 @@ def observe(group: ProcessGroup, job: Job, seed: int, script: Script | None = No
         arguments = make_arguments(job, seed, gate.port if gate else 0)
         group.put(arguments)
         before = group.sent
-        replies = group.call("train", STOPPED_TIMEOUT if script else HANG)
+        deadline = STOPPED_HANG if script else HANG
+        replies = group.call("train", deadline)
     sent = [now - then for now, then in zip(group.sent, before, strict=True)]
-    found = {**job._asdict(), "replies": to_data(replies), "sent": sent, "difference": None}
+    found = {**job._asdict(), "replies": to_data(replies), "deadline": deadline}
+    found |= {"sent": sent, "difference": None}
     if all_returned(replies):
         found["difference"] = find_difference(arguments, group.fetch())
     return found
