@@ -1,0 +1,303 @@
+"""Project 3: Adam with sharded moments (ZeRO stage 1), compared with an unsharded Adam.
+
+Each process needs memory for the parameters, the gradients, and 1/N of two moments, and sends as
+much as for an all-reduce. Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training
+Trillion Parameter Models", 2020, sections 5.1 and 7, https://arxiv.org/abs/1910.02054.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
+from helpers.course.projects.group import RAISED
+from helpers.course.projects.judge import expect_returned, from_data
+from helpers.course.projects.sharded_adam_expected import KIND, Shapes
+from helpers.course.projects.sharded_adam_runs import HANG, Case, run, works
+from helpers.i18n import _, gettext_noop, ngettext, number
+
+BYTES_TOLERANCE = 0.02  # for the headers of messages
+MEMORY_TOLERANCE = 0.1
+MIN_STATE = 0.5  # of the size of the moments, because files may be compressed
+MB = 1e6
+HINTS = {
+    "unchanged": gettext_noop(
+        "This is its initial value. Does every process receive the new values of all others?"
+    ),
+    "sum": gettext_noop("This is the result for the sum of the gradients. Use their mean."),
+    "bias": gettext_noop(
+        "This is the result without the correction of the bias. The number of the step is 1 in the "
+        "first call of step."
+    ),
+    "local": gettext_noop(
+        "This is the result for the gradient of a single process. Use the mean of all processes."
+    ),
+    "steps": gettext_noop("This is the result if load does not restore the number of steps."),
+    "moments": gettext_noop("This is the result if the moments are zero after load."),
+    "steps moments": gettext_noop("This is the result if load restores nothing."),
+}
+
+
+def parameter_bytes(shapes: Shapes) -> int:
+    """The size of all parameters."""
+    return KIND.itemsize * sum(math.prod(shape) for shape in shapes)
+
+
+def wanted_bytes(workers: int, size: float) -> float:
+    """The bytes that each process sends in a step: (N-1)/N for each of the two collectives."""
+    return 2 * (workers - 1) / workers * size
+
+
+def wanted_memory(workers: int, size: float) -> float:
+    """The bytes of parameters, gradients, and 1/N of two moments."""
+    return (2 + 2 / workers) * size
+
+
+def expect_right(session: Mapping[str, Any]) -> None:
+    """Fails unless all calls of a session returned, and all parameters are right."""
+    situation = _situation(session)
+    hint = _(
+        "Do all processes call the same collectives, in the same order? A collective returns after "
+        "all processes have called it."
+    )
+    for call in session["calls"]:
+        expect_returned(from_data(call["replies"]), call["method"], situation, HANG, hint)
+    if session["difference"]:
+        raise _difference(session["difference"], session, situation)
+
+
+def _difference(
+    found: Mapping[str, Any], session: Mapping[str, Any], situation: str
+) -> CheckFailed:
+    rank, problem = found["rank"], found["problem"]
+    if problem in ("type", "shape"):
+        return CheckFailed(
+            _("the parameters keep their shapes and types ({situation})").format(
+                situation=situation
+            ),
+            _("process {rank} has {found}").format(rank=rank, found=found["found"]),
+            _("Assign to the elements, as in parameter[...] = values."),
+        )
+    wanted, value = (number(found[key], ".9g") for key in ("wanted", "found"))
+    element = found["element"]
+    if problem == "bits":
+        return CheckFailed(
+            _("the same bits in every process ({situation})").format(situation=situation),
+            _("element {element} is {one} in process 0, but {other} in process {rank}").format(
+                element=element, one=wanted, other=value, rank=rank
+            ),
+            _("Compute each new value in one process only, and send copies of it."),
+        )
+    restored = any(call["method"] == "load" for call in session["calls"])
+    unknown = (
+        _("Each moment belongs to an element, which another process may own after load.")
+        if restored
+        else _("Which elements are wrong, and which process owns them? Print their numbers.")
+    )
+    return CheckFailed(
+        _("element {element} of all parameters is {wanted} ({situation})").format(
+            element=element, wanted=wanted, situation=situation
+        ),
+        _("it is {found} in process {rank}").format(rank=rank, found=value),
+        _(HINTS[found["mistake"]]) if "mistake" in found else unknown,
+    )
+
+
+def _parameters(stage: str) -> Any:
+    """A check that all parameters of a stage are right."""
+
+    def check(seen: Mapping[str, Any], case: Case) -> None:
+        for session in _stage(seen, stage):
+            expect_right(session)
+
+    return check
+
+
+def _stage(seen: Mapping[str, Any], stage: str) -> Any:
+    if stage not in seen:
+        raise CheckSkipped(_("Two processes must compute the right parameters first."))
+    return seen[stage]
+
+
+def _sends_little(seen: Mapping[str, Any], case: Case) -> None:
+    for session in _stage(seen, "traffic"):
+        expect_right(session)
+        wanted = wanted_bytes(session["workers"], parameter_bytes(session["shapes"]))
+        for step in session["sent"]:
+            for rank, sent in enumerate(step):
+                _expect_bytes(session["workers"], wanted, rank, sent)
+
+
+def _expect_bytes(workers: int, wanted: float, rank: int, sent: int) -> None:
+    share = sent / wanted - 1
+    more = _(
+        "A step needs one reduce_scatter of the gradients and one all_gather of the parameters. "
+        "The moments stay where they are."
+    )
+    fewer = _("All data must go through the collectives of group.")
+    expect(
+        abs(share) <= BYTES_TOLERANCE,
+        expected=ngettext(
+            "with N = {workers}, each process sends {wanted} byte in a step, 2(N−1)/N of the "
+            "parameters",
+            "with N = {workers}, each process sends {wanted} bytes in a step, 2(N−1)/N of the "
+            "parameters",
+            round(wanted),
+        ).format(workers=workers, wanted=number(round(wanted), ",d")),
+        found=ngettext(
+            "process {rank} sent {sent} byte, {share} of that",
+            "process {rank} sent {sent} bytes, {share} of that",
+            sent,
+        ).format(rank=rank, sent=number(sent, ",d"), share=number(1 + share, ".0%")),
+        hint=more if share > 0 else fewer,
+    )
+
+
+def _memory(moment: str, expected: str, too_much: str) -> Any:
+    """A check of the memory at a moment, "held" or "peak"."""
+
+    def check(seen: Mapping[str, Any], case: Case) -> None:
+        for session in _stage(seen, "memory"):
+            expect_right(session)
+            size = parameter_bytes(session["shapes"])
+            wanted = wanted_memory(session["workers"], size)
+            for rank, found in enumerate(session["memory"][moment]):
+                if found is None:
+                    raise CheckSkipped(_("This system does not report the memory of a process."))
+                share = found / wanted - 1
+                too_little = _("The moments must be arrays of float32 in this process.")
+                expect(
+                    abs(share) <= MEMORY_TOLERANCE,
+                    expected=_(expected).format(
+                        workers=session["workers"], wanted=number(wanted / MB, ".1f")
+                    ),
+                    found=_("process {rank} needs {found} MB, {share} of that").format(
+                        rank=rank,
+                        found=number(found / MB, ".1f"),
+                        share=number(1 + share, ".0%"),
+                    ),
+                    hint=_(too_much) if share > 0 else too_little,
+                )
+
+    return check
+
+
+def _restores(seen: Mapping[str, Any], case: Case) -> None:
+    for found in _stage(seen, "checkpoints"):
+        expect_right(found["saved"])
+        expect_right(found["restored"])
+
+
+def _saves_once(seen: Mapping[str, Any], case: Case) -> None:
+    for found in _stage(seen, "checkpoints"):
+        expect_right(found["saved"])
+        size = 2 * parameter_bytes(found["saved"]["shapes"])
+        limit = round((1 + MEMORY_TOLERANCE) * size)
+        expect(
+            MIN_STATE * size <= found["bytes"] <= limit,
+            expected=_("the files have at most {limit} bytes, both moments and 10%").format(
+                limit=number(limit, ",d")
+            ),
+            found=ngettext(
+                "{count} file with {size} bytes", "{count} files with {size} bytes", found["files"]
+            ).format(count=found["files"], size=number(found["bytes"], ",d")),
+            hint=_("Together, the processes save each moment of each element once, and no more."),
+        )
+
+
+def _detects_loss(seen: Mapping[str, Any], case: Case) -> None:
+    for found in _stage(seen, "checkpoints"):
+        expect_right(found["saved"])
+        if "broken" not in found or not works(found["restored"]):
+            raise CheckSkipped(_("The state must be restored first."))
+        [*_others, last] = found["broken"]["calls"]
+        expect(
+            any(reply.kind == RAISED for reply in from_data(last["replies"])),
+            expected=_("load raises an error after a file has been deleted"),
+            found=_("no process raised an error"),
+            hint=_("Save the number of files, or check that every element has been restored."),
+        )
+
+
+def _situation(session: Mapping[str, Any]) -> str:
+    workers, steps = session["workers"], len(session["sent"])
+    processes = ngettext("{count} process", "{count} processes", workers).format(count=workers)
+    if not steps:
+        return processes
+    return ngettext("{processes}, {count} step", "{processes}, {count} steps", steps).format(
+        processes=processes, count=steps
+    )
+
+
+DIVISIBLE = [(24, 10), (24,), (48, 5)]
+STATE = [(240, 250), (120,)]
+EXERCISE = Exercise(
+    run,
+    (
+        Criterion(
+            2,
+            gettext_noop("After a step, two processes have the parameters of an unsharded Adam."),
+            _parameters("pair"),
+        ),
+        Criterion(
+            2,
+            gettext_noop("So do 3 and more processes after 10 steps, with equal bits."),
+            _parameters("weights"),
+        ),
+        Criterion(
+            3,
+            gettext_noop("Lengths may be indivisible by N, or shorter than N."),
+            _parameters("lengths"),
+        ),
+        Criterion(
+            3,
+            gettext_noop("In a step, each process sends 2(N−1)/N of the parameters, within 2%."),
+            _sends_little,
+        ),
+        Criterion(
+            3,
+            gettext_noop("Between two steps, memory is within 10% of the formula."),
+            _memory(
+                "held",
+                gettext_noop(
+                    "with N = {workers}, a process needs {wanted} MB between two steps, within 10%"
+                ),
+                gettext_noop(
+                    "Keep the moments of this process's elements as float32, and no copy of the "
+                    "parameters or gradients."
+                ),
+            ),
+        ),
+        Criterion(
+            2,
+            gettext_noop("During a step, its peak is within 10% of the formula."),
+            _memory(
+                "peak",
+                gettext_noop(
+                    "with N = {workers}, a process needs {wanted} MB in a step, within 10%"
+                ),
+                gettext_noop(
+                    "Temporary arrays need memory, too. Handle a large parameter in blocks of about "
+                    "100,000 numbers."
+                ),
+            ),
+        ),
+        Criterion(
+            3, gettext_noop("Another number of processes can restore the state."), _restores
+        ),
+        Criterion(1, gettext_noop("The files contain each moment once."), _saves_once),
+        Criterion(1, gettext_noop("A missing file is an error."), _detects_loss),
+    ),
+    {
+        "seed": 1,
+        "settings": (0.01, 0.9, 0.99, 0.01),
+        "weights": [(3, DIVISIBLE), (8, DIVISIBLE)],
+        "lengths": [(4, [(7, 3), (3,), (1,), (5,)]), (5, [(2, 3), (1,), (11,)])],
+        "traffic": [(2, [(700, 500)]), (4, [(700, 500), (500,)])],
+        "memory": [(4, [(3000, 2000), (2000,)])],
+        "restore": [(4, 3, STATE), (2, 4, STATE)],
+    },
+    independent=True,
+)
