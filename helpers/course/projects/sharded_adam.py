@@ -284,15 +284,13 @@ EXERCISE = Exercise(
                 ),
             ),
         ),
-        Criterion(
-            3, gettext_noop("Another number of processes can restore the state."), _restores
-        ),
+        Criterion(3, gettext_noop("Another number of processes can restore the state."), _restores),
         Criterion(1, gettext_noop("The files contain each moment once."), _saves_once),
         Criterion(1, gettext_noop("A missing file is an error."), _detects_loss),
     ),
     {
         "seed": 1,
-        "settings": (0.01, 0.9, 0.99, 0.01),
+        "settings": (0.01, 0.9, 0.98, 0.01),
         "weights": [(3, DIVISIBLE), (8, DIVISIBLE)],
         "lengths": [(4, [(7, 3), (3,), (1,), (5,)]), (5, [(2, 3), (1,), (11,)])],
         "traffic": [(2, [(700, 500)]), (4, [(700, 500), (500,)])],
