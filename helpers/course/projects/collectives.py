@@ -1,7 +1,7 @@
 """The collectives that a project gives to the student's module, on top of `switch`.
 
-They are no solution of project 1: the switch stores all messages, so they need not send and receive
-at the same time, and they have no timeouts, because the kernel ends processes that hang.
+They are not a solution of project 1. The switch stores all messages, so they need not send and
+receive at the same time. They have no timeouts, because the kernel ends processes that hang.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Collectives:
             one). The piece may be a part of it.
 
         Raises:
-          ValueError: the length or type of `out` is wrong, or another process called something else.
+          ValueError: `out` has a wrong length or type, or another process called something else.
         """
         _require_flat("all_gather", "piece", piece)
         out = np.empty(self.size * len(piece), piece.dtype) if out is None else out

@@ -279,8 +279,8 @@ EXERCISE = Exercise(
                     "with N = {workers}, a process needs {wanted} MB in a step, within 10%"
                 ),
                 gettext_noop(
-                    "Temporary arrays need memory, too. Handle a large parameter in blocks of about "
-                    "100,000 numbers."
+                    "Temporary arrays need memory, too. Handle a large parameter in blocks of "
+                    "about 100,000 numbers."
                 ),
             ),
         ),
