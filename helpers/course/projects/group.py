@@ -164,8 +164,9 @@ class ProcessGroup:
         assert self.relay
         return list(self.relay.sent)
 
-    def open(self, seconds: float) -> list[Reply]:
-        """Makes every process import the module and call the adapter."""
+    def open(self, seconds: float, ranks: Sequence[int] | None = None) -> list[Reply]:
+        """Makes all processes, or these ranks, import the module and call the adapter."""
+        ranks = self._ranks(ranks)
         own = [member.address for member in self.members]
         messages = [
             {
@@ -175,17 +176,23 @@ class ProcessGroup:
                 "addresses": self.relay.addresses(rank, own[rank]) if self.relay else own,
                 "timeout": self.timeout,
             }
-            for rank in range(self._workers)
+            for rank in ranks
         ]
-        for member, message in zip(self.members, messages, strict=True):
-            _send(member, {"operation": "open", **message})
-        return self._replies(range(self._workers), seconds)
+        for rank, message in zip(ranks, messages, strict=True):
+            _send(self.members[rank], {"operation": "open", **message})
+        return self._replies(ranks, seconds)
 
-    def put(self, arguments: Sequence[Sequence[Any]], seconds: float = MESSAGE_TIMEOUT) -> None:
-        """Sends each process the arrays that are the arguments of its next calls."""
-        for member, arrays in zip(self.members, arguments, strict=True):
-            _send(member, {"operation": "put"}, arrays)
-        self._replies(range(self._workers), seconds)
+    def put(
+        self,
+        arguments: Sequence[Sequence[Any]],
+        seconds: float = MESSAGE_TIMEOUT,
+        ranks: Sequence[int] | None = None,
+    ) -> None:
+        """Sends each process, or each of these ranks, the arguments of its next calls."""
+        ranks = self._ranks(ranks)
+        for rank, arrays in zip(ranks, arguments, strict=True):
+            _send(self.members[rank], {"operation": "put"}, arrays)
+        self._replies(ranks, seconds)
 
     def call(
         self,
@@ -204,16 +211,29 @@ class ProcessGroup:
           wait_for_all: whether the others get their full time after a process has failed. By
             default they get a second, because they probably wait for it.
         """
-        for member in self.members:
-            _send(member, {"operation": "call", "method": method, "repeat": repeat})
+        self.start(method, repeat=repeat)
         ranks = range(self._workers) if ranks is None else ranks
         return self._replies(ranks, seconds, wait_for_all)
 
-    def fetch(self, seconds: float = MESSAGE_TIMEOUT) -> list[Any]:
-        """The last result of each process: an array, or a `Reply` if there is none."""
-        for member in self.members:
-            _send(member, {"operation": "fetch"})
-        answers = self._answers(range(self._workers), seconds)
+    def start(self, method: str, ranks: Sequence[int] | None = None, *, repeat: int = 1) -> None:
+        """Starts a call in all processes, or in these ranks, and does not wait for its end."""
+        for rank in self._ranks(ranks):
+            _send(self.members[rank], {"operation": "call", "method": method, "repeat": repeat})
+
+    def wait_for_any(self, ranks: Iterable[int], seconds: float) -> dict[int, Reply]:
+        """The replies of those ranks whose call ends first, or none if the time has passed."""
+        running = {self.members[rank].connection: rank for rank in ranks}
+        ended = [running[end] for end in wait(list(running), seconds)]  # type: ignore[index]
+        return {rank: _receive(self.members[rank])[0] for rank in ended}
+
+    def fetch(
+        self, seconds: float = MESSAGE_TIMEOUT, ranks: Sequence[int] | None = None
+    ) -> list[Any]:
+        """The last result of each process or of these ranks: an array, or else a `Reply`."""
+        ranks = self._ranks(ranks)
+        for rank in ranks:
+            _send(self.members[rank], {"operation": "fetch"})
+        answers = self._answers(ranks, seconds)
         return [arrays[0] if arrays else reply for reply, arrays in answers]
 
     def reset_peaks(self) -> list[int | None]:
@@ -226,6 +246,9 @@ class ProcessGroup:
     def peaks(self) -> list[int | None]:
         """The peak memory of each process in bytes since `reset_peaks`, or None if unknown."""
         return [_memory(member.pid, "VmHWM") for member in self.members]
+
+    def _ranks(self, ranks: Sequence[int] | None) -> Sequence[int]:
+        return range(self._workers) if ranks is None else ranks
 
     def _replies(
         self, ranks: Iterable[int], seconds: float, wait_for_all: bool = False
