@@ -50,3 +50,22 @@ def sharded_adam(module: ModuleType, place: Place) -> Any:
     place.listener.settimeout(place.timeout)
     group = Collectives(place.rank, len(place.addresses), place.listener)
     return Replica(module.create_optimizer, group)
+
+
+def parameter_server(module: ModuleType, place: Place) -> Any:
+    """Project 5: an object with `serve` in process 0, and else with `pull`, `push` and `close`."""
+    if place.rank:
+        return module.connect(place.rank, place.addresses[0])
+    return ParameterServer(module, place)
+
+
+class ParameterServer(NamedTuple):
+    """The process that holds the parameters of project 5."""
+
+    module: ModuleType
+    place: Place
+
+    def serve(self, parameters: Any, bound: Any) -> Any:
+        """Runs the student's server, which returns the final parameters."""
+        workers = len(self.place.addresses) - 1
+        return self.module.serve(self.place.listener, workers, int(bound), parameters)

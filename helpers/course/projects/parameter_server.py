@@ -1,0 +1,308 @@
+"""Project 5: a parameter server whose workers may differ by a limited number of steps.
+
+A worker in step c sees all pushes of steps before c - bound, and all its own ones. Source: Ho et
+al., "More effective distributed ML via a stale synchronous parallel parameter server", NIPS 2013,
+section 3. With a bound of 0, this is the synchronous loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
+from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED
+from helpers.course.projects.judge import from_data
+from helpers.course.projects.parameter_server_judge import (
+    Session,
+    describe_end,
+    expect_complete,
+    expect_no_failure,
+    expect_own,
+    expect_started,
+    expect_whole,
+    hint_for,
+    situation_of,
+)
+from helpers.course.projects.parameter_server_loops import SERVER
+from helpers.course.projects.parameter_server_runs import run
+from helpers.i18n import _, gettext_noop, ngettext, number
+
+Check = Callable[[Session], None]
+TOLERANCE = 0.02  # of the bytes, for headers
+
+
+def steps_ahead(slow: int, bound: int) -> int:
+    """The steps that the others complete while the slow worker has completed `slow` steps."""
+    return slow + bound + 1
+
+
+def _each(stage: str, check: Check) -> Any:
+    """A check of all sessions of a stage."""
+
+    def criterion(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
+        for session in _stage(seen, stage):
+            expect_started(session)
+            check(session)
+
+    return criterion
+
+
+def _stage(seen: Mapping[str, Any], stage: str) -> Any:
+    if stage not in seen:
+        raise CheckSkipped(_("A single worker must train first."))
+    return seen[stage]
+
+
+def _trains_alone(session: Session) -> None:
+    expect_no_failure(session)
+    for pull in session["pulls"]:
+        expect_whole(session, pull)
+        expect_own(session, pull)
+    expect_complete(session)
+    expect(
+        not session["changed"],
+        expected=_("push does not change its argument"),
+        found=_("the argument has changed"),
+        hint=_("Work on a copy. The worker may need its array again."),
+    )
+
+
+def _loses_nothing(session: Session) -> None:
+    expect_no_failure(session)
+    expect_complete(session)
+
+
+def _pulls_are_consistent(session: Session) -> None:
+    expect_no_failure(session)
+    for pull in session["pulls"]:
+        expect_whole(session, pull)
+        expect_own(session, pull)
+
+
+def _stays_within_the_bound(session: Session) -> None:
+    for pull in session["pulls"]:
+        expect_whole(session, pull)
+        for rank, steps in enumerate(pull["steps"], start=1):
+            behind = pull["at"] - steps
+            expect(
+                behind <= session["bound"],
+                expected=ngettext(
+                    "a pull misses at most {bound} step of each worker ({situation})",
+                    "a pull misses at most {bound} steps of each worker ({situation})",
+                    session["bound"],
+                ).format(bound=session["bound"], situation=situation_of(session)),
+                found=_(
+                    "worker {by} pulled in step {step}, without step {missing} of worker {rank}"
+                ).format(by=pull["by"], step=pull["at"], missing=steps, rank=rank),
+                hint=_(
+                    "A pull in step c waits until each worker has pushed c − bound times, also a "
+                    "worker that has not pushed at all. Then it reads the parameters."
+                ),
+            )
+    expect_no_failure(session)
+
+
+def _runs_ahead(session: Session) -> None:
+    for found in session["rounds"]:
+        wanted = steps_ahead(found["slow"], session["bound"])
+        for rank, steps in enumerate(found["steps"], start=1):
+            if steps < 0 or steps >= wanted:
+                continue
+            failure = session["failure"]
+            if failure and failure["reply"]["kind"] != LATE:
+                expect_no_failure(session)
+            raise CheckFailed(
+                ngettext(
+                    "while worker {other} has completed {slow} step, the others complete {wanted} "
+                    "({situation})",
+                    "while worker {other} has completed {slow} steps, the others complete "
+                    "{wanted} ({situation})",
+                    found["slow"],
+                ).format(
+                    slow=found["slow"],
+                    other=session["slow"],
+                    wanted=wanted,
+                    situation=situation_of(session),
+                ),
+                _("worker {rank} has completed {steps} and waits").format(rank=rank, steps=steps),
+                _(
+                    "A pull in step c waits for pushes of steps before c − bound only, and "
+                    "every push can end a wait."
+                ),
+            )
+    expect_no_failure(session)
+
+
+def _equals_the_synchronous_loop(session: Session) -> None:
+    for pull in [*session["pulls"], *_final(session)]:
+        if pull["problem"] == "array":
+            expect_whole(session, pull)
+        if pull["problem"]:
+            raise _difference(session, pull)
+    expect_no_failure(session)
+
+
+def _difference(session: Session, found: Session) -> CheckFailed:
+    expected = _("element {element} is {wanted}, as in the synchronous loop ({situation})")
+    expected = expected.format(
+        element=found["element"],
+        wanted=number(found["wanted"], ".17g"),
+        situation=situation_of(session),
+    )
+    value = number(found["found"], ".17g")
+    if "by" in found:
+        pulled = _("worker {rank} pulled {found} in step {step}")
+        text = pulled.format(rank=found["by"], step=found["at"], found=value)
+    else:
+        text = _("serve returned {found}").format(found=value)
+    if found["problem"] == "bits":
+        hint = _(
+            "The difference is a rounding. Add the updates of a step one after the other, in the "
+            "order of the ranks, and not in the order in which they arrive."
+        )
+    else:
+        hint = _(
+            "With a bound of 0, a pull contains all pushes of earlier steps, but none of the "
+            "same step. Other workers may have pushed in this step already."
+        )
+    return CheckFailed(expected, text, hint)
+
+
+def _sends_each_array_once(session: Session) -> None:
+    expect_no_failure(session)
+    pushes = session["steps"] * session["size"]
+    for rank, sent in enumerate(session["sent"]):
+        wanted = pushes * (session["workers"] if rank == SERVER else 1)
+        share = sent / wanted
+        fewer = _("Send each array as it is, through the address that connect receives.")
+        more = _(
+            "Does the server send parameters that no worker has pulled, or a worker ask often?"
+        )
+        expect(
+            abs(share - 1) <= TOLERANCE,
+            expected=ngettext(
+                "process {rank} sends {wanted} byte, its arrays ({situation})",
+                "process {rank} sends {wanted} bytes, its arrays ({situation})",
+                wanted,
+            ).format(rank=rank, wanted=number(wanted, ",d"), situation=situation_of(session)),
+            found=ngettext(
+                "it sent {sent} byte, {share} of that",
+                "it sent {sent} bytes, {share} of that",
+                sent,
+            ).format(sent=number(sent, ",d"), share=number(share, ".0%")),
+            hint=more if share > 1 else fewer,
+        )
+
+
+def _survives_a_worker(session: Session) -> None:
+    if "victim" not in session:
+        expect_no_failure(session)
+        return
+    victim = session["victim"]
+    expected = _("the others continue after worker {rank} was killed during a push ({situation})")
+    expected = expected.format(rank=victim, situation=situation_of(session))
+    expect(
+        session["triggered"],
+        expected=expected,
+        found=_("its push sent less than an eighth of the array, so it was never killed"),
+        hint=_("Send the array as it is, through the address that connect receives."),
+    )
+    if failure := session["failure"]:
+        reply = from_data([failure["reply"]])[0]
+        hint = _(
+            "If a worker ends, recv returns b'' or raises ConnectionError in the server. Then "
+            "no pull waits for this worker any more, and all that wait check that."
+        )
+        raise CheckFailed(
+            expected, describe_end(failure["rank"], failure["method"], reply), hint_for(reply, hint)
+        )
+    for found in [*session["pulls"], *_final(session)]:
+        expect_whole(session, found)
+
+
+def _reports_a_dead_server(session: Session) -> None:
+    expect_no_failure(session)
+    expected = _("a pull raises an error if the server is killed while it waits ({situation})")
+    for rank, reply in zip(session["ranks"], from_data(session["replies"]), strict=True):
+        if reply.kind == RAISED:
+            continue
+        hint = _("recv returns b'' if the server has ended. Raise an error in that case.")
+        if reply.kind == RETURNED:
+            hint = _("Do not catch the error of a socket in pull.")
+        raise CheckFailed(
+            expected.format(situation=situation_of(session)),
+            describe_end(rank, "pull", reply),
+            _("Raise errors, and do not exit.") if reply.kind == DEAD else hint,
+        )
+    expect(
+        bool(session["ranks"]),
+        expected=expected.format(situation=situation_of(session)),
+        found=_("no pull was waiting"),
+        hint=_("With a bound of 0, a pull in step 1 waits until each worker has pushed once."),
+    )
+
+
+def _final(session: Session) -> Iterator[Session]:
+    if session.get("final"):
+        yield session["final"]
+
+
+EXERCISE = Exercise(
+    run,
+    (
+        Criterion(
+            2, gettext_noop("A single worker pulls and pushes."), _each("single", _trains_alone)
+        ),
+        Criterion(
+            2,
+            gettext_noop("No push of several workers is lost or added twice."),
+            _each("concurrent", _loses_nothing),
+        ),
+        Criterion(
+            2,
+            gettext_noop("Each pull returns one consistent version, with all its own pushes."),
+            _each("concurrent", _pulls_are_consistent),
+        ),
+        Criterion(
+            1,
+            gettext_noop("A pull and a push send the array once, within 2%."),
+            _each("concurrent", _sends_each_array_once),
+        ),
+        Criterion(
+            3,
+            gettext_noop("The staleness of a pull never exceeds the bound."),
+            _each("stragglers", _stays_within_the_bound),
+        ),
+        Criterion(
+            4,
+            gettext_noop("Next to a straggler, the others run ahead as far as the bound permits."),
+            _each("stragglers", _runs_ahead),
+        ),
+        Criterion(
+            3,
+            gettext_noop("A bound of 0 equals the synchronous loop, bit for bit."),
+            _each("synchronous", _equals_the_synchronous_loop),
+        ),
+        Criterion(
+            2,
+            gettext_noop("If a worker is killed, the others continue."),
+            _each("dead_worker", _survives_a_worker),
+        ),
+        Criterion(
+            1,
+            gettext_noop("If the server is killed, waiting workers raise an error."),
+            _each("dead_server", _reports_a_dead_server),
+        ),
+    ),
+    {
+        "seed": 1,
+        "rounds": 3,
+        "concurrent": [(4, 6, "float32"), (3, 5, "float64")],
+        "stragglers": [(3, 2, 1), (2, 3, 2)],
+        "synchronous": [(3, 5, "float32"), (2, 4, "float64")],
+        "dead_worker": [(3, 1, 2)],
+        "dead_server": [3],
+    },
+    independent=True,
+)

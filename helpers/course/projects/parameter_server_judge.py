@@ -1,0 +1,159 @@
+"""Project 5: what fails in several criteria, and the messages for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from helpers.course.criteria import CheckFailed, expect
+from helpers.course.projects.group import DEAD, LATE, RAISED, Reply
+from helpers.course.projects.judge import ended, expect_returned, from_data, raised
+from helpers.course.projects.parameter_server_loops import HANG
+from helpers.i18n import _, ngettext, number
+
+Session = Mapping[str, Any]  # the data of a session
+
+
+def expect_started(session: Session) -> None:
+    """Fails unless all processes of a session have started."""
+    hint = _("connect must not wait for another worker, because it may not have started yet.")
+    situation = situation_of(session)
+    expect_returned(from_data(session["opened"]), "connect", situation, HANG, hint)
+
+
+def expect_no_failure(session: Session) -> None:
+    """Fails unless all calls of a session returned."""
+    failure = session["failure"]
+    if not failure:
+        return
+    rank, method, step = failure["rank"], failure["method"], failure["step"]
+    reply = from_data([failure["reply"]])[0]
+    situation = situation_of(session)
+    if method == "serve":
+        expected = _("serve returns after all workers have closed or ended ({situation})")
+        hint = _("Which thread or connection does serve still wait for?")
+    elif method == "close":
+        expected = _("close returns ({situation})")
+        hint = _("close only closes the connection. It waits for no other worker.")
+    else:
+        expected = _("{method} returns in step {step} ({situation})")
+        hint = _(
+            "Which condition does the server wait for, and does each push and each lost worker "
+            "make it check the condition again?"
+        )
+    expected = expected.format(method=method, step=step, situation=situation)
+    raise CheckFailed(expected, describe_end(rank, method, reply), hint_for(reply, hint))
+
+
+def describe_end(rank: int, method: str, reply: Reply) -> str:
+    """What a process did that should have returned, or should have waited."""
+    if reply.kind == RAISED:
+        return raised(rank, reply)
+    if reply.kind == DEAD:
+        return ended(rank, reply)
+    if reply.kind == LATE:
+        late = _("process {rank} was still in {method} after {seconds} s")
+        return late.format(rank=rank, method=method, seconds=number(HANG, "g"))
+    return _("{method} of process {rank} returned too early").format(method=method, rank=rank)
+
+
+def hint_for(reply: Reply, late: str) -> str:
+    """The hint for a process that did not return.
+
+    Args:
+      late: the hint if it is still running.
+    """
+    if reply.kind == RAISED:
+        return _("Start at the line in parentheses.")
+    if reply.kind == DEAD:
+        return _("Raise errors, and do not exit.")
+    return late
+
+
+def expect_complete(session: Session) -> None:
+    """Fails unless the final parameters contain each push once."""
+    final = session["final"]
+    expect_whole(session, final)
+    for rank, steps in enumerate(final["steps"], start=1):
+        expect(
+            steps == session["steps"],
+            expected=_("serve returns parameters that contain all pushes ({situation})").format(
+                situation=situation_of(session)
+            ),
+            found=_("push {step} of worker {rank} is missing").format(step=steps, rank=rank),
+            hint=_("Does the server read everything that a worker sent before it closed?"),
+        )
+
+
+def expect_own(session: Session, pull: Session) -> None:
+    """Fails unless a pull contains all earlier pushes of the same worker."""
+    rank, step = pull["by"], pull["at"]
+    own = pull["steps"][rank - 1]
+    expect(
+        own == step,
+        expected=_("the pull in step {step} contains all earlier pushes of its worker").format(
+            step=step
+        ),
+        found=ngettext(
+            "the pull of worker {rank} contains {own} push of worker {rank}",
+            "the pull of worker {rank} contains {own} pushes of worker {rank}",
+            own,
+        ).format(rank=rank, own=own),
+        hint=_(
+            "A worker that is ahead of the others must see its own updates, even if they have "
+            "not reached this step."
+        ),
+    )
+
+
+def expect_whole(session: Session, found: Session) -> None:
+    """Fails unless parameters contain whole pushes, each one once, and in order."""
+    problem = found["problem"]
+    if not problem:
+        return
+    what = _("the parameters that serve returned")
+    if "by" in found:
+        what = _("the pull of worker {rank} in step {step}")
+        what = what.format(rank=found["by"], step=found["at"])
+    if problem == "array":
+        raise CheckFailed(
+            _("an array with the length and the type of the initial parameters"),
+            _("{what} is {found}").format(what=what, found=found["found"]),
+            _("A pull and serve return an array of one dimension, and keep its type."),
+        )
+    push = _("push {step} of worker {rank}").format(step=found["step"], rank=found["rank"])
+    situation = situation_of(session)
+    if problem == "torn":
+        (one, other), (times, more) = found["elements"], found["times"]
+        expected = _("every element contains the same pushes ({situation})")
+        text = _(
+            "{what}: element {one} contains {push} {times} times, element {other} {more} times"
+        )
+        hint = _(
+            "Does a thread add an update while another one reads or sends the parameters? Copy "
+            "them under the lock, and add an update only when all of it has arrived."
+        )
+        details = {"one": one, "other": other, "times": f"{times:g}", "more": f"{more:g}"}
+    elif problem == "times":
+        expected = _("each push is added at most once, to the initial parameters ({situation})")
+        text = _("{what}: it contains {push} {times} times")
+        hint = _("Where is an update added, and with which factor?")
+        details = {"times": number(found["times"], ".3g")}
+    else:
+        expected = _("no push is lost, and those of a worker stay in order ({situation})")
+        text = _("{what}: {push} is missing, but a later one is there")
+        hint = _(
+            "Two threads can read the parameters, add, and write them back at the same time. "
+            "Then one of the updates is lost."
+        )
+        details = {}
+    raise CheckFailed(
+        expected.format(situation=situation), text.format(what=what, push=push, **details), hint
+    )
+
+
+def situation_of(session: Session) -> str:
+    """The workers and the bound of a session, in words."""
+    workers = session["workers"]
+    text = ngettext("{workers} worker, bound {bound}", "{workers} workers, bound {bound}", workers)
+    return text.format(workers=workers, bound=session["bound"])
