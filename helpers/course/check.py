@@ -77,7 +77,7 @@ TASK_MODULES = {  # modules with the checks of each task, imported on demand
     "shares": "keras_3_on_several_workers",
     "finished": "keras_3_on_several_workers",
 }
-# The student's modules, which are tasks with the same names.
+# The students' modules, which are tasks with the same names.
 PROJECTS = ("ring_all_reduce", "data_parallel", "sharded_adam", "parameter_server")
 TASKS = (*TASK_MODULES, *PROJECTS)
 

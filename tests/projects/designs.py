@@ -246,7 +246,12 @@ class Files:
 
 def reference() -> str:
     """The module of the solution."""
-    path = Project.load(ROOT).solution("projects/01_ring_all_reduce")
+    return solution("01_ring_all_reduce")
+
+
+def solution(name: str) -> str:
+    """The module of a project's solution."""
+    path = Project.load(ROOT).solution(f"projects/{name}")
     assert path
     [cell] = [cell for cell in notebook.read(path)["cells"] if cell["id"] == "module"]
     lines = notebook.source(cell).splitlines()

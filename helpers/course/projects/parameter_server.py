@@ -21,7 +21,7 @@ from helpers.course.projects.parameter_server_judge import (
     expect_own,
     expect_started,
     expect_whole,
-    hint_for,
+    failed_call,
     situation_of,
 )
 from helpers.course.projects.parameter_server_loops import SERVER
@@ -209,14 +209,11 @@ def _survives_a_worker(session: Session) -> None:
         hint=_("Send the array as it is, through the address that connect receives."),
     )
     if failure := session["failure"]:
-        reply = from_data([failure["reply"]])[0]
         hint = _(
             "If a worker ends, recv returns b'' or raises ConnectionError in the server. Then "
             "no pull waits for this worker any more, and all that wait check that."
         )
-        raise CheckFailed(
-            expected, describe_end(failure["rank"], failure["method"], reply), hint_for(reply, hint)
-        )
+        raise failed_call(failure, expected, hint)
     for found in [*session["pulls"], *_final(session)]:
         expect_whole(session, found)
 

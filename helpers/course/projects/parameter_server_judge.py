@@ -23,30 +23,46 @@ def expect_started(session: Session) -> None:
 
 def expect_no_failure(session: Session) -> None:
     """Fails unless all calls of a session returned."""
-    failure = session["failure"]
-    if not failure:
+    if not (failure := session["failure"]):
         return
-    rank, method, step = failure["rank"], failure["method"], failure["step"]
-    reply = from_data([failure["reply"]])[0]
     situation = situation_of(session)
-    if method == "serve":
+    if failure["method"] == "serve":
         expected = _("serve returns after all workers have closed or ended ({situation})")
         hint = _("Which thread or connection does serve still wait for?")
-    elif method == "close":
+    elif failure["method"] == "close":
         expected = _("close returns ({situation})")
         hint = _("close only closes the connection. It waits for no other worker.")
     else:
         expected = _("{method} returns in step {step} ({situation})")
         hint = _(
-            "Which condition does the server wait for, and does each push and each lost worker "
-            "make it check the condition again?"
+            "Which condition does the server wait for? Each push and each lost worker must make "
+            "it check the condition again."
         )
-    expected = expected.format(method=method, step=step, situation=situation)
-    raise CheckFailed(expected, describe_end(rank, method, reply), hint_for(reply, hint))
+    expected = expected.format(method=failure["method"], step=failure["step"], situation=situation)
+    raise failed_call(failure, expected, hint)
+
+
+def failed_call(failure: Mapping[str, Any], expected: str, late: str) -> CheckFailed:
+    """The failure of a call that did not return.
+
+    Args:
+      late: the hint if it is still running.
+    """
+    reply = from_data([failure["reply"]])[0]
+    what = describe_end(failure["rank"], failure["method"], reply)
+    if failure["printed"] and reply.kind != DEAD:
+        text = _("{what}, and process 0 printed {lines}")
+        what = text.format(what=what, lines=failure["printed"])
+        return CheckFailed(expected, what, _("Start at the error that process 0 printed."))
+    hints = {
+        RAISED: _("Start at the line in parentheses."),
+        DEAD: _("Raise errors, and do not exit."),
+    }
+    return CheckFailed(expected, what, hints.get(reply.kind, late))
 
 
 def describe_end(rank: int, method: str, reply: Reply) -> str:
-    """What a process did that should have returned, or should have waited."""
+    """How a call ended in words, or that it did not."""
     if reply.kind == RAISED:
         return raised(rank, reply)
     if reply.kind == DEAD:
@@ -54,20 +70,7 @@ def describe_end(rank: int, method: str, reply: Reply) -> str:
     if reply.kind == LATE:
         late = _("process {rank} was still in {method} after {seconds} s")
         return late.format(rank=rank, method=method, seconds=number(HANG, "g"))
-    return _("{method} of process {rank} returned too early").format(method=method, rank=rank)
-
-
-def hint_for(reply: Reply, late: str) -> str:
-    """The hint for a process that did not return.
-
-    Args:
-      late: the hint if it is still running.
-    """
-    if reply.kind == RAISED:
-        return _("Start at the line in parentheses.")
-    if reply.kind == DEAD:
-        return _("Raise errors, and do not exit.")
-    return late
+    return _("{method} has already returned in process {rank}").format(method=method, rank=rank)
 
 
 def expect_complete(session: Session) -> None:

@@ -42,12 +42,14 @@ class Failure(NamedTuple):
     Attributes:
       step: the number of the worker's steps before that, or -1 for the server.
       reply: its reply, as data.
+      printed: the last lines that the server printed, such as the traceback of a thread.
     """
 
     rank: int
     method: str
     step: int
     reply: dict[str, Any]
+    printed: str
 
 
 class Loops:
@@ -187,7 +189,8 @@ class Loops:
             if cause and cause.kind != RETURNED:
                 rank, reply = SERVER, cause
         step = -1 if rank == SERVER else self.steps(rank)
-        self.failure = Failure(rank, self._methods[rank], step, reply._asdict())
+        printed = self.group.members[SERVER].log_tail()
+        self.failure = Failure(rank, self._methods[rank], step, reply._asdict(), printed)
 
 
 @contextmanager
