@@ -24,18 +24,20 @@ Points = Sequence[tuple[float, float]]
 
 
 class Panel(NamedTuple):
-    """One quantity, for several numbers of processes.
+    """One quantity, for several numbers of processes, or values of another symbol.
 
     Attributes:
       name: the quantity with its unit, such as "MB sent".
       formula: the formula as text, such as "2(N−1)/N · 1.4".
       expected, measured: pairs of a number of processes and a value.
+      symbol: the letter that stands for that number.
     """
 
     name: str
     formula: str
     expected: Points
     measured: Points
+    symbol: str = "N"
 
 
 def draw(title: str, panels: Sequence[Panel]) -> Drawing:
@@ -53,7 +55,12 @@ def _panel(panel: Panel, left: float, width: float) -> str:
     top = nice_ceiling(max(values))
     counts = [count for count, _value in panel.expected]
     ticks = {share * top: number(share * top, ",.4g") for share in (0.0, 0.5, 1.0)}
-    x = Scale(_("processes"), 0, max(counts) + 1, {count: f"{count:g}" for count in counts})
+    x = Scale(
+        _("processes") if panel.symbol == "N" else panel.symbol,
+        0,
+        max(counts) + 1,
+        {count: f"{count:g}" for count in counts},
+    )
     plot = Plot(left, TOP, width, HEIGHT, x, Scale("", 0, top, ticks))
     name = text(left - 40, TOP - 34, panel.name, weight=600)
     formula = text(left - 40, TOP - 17, panel.formula, size=11, opacity=0.8)
@@ -74,9 +81,10 @@ def _legend(left: float, middle: float) -> list[str]:
 
 def _label(panel: Panel) -> str:
     expected = dict(panel.expected)
-    measured = _("{value} with N = {count} (formula {expected})")
+    measured = _("{value} with {symbol} = {count} (formula {expected})")
     items = [
         measured.format(
+            symbol=panel.symbol,
             count=f"{count:g}",
             value=number(value, ",.4g"),
             expected=number(expected[count], ",.4g"),

@@ -17,7 +17,7 @@ from helpers.course.projects.judge import from_data, to_data
 
 NAME = "parameter_server"
 HANG = 8.0  # seconds after which a call counts as one that never returns
-QUIET = 0.5  # seconds in which a call that must wait could return by mistake
+QUIET = 1.0  # seconds in which a call that must wait could return by mistake
 CAUSE = 0.5  # seconds in which the server's error can arrive after a worker's
 SERVER = 0
 METHODS = "pull", "push"
@@ -148,15 +148,21 @@ class Loops:
             if not replies:
                 self._fail(max(waiting), Reply(LATE))
 
-    def wait(self, ranks: Iterable[int]) -> list[Reply]:
-        """How the running operations of these workers end."""
-        found: dict[int, Reply] = {}
-        ranks = list(ranks)
-        while missing := [rank for rank in ranks if rank not in found]:
-            replies = self.group.wait_for_any(missing, HANG)
-            found |= replies or dict.fromkeys(missing, Reply(LATE))
-        self.running.difference_update(ranks)
-        return [found[rank] for rank in ranks]
+    def wait(self, rank: int) -> Reply:
+        """How the running operation of one process ends, even if it fails."""
+        self.running.discard(rank)
+        return self.group.wait_for_any([rank], HANG).get(rank, Reply(LATE))
+
+    def next_pull(self, rank: int) -> Reply:
+        """How the running or the next pull of a worker ends, or the push before it if it fails."""
+        if rank not in self.running:
+            self.start([rank])
+        reply = self.wait(rank)
+        if self._methods[rank] == "push" and reply.kind == RETURNED:
+            self.done[rank] += 1
+            self.start([rank])
+            reply = self.wait(rank)
+        return reply
 
     def fetch(self, rank: int) -> Any:
         """The last result of a process."""

@@ -34,10 +34,11 @@ def run(module: Path, case: Case) -> dict[str, Any]:
     seed = case["seed"]
     single = observe_concurrent(module, (1, 4, "float64"), SMALL, seed)
     raise_if_empty(from_data([*single["opened"], *_failed(single)]))
-    if not has_worked(single):
+    if not (has_worked(single) and _is_right(single)):
         return {"single": [single]}
     observers: dict[str, Callable[..., dict[str, Any]]] = {
         "concurrent": lambda group: observe_concurrent(module, group, LARGE, seed),
+        "slow_pull": lambda workers: observe_slow_pull(module, workers, seed),
         "stragglers": lambda group: observe_straggler(module, group, case["rounds"], seed),
         "synchronous": lambda group: observe_synchronous(module, group, seed),
         "dead_worker": lambda group: observe_dead_worker(module, group, seed),
@@ -73,6 +74,24 @@ def observe_concurrent(
         return loops.data(
             steps=steps, kind=kind, sent=sent, size=updates.initial.nbytes, final=final
         )
+
+
+def observe_slow_pull(module: Path, workers: int, seed: int) -> dict[str, Any]:
+    """A worker is frozen during a pull, while another one pushes. Then it continues."""
+    updates = Updates(workers, 2, 2 * HUGE, "float64", seed)
+    with open_loops(module, updates, bound=2) as loops:
+        if not loops.works:
+            return loops.data()
+        relay, frozen = loops.group.relay, loops.group.members[1]
+        assert relay
+        relay.set_trigger(SERVER, HUGE, lambda: frozen.signal(signal.SIGSTOP))  # an eighth of it
+        loops.start([1])
+        loops.advance({1: 1}, QUIET)
+        # The second pull of the others shows that their push has been added.
+        loops.advance(dict.fromkeys(range(2, workers + 1), 3), QUIET)
+        frozen.signal(signal.SIGCONT)
+        loops.must_advance({1: 1})
+        return loops.data()
 
 
 def observe_straggler(
@@ -139,37 +158,33 @@ def observe_dead_worker(module: Path, group: tuple[int, int, int], seed: int) ->
         if not (
             loops.works
             and loops.must_advance(start)
-            and loops.must_advance(waiting)
             and loops.must_advance({victim: 2 * BEFORE + 1})
         ):
             return loops.data()
-        loops.start(fast)  # pulls that wait for the victim's push
+        loops.advance({rank: target + 1 for rank, target in waiting.items()}, QUIET)
         relay, member = loops.group.relay, loops.group.members[victim]
         assert relay
         relay.set_trigger(victim, HUGE, lambda: member.signal(signal.SIGKILL))  # an eighth of it
         loops.start([victim])
-        [end] = loops.wait([victim])
+        loops.wait(victim)
         if relay.is_triggered:
             loops.must_advance(dict.fromkeys(fast, 2 * (AFTER + bound)))
         final = _close(loops, fast) if loops.works else None
-        return loops.data(
-            victim=victim, end=end._asdict(), triggered=relay.is_triggered, final=final
-        )
+        return loops.data(victim=victim, triggered=relay.is_triggered, final=final)
 
 
 def observe_dead_server(module: Path, workers: int, seed: int) -> dict[str, Any]:
-    """The server is killed while all workers but the last wait in a pull."""
+    """The server is killed while all workers but the last wait in a pull, or before it."""
     updates = Updates(workers, 2, SMALL, "float64", seed)
     with open_loops(module, updates, bound=0) as loops:
         waiting = list(loops.workers)[:-1]
         if not (loops.works and loops.must_advance(dict.fromkeys(waiting, 2))):
             return loops.data()
-        loops.start(waiting)
         loops.advance(dict.fromkeys(waiting, 3), QUIET)
         loops.running.discard(SERVER)
         loops.group.members[SERVER].signal(signal.SIGKILL)
-        still = [rank for rank in waiting if rank in loops.running]
-        return loops.data(ranks=still, replies=to_data(loops.wait(still)))
+        replies = [loops.next_pull(rank) for rank in waiting]
+        return loops.data(replies=to_data(replies))
 
 
 def _close(loops: Loops, ranks: Iterable[int], step: int = 0) -> dict[str, Any] | None:
@@ -177,6 +192,11 @@ def _close(loops: Loops, ranks: Iterable[int], step: int = 0) -> dict[str, Any] 
     if loops.works:
         loops.close(ranks)
     return loops.work.read(SERVER, step, loops.fetch(SERVER)) if loops.works else None
+
+
+def _is_right(session: Mapping[str, Any]) -> bool:
+    """Whether a session returned the right parameters."""
+    return not any(found["problem"] for found in (*session["pulls"], session["final"]))
 
 
 def _failed(session: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -50,7 +50,18 @@ class Updates:
         if (found.dtype, found.shape) != (self.initial.dtype, self.initial.shape):
             return {"problem": "array", "found": f"{found.dtype}{list(found.shape)}"}
         counts = (found - self.initial).reshape(-1, self._columns)
-        return self._torn(counts) or self._read_row(counts[0].reshape(self.workers, self.steps))
+        row = counts[0].reshape(self.workers, self.steps)
+        return self._added_wrongly(counts) or self._torn(counts) or self._read_row(row)
+
+    def _added_wrongly(self, counts: Any) -> dict[str, Any] | None:
+        """A push that an element contains twice, or in part."""
+        wrong = (counts != 0) & (counts != 1)
+        if not wrong.any():
+            return None
+        row, column = divmod(int(np.argmax(wrong)), self._columns)
+        rank, step = divmod(column, self.steps)
+        times = float(counts[row, column])
+        return {"problem": "times", "rank": rank + 1, "step": step, "times": times}
 
     def _torn(self, counts: Any) -> dict[str, Any] | None:
         """A push that a part of the parameters contains, and another part does not."""
@@ -69,10 +80,6 @@ class Updates:
 
     def _read_row(self, counts: Any) -> dict[str, Any]:
         for rank, times in enumerate(counts, start=1):
-            for step, count in enumerate(times):
-                if count not in (0, 1):
-                    place = {"rank": rank, "step": step, "times": float(count)}
-                    return {"problem": "times", **place}
             steps = int(times.sum())
             if not times[:steps].all():
                 missing = int(np.argmin(times))
