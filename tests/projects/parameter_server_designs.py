@@ -373,17 +373,17 @@ def wrong() -> dict[str, Wrong]:
                     "                        self.leave(None)",
                 ),
             ),
-            10,
+            11,
             ("Then one of the updates is lost",),
         ),
         "sends what changes": Wrong(
             changed((total, "            total = self.complete\n"), (keep, ADDS), (newest, "pass")),
-            10,
+            15,
             ("Copy them under the lock",),
         ),
         "adds what arrives": Wrong(
             changed((push, "self.steps[rank] += self.stream(connection)")) + STREAM,
-            10,
+            13,
             ("when all of it has arrived",),
         ),
         "hides own pushes": Wrong(
@@ -402,7 +402,7 @@ def wrong() -> dict[str, Wrong]:
         ),
         "average": Wrong(
             changed((complete, "self.complete += self.pending.pop(key) / len(self.steps)")),
-            11,
+            8,
             ("with which factor",),
         ),
         "waits for the dead": Wrong(
@@ -417,7 +417,7 @@ def wrong() -> dict[str, Wrong]:
         ),
         "adds a part": Wrong(
             changed(('            raise ConnectionError("', '            return data\n        ("')),
-            17,
+            18,
             ("of worker 2",),
         ),
         "catches errors": Wrong(
@@ -427,7 +427,7 @@ def wrong() -> dict[str, Wrong]:
         ),
         "time limit": Wrong(
             changed((address, address.replace(")", ", timeout=0.3)"))),
-            13,
+            10,
             ("raised TimeoutError: timed out (parameter_server.py",),
         ),
         "double precision": Wrong(
