@@ -373,7 +373,7 @@ def wrong() -> dict[str, Wrong]:
                     "                        self.leave(None)",
                 ),
             ),
-            11,
+            13,
             ("Then one of the updates is lost",),
         ),
         "sends what changes": Wrong(

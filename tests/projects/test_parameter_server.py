@@ -22,6 +22,7 @@ SHORT: dict[str, Any] = {
     "rounds": 1,
     "concurrent": [(2, 2, "float32")],
     "slow_pull": [],
+    "slow_push": [],
     "stragglers": [(2, 1, 1)],
     "synchronous": [(2, 2, "float64")],
     "dead_worker": [],
@@ -77,7 +78,9 @@ def test_a_wrong_design_loses_points_and_gets_a_useful_message(
     case = wrong()[name]
     module(case.code)
     earned, printed = check(NAME, **LIGHT), capsys.readouterr().out
-    assert earned == case.points < POINTS, printed
+    # Threads may also lose pushes elsewhere, but certainly while a push is frozen.
+    certain = name != "reads before it receives"
+    assert earned == case.points if certain else earned <= case.points, printed
     for text in case.says:
         assert text in printed
     failed = printed.count("✗")

@@ -46,7 +46,7 @@ def failure(reply: Reply, rank: int = 1, method: str = "pull", printed: str = ""
 
 
 def seen(**changed: Any) -> dict[str, Any]:
-    stages = ("single", "concurrent", "slow_pull", "stragglers")
+    stages = ("single", "concurrent", "slow_pull", "slow_push", "stragglers")
     return {
         **{stage: [session()] for stage in stages},
         "synchronous": [session({"by": 1, "at": 0, "problem": ""}, final={"problem": ""})],

@@ -249,12 +249,12 @@ EXERCISE = Exercise(
         Criterion(
             2,
             gettext_noop("No push of several workers is lost or added twice."),
-            _each(_loses_nothing, "concurrent"),
+            _each(_loses_nothing, "concurrent", "slow_push"),
         ),
         Criterion(
             2,
             gettext_noop("Each pull returns one consistent version, with all its own pushes."),
-            _each(_pulls_are_consistent, "concurrent", "slow_pull"),
+            _each(_pulls_are_consistent, "concurrent", "slow_pull", "slow_push"),
         ),
         Criterion(
             1,
@@ -292,6 +292,7 @@ EXERCISE = Exercise(
         "rounds": 3,
         "concurrent": [(4, 6, "float32"), (3, 5, "float64")],
         "slow_pull": [2],
+        "slow_push": [2],
         "stragglers": [(3, 2, 1), (2, 3, 2)],
         "synchronous": [(3, 5, "float32"), (2, 4, "float64")],
         "dead_worker": [(3, 1, 2)],

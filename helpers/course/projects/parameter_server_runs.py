@@ -15,6 +15,7 @@ import numpy as np
 
 from helpers.course.projects.judge import from_data, raise_if_empty, to_data
 from helpers.course.projects.parameter_server_loops import (
+    METHODS,
     QUIET,
     SERVER,
     Loops,
@@ -38,7 +39,8 @@ def run(module: Path, case: Case) -> dict[str, Any]:
         return {"single": [single]}
     observers: dict[str, Callable[..., dict[str, Any]]] = {
         "concurrent": lambda group: observe_concurrent(module, group, LARGE, seed),
-        "slow_pull": lambda workers: observe_slow_pull(module, workers, seed),
+        "slow_pull": lambda workers: observe_frozen(module, "pull", workers, seed),
+        "slow_push": lambda workers: observe_frozen(module, "push", workers, seed),
         "stragglers": lambda group: observe_straggler(module, group, case["rounds"], seed),
         "synchronous": lambda group: observe_synchronous(module, group, seed),
         "dead_worker": lambda group: observe_dead_worker(module, group, seed),
@@ -76,22 +78,24 @@ def observe_concurrent(
         )
 
 
-def observe_slow_pull(module: Path, workers: int, seed: int) -> dict[str, Any]:
-    """A worker is frozen during a pull, while another one pushes. Then it continues."""
-    updates = Updates(workers, 2, 2 * HUGE, "float64", seed)
-    with open_loops(module, updates, bound=2) as loops:
-        if not loops.works:
+def observe_frozen(module: Path, method: str, workers: int, seed: int) -> dict[str, Any]:
+    """Worker 1 is frozen during its first pull or push, while others push. Then it continues."""
+    steps = 3
+    updates = Updates(workers, steps, 2 * HUGE, "float64", seed)
+    with open_loops(module, updates, bound=steps) as loops:
+        operation, sender = METHODS.index(method), (SERVER, 1)[METHODS.index(method)]
+        if not (loops.works and loops.must_advance({1: operation})):
             return loops.data()
         relay, frozen = loops.group.relay, loops.group.members[1]
         assert relay
-        relay.set_trigger(SERVER, HUGE, lambda: frozen.signal(signal.SIGSTOP))  # an eighth of it
-        loops.start([1])
-        loops.advance({1: 1}, QUIET)
+        relay.set_trigger(sender, HUGE, lambda: frozen.signal(signal.SIGSTOP))  # a part of it
+        loops.advance({1: operation + 1}, QUIET)
         # The second pull of the others shows that their push has been added.
         loops.advance(dict.fromkeys(range(2, workers + 1), 3), QUIET)
         frozen.signal(signal.SIGCONT)
-        loops.must_advance({1: 1})
-        return loops.data()
+        loops.must_advance({1: operation + 1})
+        loops.must_advance(dict.fromkeys(loops.workers, 2 * steps))
+        return loops.data(steps=steps, final=_close(loops, loops.workers))
 
 
 def observe_straggler(
