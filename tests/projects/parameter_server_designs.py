@@ -427,7 +427,7 @@ def wrong() -> dict[str, Wrong]:
         ),
         "time limit": Wrong(
             changed((address, address.replace(")", ", timeout=0.3)"))),
-            10,
+            6,
             ("raised TimeoutError: timed out (parameter_server.py",),
         ),
         "double precision": Wrong(

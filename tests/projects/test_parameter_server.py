@@ -28,6 +28,8 @@ SHORT: dict[str, Any] = {
     "dead_worker": [],
     "dead_server": [],
 }
+# Their threads may fail in other situations too, but fail for certain while a worker is frozen.
+RACES = "reads before it receives", "sends what changes"
 LIGHT: dict[str, Any] = {
     "rounds": 2,
     "concurrent": [(4, 6, "float32")],
@@ -78,9 +80,8 @@ def test_a_wrong_design_loses_points_and_gets_a_useful_message(
     case = wrong()[name]
     module(case.code)
     earned, printed = check(NAME, **LIGHT), capsys.readouterr().out
-    # Threads may also lose pushes elsewhere, but certainly while a push is frozen.
-    certain = name != "reads before it receives"
-    assert earned == case.points if certain else earned <= case.points, printed
+    assert earned <= case.points if name in RACES else earned == case.points, printed
+    assert earned < POINTS
     for text in case.says:
         assert text in printed
     failed = printed.count("✗")

@@ -118,7 +118,7 @@ class Descent:
         """The first difference to the synchronous loop, as data with `problem`.
 
         Returns:
-          `problem`, which is empty, "array", "value", or "bits" if the numbers are equal but for
+          `problem`, which is empty, "array", "value", or "bits" if the numbers are equal except for
           rounding, with the details for its message.
         """
         wanted = self._expected[step]
