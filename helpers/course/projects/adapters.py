@@ -6,9 +6,12 @@ by `group.ProcessGroup.call`. This is all that a project requires of a design.
 
 from __future__ import annotations
 
+import json
 import socket
 from types import ModuleType
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from helpers.course.projects.collectives import Collectives
 from helpers.course.projects.data_parallel_network import Training
@@ -69,3 +72,19 @@ class ParameterServer(NamedTuple):
         """Runs the student's server, which returns the final parameters."""
         workers = len(self.place.addresses) - 1
         return self.module.serve(self.place.listener, workers, int(bound), parameters)
+
+
+def supervisor(module: ModuleType, place: Place) -> Any:
+    """Project 6: an object with `supervise(arguments)`, whose arguments and result are JSON."""
+    return Supervisor(module)
+
+
+class Supervisor(NamedTuple):
+    """The process that starts and watches the workers of project 6."""
+
+    module: ModuleType
+
+    def supervise(self, arguments: Any) -> Any:
+        """Runs the student's supervisor."""
+        returned = self.module.supervise(**json.loads(arguments.tobytes()))
+        return np.frombuffer(json.dumps(returned, default=repr).encode(), "uint8")
