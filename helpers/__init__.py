@@ -80,6 +80,7 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
     "helpers.course.model": ("learning_rate", "make_network"),
     "helpers.course.panel": ("Panel",),
     "helpers.course.projects.report": ("report",),
+    "helpers.course.projects.supervisor_runs": ("worker_command",),
     "helpers.course.quiz": ("quiz",),
     "helpers.course.simulations": (
         "checkpoint_interval",

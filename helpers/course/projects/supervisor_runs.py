@@ -9,14 +9,14 @@ import json
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from helpers.course.projects.fault_injector import Fault, FaultInjector, Plan
+from helpers.course.projects.fault_injector import Fault, FaultInjector, Plan, Start
 from helpers.course.projects.group import LATE, RETURNED, ProcessGroup, Reply
 from helpers.course.projects.judge import from_data, raise_if_empty, to_data
 from helpers.course.projects.supervised_worker import HOST
@@ -101,23 +101,39 @@ def observe(
         if reply.kind == RETURNED:
             left = find_left(injector, group.members[0].pid, END_SECONDS)
             returned = _returned(group)
-        seen = _observation(reply, injector, max_restarts)
+        seen = {**_observation(reply, injector, max_restarts), "quiet": quiet}
         gap = max(injector.largest_gap, *_spreads(injector), 0.0)
         busy = gap > scale * BUSY * case["heartbeat_timeout"] or injector.port_busy
         busy = busy and reply.kind != LATE  # more time would not help
-        return {**seen, "returned": returned, "left": left, "busy": busy, "quiet": quiet}
+        times = detection_seconds(injector.starts)
+        return {**seen, "returned": returned, "left": left, "busy": busy, "seconds": times}
 
 
-def worker_command(folder: Path, case: Case, address: str, beat: float) -> list[str]:
-    """The command that starts a worker, without the arguments that the supervisor adds."""
+def worker_command(
+    folder: str | Path,
+    workers: int,
+    steps: int,
+    *,
+    save_every: int = 4,
+    seed: int = 0,
+    beat: float = 0.1,
+    control: str = "",
+) -> list[str]:
+    """The command that starts a worker, without the arguments that the supervisor adds.
+
+    Args:
+      folder: of the checkpoints.
+      beat: the seconds between two heartbeats.
+      control: the address of a fault injector, or nothing for a run without faults.
+    """
     options = {
-        "workers": case["workers"],
-        "steps": case["steps"],
-        "save-every": case["save_every"],
-        "seed": case["seed"],
         "folder": folder,
+        "workers": workers,
+        "steps": steps,
+        "save-every": save_every,
+        "seed": seed,
         "beat": beat,
-        "control": address,
+        "control": control,
     }
     pairs = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     return programs.command(WORKER, *pairs)
@@ -133,7 +149,8 @@ def _run(
         try:
             with ProcessGroup(module, NAME, 1, relayed=False) as group:
                 beat = arguments["heartbeat_timeout"] / BEATS
-                command = worker_command(Path(name), case, injector.address, beat)
+                numbers = {one: case[one] for one in ("workers", "steps", "save_every", "seed")}
+                command = worker_command(name, **numbers, beat=beat, control=injector.address)
                 text = json.dumps({"command": command, "folder": name, **arguments})
                 [opened] = group.open(OPEN_SECONDS)
                 if opened.kind == RETURNED:
@@ -156,6 +173,17 @@ def _call(
             break
         replies = group.wait_for_any([0], left)
     return replies.get(0, Reply(LATE))
+
+
+def detection_seconds(starts: Iterable[Start]) -> list[float]:
+    """The seconds from each fault to the next start of the group."""
+    times: dict[int, float] = {}
+    faults: dict[int, float] = {}
+    for start in starts:
+        times[start.number] = min(start.started_at, times.get(start.number, start.started_at))
+        if start.fault_at is not None:
+            faults[start.number] = start.fault_at
+    return [times[number + 1] - at for number, at in faults.items() if number + 1 in times]
 
 
 def find_left(injector: FaultInjector, pid: int, seconds: float) -> list[dict[str, Any]]:
@@ -205,6 +233,7 @@ def _observation(reply: Reply, injector: FaultInjector, max_restarts: int) -> di
         "left": [],
         "busy": False,
         "quiet": OPEN_SECONDS,
+        "seconds": [],
     }
 
 
