@@ -26,6 +26,7 @@ NAME = "supervisor"
 WORKER = "helpers.course.projects.supervised_worker"
 OPEN_SECONDS = 20.0  # for the import of the module
 QUIET = 3.5  # seconds without any event, beyond the longest timeout, that count as a hang
+POLL = 0.2  # seconds between two looks at what happens
 LIMIT = 25.0  # seconds of a run with events
 EXTRA_STARTS = 2  # of the whole group, after which a supervisor counts as one that never gives up
 END_SECONDS = 1.0  # for processes that were just killed
@@ -166,12 +167,13 @@ def _call(
     """Calls `supervise`, and waits as long as it or a worker does something."""
     deadline = time.monotonic() + limit
     group.start("supervise")
-    replies = group.wait_for_any([0], quiet)
-    while not replies and len(injector.starts) <= starts:
-        left = min(injector.active_at + quiet, deadline) - time.monotonic()
-        if left <= 0:
-            break
-        replies = group.wait_for_any([0], left)
+    replies = group.wait_for_any([0], POLL)
+    while (
+        not replies
+        and len(injector.starts) <= starts
+        and time.monotonic() < min(injector.active_at + quiet, deadline)
+    ):
+        replies = group.wait_for_any([0], POLL)
     return replies.get(0, Reply(LATE))
 
 
