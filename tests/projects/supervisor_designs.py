@@ -5,6 +5,9 @@ Most wrong ones are the reference solution with one change.
 
 from __future__ import annotations
 
+import ast
+from typing import Any
+
 from tests.projects.designs import Wrong
 from tests.support import ROOT
 from tools.lessons import notebook
@@ -250,11 +253,22 @@ def attempt(command, folder, workers, resume, start_timeout, heartbeat_timeout, 
 
 def reference() -> str:
     """The module of the solution."""
+    lines = _cell("module").splitlines()
+    return "\n".join(line for line in lines[1:] if not line.strip().startswith("### "))
+
+
+def hidden_case() -> dict[str, Any]:
+    """The numbers of the hidden tests."""
+    calls = [node for node in ast.walk(ast.parse(_cell("check"))) if isinstance(node, ast.Call)]
+    [case] = [call.keywords for call in calls if call.keywords]
+    return {str(word.arg): ast.literal_eval(word.value) for word in case}
+
+
+def _cell(name: str) -> str:
     path = Project.load(ROOT).solution("projects/06_supervisor")
     assert path
-    [cell] = [cell for cell in notebook.read(path)["cells"] if cell["id"] == "module"]
-    lines = notebook.source(cell).splitlines()
-    return "\n".join(line for line in lines[1:] if not line.strip().startswith("### "))
+    [cell] = [cell for cell in notebook.read(path)["cells"] if cell["id"] == name]
+    return notebook.source(cell)
 
 
 def changed(*pairs: tuple[str, str]) -> str:
