@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
@@ -15,6 +16,7 @@ from helpers.course.projects import supervisor_runs
 from helpers.course.projects.fault_injector import Plan
 from helpers.course.projects.group import WORKER, ProcessGroup
 from helpers.course.projects.report import report
+from helpers.course.projects.supervised_worker import HOST
 from tests.projects.supervisor_designs import NAME, reference, right, wrong
 from tests.support.processes import children_of, command_of
 
@@ -91,7 +93,7 @@ def test_an_empty_module_is_reported(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_port_counts_as_left_while_something_listens_there() -> None:
-    with socket.create_server((supervisor_runs.HOST, 0)) as server:
+    with socket.create_server((HOST, 0)) as server:
         port = server.getsockname()[1]
         assert supervisor_runs._listens(port)
     assert not supervisor_runs._listens(port)
@@ -101,7 +103,7 @@ def test_a_late_reply_can_be_waited_for() -> None:
     code = "import time\ndef supervise(**arguments):\n    time.sleep(0.3)\n    return 1\n"
     with ProcessGroup(module(code), NAME, 1, relayed=False) as group:
         group.open(60)
-        group.put([[supervisor_runs.np.frombuffer(b"{}", "uint8")]])
+        group.put([[np.frombuffer(b"{}", "uint8")]])
         group.start("supervise")
         assert not group.wait_for_any([0], 0.01)
         assert group.wait_for_any([0], 60)[0].kind == "returned"

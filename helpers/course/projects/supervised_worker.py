@@ -5,12 +5,12 @@
 Workers add up a number in each step, as in a synchronous all-reduce. Therefore all of them wait if
 one makes no progress. A worker writes its messages as lines of JSON to its standard output:
 
-    {"event": "started"}               before it connects to the others
-    {"event": "alive"}                 from a thread, several times in each heartbeat timeout
-    {"event": "reached", "step": 7}    it has computed step 7, and now waits for the others
-    {"event": "step", "step": 7}       all workers have reached step 7
-    {"event": "saved", "step": 8}      its file of checkpoint 8 is complete
-    {"event": "done", "result": 123}   its final state, before it ends with exit code 0
+    {"event": "started"}               Before it connects to the others.
+    {"event": "alive"}                 From a thread, several times in each heartbeat timeout.
+    {"event": "reached", "step": 7}    It has computed step 7, and now waits for the others.
+    {"event": "step", "step": 7}       All workers have reached step 7.
+    {"event": "saved", "step": 8}      Its file of checkpoint 8 is complete.
+    {"event": "done", "result": 123}   Its final state. It then ends with exit code 0.
 
 With `--control`, it asks a `fault_injector.FaultInjector` which faults to show. The worker ends
 when that connection closes.
@@ -167,7 +167,7 @@ class Control:
     def fault_at(self, phase: str, step: int) -> bool:
         """Whether this worker has a fault at this moment."""
         fault = self.plan.get("fault")
-        return bool(fault) and (fault["phase"], fault["step"]) == (phase, step)
+        return fault is not None and (fault["phase"], fault["step"]) == (phase, step)
 
     def show_fault(self) -> None:
         """Ends the worker, or waits for the signal of the injector, or stays silent."""

@@ -51,9 +51,7 @@ HINTS = {
         gettext_noop(
             "The output of a worker that has ended is at its end, and poll() is not None."
         ),
-        gettext_noop(
-            "Exit code 3 means that a worker has lost another one, so it is not the cause."
-        ),
+        gettext_noop("Exit code 3 means that a worker has lost another one, which is the cause."),
     ),
     "start": (
         gettext_noop("A worker that never sends a message is frozen after start_timeout."),
