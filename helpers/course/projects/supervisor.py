@@ -271,8 +271,7 @@ def _show(faults: Any) -> str:
     """Faults as Python writes them, with tuples."""
     if not isinstance(faults, list):
         return str(faults)
-    items = (repr(tuple(one)) if isinstance(one, list) else repr(one) for one in faults)
-    return f"[{', '.join(items)}]"
+    return repr([tuple(one) if isinstance(one, list) else one for one in faults])
 
 
 EXERCISE = Exercise(
