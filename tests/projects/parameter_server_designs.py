@@ -443,7 +443,7 @@ def wrong() -> dict[str, Wrong]:
             ("has no attribute 'peding'", "Start at the error that process 0 printed"),
         ),
         "files": Wrong(
-            FILES, 16, ("it sent 0 bytes", "so it was never killed", "was still in pull after 8 s")
+            FILES, 16, ("sent 0 bytes", "so it was never killed", "was still in pull after 8 s")
         ),
     }
 

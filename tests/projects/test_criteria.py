@@ -11,9 +11,9 @@ import pytest
 from helpers.course.criteria import CheckFailed, CheckSkipped
 from helpers.course.projects import ring_all_reduce, ring_all_reduce_runs
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
-from helpers.course.projects.judge import to_data
+from helpers.course.projects.observations import is_right, to_data
 from helpers.course.projects.ring_all_reduce import EXERCISE, wanted_bytes
-from helpers.course.projects.ring_all_reduce_runs import find_difference, make_arrays
+from helpers.course.projects.ring_all_reduce_runs import compare, make_arrays
 
 SIZE = 1000, "float32"
 OK = Reply(RETURNED, seconds=(0.1,))
@@ -92,7 +92,7 @@ def test_each_wrong_value_is_shown_with_its_place() -> None:
     found = failures(seen(large=[session(difference={"problem": "value", **at})]))
     assert "element 7 is 1.5 (2 processes" in found[3]
     assert "process 1 returned 0.5" in found[3]
-    other = {"problem": "shape", "rank": 0, "found": "float64[3]"}
+    other = {"problem": "array", "rank": 0, "found": "float64[3]"}
     found = failures(seen(large=[session(difference=other)]))
     assert "an array of float32 with the length 1000" in found[3]
     found = failures(seen(sizes=[session(difference={"problem": "bits", **at})]))
@@ -144,13 +144,13 @@ def test_after_a_fault_only_an_error_is_right() -> None:
 def test_a_sum_within_rounding_in_any_order_is_right() -> None:
     arrays = make_arrays(3, (2000, "float32"), seed=3)
     total = arrays[2] + arrays[0] + arrays[1]
-    assert find_difference(arrays, [total] * 3) is None
+    assert compare(arrays, [total] * 3) is None
     nearly = total.copy()
     nearly[5] *= 1.00001
-    found = find_difference(arrays, [total, nearly, total])
+    found = compare(arrays, [total, nearly, total])
     assert found and (found["problem"], found["rank"], found["element"]) == ("value", 1, 5)
     rounded = arrays[0] + (arrays[1] + arrays[2])
-    found = find_difference(arrays, [total, total, rounded])
+    found = compare(arrays, [total, total, rounded])
     assert found and (found["problem"], found["rank"]) == ("bits", 2)
 
 
@@ -158,15 +158,15 @@ def test_what_is_no_sum_is_reported() -> None:
     arrays = make_arrays(2, (4, "float64"), seed=0)
     total = arrays[0] + arrays[1]
     for wrong, problem in (
-        (total.astype("float32"), "shape"),
-        (total[:3], "shape"),
-        (Reply(RETURNED, other="list [1]"), "type"),
+        (total.astype("float32"), "array"),
+        (total[:3], "array"),
+        (Reply(RETURNED, other="list [1]"), "array"),
         (np.full(4, np.nan), "value"),
     ):
-        found = find_difference(arrays, [total, wrong])
+        found = compare(arrays, [total, wrong])
         assert found and (found["problem"], found["rank"]) == (problem, 1)
     empty = make_arrays(2, (0, "float32"), seed=0)
-    assert find_difference(empty, empty) is None
+    assert compare(empty, empty) is None
 
 
 class FakeGroup:
@@ -176,6 +176,9 @@ class FakeGroup:
         self.members, self.relay = [None, None], self
         self.connections, self.sent = 2, [0, 0]
         self._turn, self._until = 0, until
+
+    def open(self, seconds: float) -> list[Reply]:
+        return [OK, OK]
 
     def put(self, arguments: Any) -> None:
         self._arrays = [array for [array] in arguments]
@@ -191,9 +194,9 @@ class FakeGroup:
 
 def test_calls_end_at_the_first_failure_and_each_has_its_own_bytes() -> None:
     group: Any = FakeGroup(until=2)
-    calls = list(ring_all_reduce_runs._calls(group, [SIZE] * 5, seed=0))
+    calls = ring_all_reduce_runs.observe_calls(group, [SIZE] * 5, seed=0)["calls"]
     assert [call["sent"] for call in calls] == [[10, 10]] * 3
-    assert [ring_all_reduce_runs._is_right(call) for call in calls] == [True, True, False]
+    assert [is_right(call) for call in calls] == [True, True, False]
 
 
 def test_the_formula_of_the_ring() -> None:

@@ -23,7 +23,7 @@ from helpers.course.projects.data_parallel_gate import Gate
 from helpers.course.projects.data_parallel_network import Network, Training
 from helpers.course.projects.data_parallel_runs import Job, make_arguments
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
-from helpers.course.projects.judge import to_data
+from helpers.course.projects.observations import to_data
 from tests.support.processes import wait_until
 
 SECONDS = 20.0  # the deadline of a test
@@ -109,9 +109,9 @@ def test_other_differences_are_named() -> None:
     found = failures(seen(steps=[session(difference=bits)], uneven=[session(difference=bits)]))
     assert list(found) == [1]
     assert "the weights of process 1 differ from process 0 by 1e-08" in found[1]
-    shape = {"problem": "shape", "rank": 0, "found": "3 of 9 numbers"}
+    shape = {"problem": "array", "rank": 0, "found": "float32[8]"}
     found = failures(seen(starts=[session(difference=shape)]))
-    assert "process 0 has 3 of 9 numbers" in found[3]
+    assert "process 0 has float32[8]" in found[3]
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,10 @@ def test_rounding_is_no_difference_but_other_bits_are_reported() -> None:
     assert found["found"] == pytest.approx(2e-6, rel=0.1)
     wrong[0] = np.nan
     assert find_difference(arguments, [right, wrong])["found"] is None  # type: ignore[index]
-    assert find_difference(arguments, [right, right[1:]])["problem"] == "shape"  # type: ignore[index]
     other = Reply(RETURNED, other="list []")
-    assert find_difference(arguments, [other, right])["found"] == "list []"  # type: ignore[index]
+    for result, text in ((right[1:], "float32[22]"), (other, "list []")):
+        found = find_difference(arguments, [right, result])
+        assert found == {"problem": "array", "rank": 1, "found": text}
 
 
 def test_weights_of_training_alone_are_recognized() -> None:

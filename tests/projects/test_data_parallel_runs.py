@@ -54,7 +54,7 @@ def test_an_empty_module_is_reported(capsys: pytest.CaptureFixture[str]) -> None
     module("def connect(*arguments):\n    raise NotImplementedError()\n")
     assert check(NAME) == 0
     assert "found: no answer yet" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="does not work with 2 processes yet"):
+    with pytest.raises(ConfigError, match="does not work with N = 2 yet"):
         report(NAME)
 
 

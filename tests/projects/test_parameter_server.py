@@ -61,7 +61,7 @@ def test_an_empty_module_is_reported(capsys: pytest.CaptureFixture[str]) -> None
     module("def serve(*arguments):\n    raise NotImplementedError\n\n\nconnect = serve\n")
     assert check(NAME) == 0
     assert "found: no answer yet" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="does not work with a bound of 0 yet"):
+    with pytest.raises(ConfigError, match="does not work with s = 0 yet"):
         report(NAME)
 
 

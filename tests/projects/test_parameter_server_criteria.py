@@ -9,7 +9,7 @@ import pytest
 
 from helpers.course.criteria import CheckFailed, CheckSkipped
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
-from helpers.course.projects.judge import to_data
+from helpers.course.projects.observations import to_data
 from helpers.course.projects.parameter_server import EXERCISE
 from helpers.course.projects.parameter_server_updates import Descent, Updates
 
@@ -110,8 +110,8 @@ def test_a_missing_push_and_a_missing_own_push_are_told_apart() -> None:
     ("sent", "text"),
     [
         ([4079, 2039, 2000], ""),
-        ([4000, 2041, 2000], "it sent 2,041 bytes, 102% of that | Does the server"),
-        ([0, 2000, 2000], "it sent 0 bytes, 0% of that | Send each array"),
+        ([4000, 2041, 2000], "process 1 sent 2,041 bytes, 102% of that | Does the server"),
+        ([0, 2000, 2000], "process 0 sent 0 bytes, 0% of that | Send each array"),
     ],
 )
 def test_bytes_may_differ_by_two_percent(sent: list[int], text: str) -> None:

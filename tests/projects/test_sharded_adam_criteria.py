@@ -10,13 +10,12 @@ import pytest
 
 from helpers.course.criteria import CheckFailed, CheckSkipped
 from helpers.course.projects.group import LATE, RAISED, RETURNED, Reply
-from helpers.course.projects.judge import to_data
-from helpers.course.projects.sharded_adam import EXERCISE, wanted_bytes, wanted_memory
+from helpers.course.projects.observations import find_difference, to_data
+from helpers.course.projects.sharded_adam import EXERCISE, wanted_memory
 from helpers.course.projects.sharded_adam_expected import (
     KIND,
     Settings,
     allowed_difference,
-    find_difference,
     flat,
     frequent_mistakes,
     make_gradients,
@@ -97,7 +96,7 @@ def test_if_two_processes_fail_nothing_else_is_judged() -> None:
         ({"problem": "value"}, "it is 0.5 in process 1 | Which elements are wrong"),
         ({"problem": "value", "mistake": "sum"}, "result for the sum of the gradients"),
         ({"problem": "bits"}, "element 7 is 1.5 in process 0, but 0.5 in process 1"),
-        ({"problem": "shape", "found": "float64[3]"}, "process 1 has float64[3]"),
+        ({"problem": "array", "found": "float64[3]"}, "process 1 has float64[3]"),
     ],
 )
 def test_each_wrong_parameter_is_shown_with_its_place(difference: Any, text: str) -> None:
@@ -184,7 +183,7 @@ def test_single_precision_is_within_rounding_and_each_mistake_is_not() -> None:
     allowed = allowed_difference(wanted, 10, SETTINGS)
     right = in_single_precision(start, means)
     assert np.max(np.abs(right - wanted) / allowed) < 0.5
-    assert find_difference(wanted, allowed, [right, right]) is None
+    assert find_difference([right, right], wanted, allowed, KIND) is None
     mistakes = list(frequent_mistakes(start, steps, SETTINGS, place=5, restored=4))
     assert [name for name, _value in mistakes] == [
         "steps", "moments", "steps moments", "unchanged", "sum", "bias", "local", "local", "local",
@@ -200,15 +199,14 @@ def test_what_differs_is_found_with_its_process() -> None:
     for wrong, problem in (
         (right + 1, "value"),
         (other, "bits"),
-        (right[:2], "shape"),
-        (wanted, "shape"),
-        (Reply(RETURNED, other="NoneType None"), "type"),
+        (right[:2], "array"),
+        (wanted, "array"),
+        (Reply(RETURNED, other="NoneType None"), "array"),
         (np.full(4, np.nan, KIND), "value"),
     ):
-        found = find_difference(wanted, allowed, [right, wrong])
+        found = find_difference([right, wrong], wanted, allowed, KIND)
         assert found and (found["problem"], found["rank"]) == (problem, 1)
 
 
-def test_the_formulas() -> None:
-    assert [wanted_bytes(n, 100) for n in (1, 2, 4)] == [0, 100, 150]
+def test_the_formula_of_the_memory() -> None:
     assert [wanted_memory(n, 100) for n in (1, 2, 4)] == [400, 300, 250]

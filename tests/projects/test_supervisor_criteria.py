@@ -12,7 +12,7 @@ import pytest
 from helpers.course.criteria import CheckFailed, CheckSkipped
 from helpers.course.projects.fault_injector import Fault, FaultInjector, Plan, Start
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
-from helpers.course.projects.judge import to_data
+from helpers.course.projects.observations import to_data
 from helpers.course.projects.supervised_worker import (
     COMPUTE,
     SAVE,

@@ -13,8 +13,13 @@ from typing import Any
 from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
 from helpers.course.projects.data_parallel_expected import TOLERANCE
 from helpers.course.projects.data_parallel_runs import GRACE, HANG, SURVIVORS, WAIT, run
-from helpers.course.projects.group import DEAD, LATE, RETURNED, Reply
-from helpers.course.projects.judge import ended, expect_returned, from_data
+from helpers.course.projects.judge import (
+    expect_bytes,
+    expect_errors,
+    expect_returned,
+    processes,
+)
+from helpers.course.projects.observations import from_data
 from helpers.i18n import _, gettext_noop, ngettext, number
 
 TRAFFIC_TOLERANCE = 0.05  # of the bytes, for headers and numbers of examples
@@ -71,9 +76,8 @@ def _stage(seen: Mapping[str, Any], stage: str) -> Any:
 def expect_weights(session: Mapping[str, Any]) -> None:
     """Fails unless all calls of a session ended with the weights of one worker."""
     workers = session["workers"]
-    processes = ngettext("{count} process", "{count} processes", workers).format(count=workers)
     hint = _("Does connect wait for a process that waits for this one?")
-    expect_returned(from_data(session["opened"]), "connect", processes, HANG, hint)
+    expect_returned(from_data(session["opened"]), "connect", processes(workers), HANG, hint)
     for call in session["calls"]:
         hint = _(
             "Does every process start the same all-reduces in the same order, even if it has no "
@@ -87,7 +91,7 @@ def expect_weights(session: Mapping[str, Any]) -> None:
 
 def _difference(found: Mapping[str, Any], call: Mapping[str, Any]) -> CheckFailed:
     situation = _situation(call)
-    if found["problem"] != "value":
+    if found["problem"] == "array":
         return CheckFailed(
             _("network.weights has arrays of the same shapes as before ({situation})").format(
                 situation=situation
@@ -119,22 +123,19 @@ def _sends_once(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
     found = _stage(seen, "traffic")
     expect_weights(found["session"])
     wanted = found["gradients"]
+    expected = _("each of 2 processes sends {wanted} bytes in a step, its gradients")
     for rank, sent in enumerate(found["step"]):
-        share = sent / wanted
-        fewer = _("All bytes must go through the addresses that connect receives.")
-        more = _(
-            "Which arrays does a step send in addition to the gradients? Do the gradients have the "
-            "type float32 when they are sent?"
-        )
-        expect(
-            abs(share - 1) <= TRAFFIC_TOLERANCE,
-            expected=_("each of 2 processes sends {wanted} bytes in a step, its gradients").format(
-                wanted=number(wanted, ",d")
+        expect_bytes(
+            rank,
+            sent,
+            wanted,
+            TRAFFIC_TOLERANCE,
+            expected=expected.format(wanted=number(wanted, ",d")),
+            more=_(
+                "Which arrays does a step send in addition to the gradients? Do the gradients have "
+                "the type float32 when they are sent?"
             ),
-            found=_("process {rank} sent {sent} bytes, {share} of that").format(
-                rank=rank, sent=number(sent, ",.0f"), share=number(share, ".0%")
-            ),
-            hint=more if share > 1 else fewer,
+            fewer=_("All bytes must go through the addresses that connect receives."),
         )
 
 
@@ -226,26 +227,19 @@ def _survives(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
         found=_("process 1 sent less than its gradients, so it was never killed"),
         hint=_("All bytes must go through the addresses that connect receives."),
     )
-    for rank, reply in zip(SURVIVORS, from_data(found["replies"]), strict=True):
-        if failure := _no_error(rank, reply, found["timeout"]):
-            raise CheckFailed(expected, *failure)
-
-
-def _no_error(rank: int, reply: Reply, timeout: float) -> tuple[str, str] | None:
-    """What a survivor did instead of raising an error, and a hint."""
-    if reply.kind == LATE:
-        late = _("process {rank} was still waiting after {seconds} s")
-        hint = _(
+    expect_errors(
+        dict(zip(SURVIVORS, from_data(found["replies"]), strict=True)),
+        expected,
+        found["timeout"] + GRACE,
+        late=_(
             "An error in a thread ends only that thread. Pass it to train, and raise it there. A "
             "Future of concurrent.futures does that."
-        )
-        return late.format(rank=rank, seconds=number(timeout + GRACE, "g")), hint
-    if reply.kind == RETURNED:
-        returned = _("process {rank} returned from train, without the gradients of process 1")
-        return returned.format(rank=rank), _("Do not ignore errors of the all-reduce.")
-    if reply.kind == DEAD:
-        return ended(rank, reply), _("Raise errors, and do not exit.")
-    return None
+        ),
+        returned=(
+            _("process {rank} returned from train, without the gradients of process 1"),
+            _("Do not ignore errors of the all-reduce."),
+        ),
+    )
 
 
 def _situation(call: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from helpers.course.projects.data_parallel_network import Network
-from helpers.course.projects.group import Reply
+from helpers.course.projects.observations import describe_mismatch
 
 RATE = 0.5  # the learning rate
 TOLERANCE = 1e-6
@@ -36,10 +36,8 @@ def find_difference(arguments: Arguments, results: Sequence[Any]) -> dict[str, A
     wanted = train_alone(arguments)
     size = sum(array.size for array in wanted)
     for rank, result in enumerate(results):
-        if isinstance(result, Reply):
-            return {"problem": "type", "rank": rank, "found": result.other or result.kind}
-        if result.shape != (size,):
-            return {"problem": "shape", "rank": rank, "found": result.size, "wanted": size}
+        if mismatch := describe_mismatch(result, (size,)):
+            return {"problem": "array", "rank": rank, "found": mismatch}
         distances = np.abs(result - _join(wanted))
         if not (distances <= TOLERANCE).all():
             place = {"rank": rank, "layer": _layer(wanted, int(np.argmax(distances)))}

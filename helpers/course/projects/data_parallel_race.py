@@ -7,6 +7,7 @@ loopback, without the relay. The weights of both are compared with those of one 
 from __future__ import annotations
 
 import statistics
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,18 +15,21 @@ import numpy as np
 
 from helpers.cluster.local import LocalCluster
 from helpers.course.projects.data_parallel_expected import train_alone
-from helpers.course.projects.data_parallel_runs import HANG, NAME, Job, all_returned, make_arguments
+from helpers.course.projects.data_parallel_runs import HANG, NAME, Job, make_arguments
 from helpers.course.projects.group import ProcessGroup
-from helpers.errors import ConfigError
+from helpers.course.projects.observations import all_returned
+from helpers.course.projects.race import WORKERS, take_turns
 from helpers.i18n import _, number
+from helpers.strategies import MULTI_WORKER
 
-WORKERS, BATCH = 2, 64
+BATCH = 64
 WIDTHS = (784, 400, 80, 10)  # 347 thousand weights, as many as the network of the lessons has
 BUCKET = 250_000
 ROUNDS, STEPS = 5, 40
 
 
-class Side(NamedTuple):
+@dataclass
+class Side:
     """One of the two.
 
     Attributes:
@@ -34,7 +38,12 @@ class Side(NamedTuple):
     """
 
     seconds: list[float]
-    difference: float
+    difference: float = 0.0
+
+    def add(self, seconds: float, differences: Any) -> None:
+        """Adds the result of a round."""
+        self.seconds.append(seconds)
+        self.difference = max(self.difference, float(np.abs(differences).max()))
 
 
 class Sides(NamedTuple):
@@ -70,33 +79,22 @@ def measure(module: Path, rounds: int = ROUNDS, steps: int = STEPS) -> Sides:
     job = Job(WIDTHS, [[BATCH] * WORKERS] * steps, BUCKET)
     arguments = make_arguments(job, seed=0)
     wanted = np.concatenate([array.ravel() for array in train_alone(arguments)])
-    own: list[float] = []
-    tensorflow: list[float] = []
-    with (
-        ProcessGroup(module, NAME, WORKERS, relayed=False) as group,
-        LocalCluster(workers=WORKERS) as cluster,
-    ):
-        works = all_returned(group.open(HANG))
-        for _round in range(rounds):
-            works = works and _own_round(group, arguments, own)
-            if not works:
-                raise ConfigError(_("The module does not work with two processes yet."))
-            [seconds, weights] = cluster.run(_train, arguments, steps, timeout=120)[0]
-            tensorflow.append(seconds)
-        found = group.fetch()[0]
-    return Sides(
-        Side([seconds / steps for seconds in own], float(np.abs(found - wanted).max())),
-        Side([seconds / steps for seconds in tensorflow], float(np.abs(weights - wanted).max())),
-    )
+    own, tensorflow = Side([]), Side([])
 
+    def own_turn(group: ProcessGroup) -> bool:
+        group.put(arguments)
+        replies = group.call("train", 10 * HANG, repeat=2)  # the first one is the warm-up
+        if not all_returned(replies):
+            return False
+        own.add(replies[0].seconds[1] / steps, group.fetch()[0] - wanted)
+        return True
 
-def _own_round(group: ProcessGroup, arguments: Any, times: list[float]) -> bool:
-    group.put(arguments)
-    replies = group.call("train", 10 * HANG, repeat=2)  # the first one is the warm-up
-    if not all_returned(replies):
-        return False
-    times.append(replies[0].seconds[1])
-    return True
+    def other_turn(cluster: LocalCluster) -> None:
+        seconds, weights = cluster.run(_train, arguments, steps, timeout=120)[0]
+        tensorflow.add(seconds / steps, weights - wanted)
+
+    take_turns(module, NAME, rounds, own_turn, other_turn)
+    return Sides(own, tensorflow)
 
 
 def _train(arguments: Any, steps: int) -> tuple[float, Any]:
@@ -104,10 +102,9 @@ def _train(arguments: Any, steps: int) -> tuple[float, Any]:
     import time
 
     from helpers.either_keras import tf
+    from helpers.worker.devices import make_strategy
 
-    ring = tf.distribute.experimental.CommunicationImplementation.RING
-    options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    strategy = make_strategy(MULTI_WORKER, "RING")
     own = arguments[strategy.cluster_resolver.task_id]
     rate, workers = float(own[0][0]), len(arguments)
     with strategy.scope():
@@ -122,15 +119,12 @@ def _train(arguments: Any, steps: int) -> tuple[float, Any]:
                 scores = scores @ weights[:-1] + weights[-1]
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores)
             loss = tf.reduce_mean(losses) / workers
-        optimizer.apply_gradients(
-            zip(tape.gradient(loss, layers), layers, strict=True)
-        )  # which also sums the gradients of all workers
+        gradients = tape.gradient(loss, layers)
+        optimizer.apply_gradients(zip(gradients, layers, strict=True))  # of all workers, summed
 
     step = tf.function(lambda *batch: strategy.run(train, batch))
-    batches = list(
-        zip(np.split(own[2], steps), np.split(own[3], steps), strict=True),
-    )
-    batches = [tuple(map(tf.constant, batch)) for batch in batches]
+    parts = zip(np.split(own[2], steps), np.split(own[3], steps), strict=True)
+    batches = [tuple(map(tf.constant, batch)) for batch in parts]
     step(*batches[0])  # the trace
     for variable, array in zip(layers, own[4:], strict=True):
         variable.assign(array)

@@ -16,14 +16,13 @@ from helpers.course.projects.data_parallel_runs import (
     STOPPED_TIMEOUT,
     Job,
     Script,
-    all_returned,
     observe,
 )
 from helpers.course.projects.group import ProcessGroup
-from helpers.course.projects.judge import from_data
+from helpers.course.projects.observations import all_returned, from_data, subtract
 from helpers.course.projects.panels import Panel, draw
+from helpers.course.projects.report import not_measured
 from helpers.course.projects.ring_all_reduce import wanted_bytes
-from helpers.errors import ConfigError
 from helpers.i18n import _, number
 
 WORKERS = (2, 3, 4)
@@ -120,11 +119,7 @@ def _train(
         works = works and all_returned(from_data(observe(group, job, 0, script)["replies"]))
     works = works and len(marks) == STEPS
     if not works:
-        message = _(
-            "Nothing was measured, because the module does not work with {workers} processes yet. "
-            'Run check("{name}") first, and fix what it reports.'
-        )
-        raise ConfigError(message.format(workers=workers, name=NAME))
+        raise not_measured(NAME, "N", workers)
 
 
 def _wait_until_quiet(group: ProcessGroup) -> list[int]:
@@ -139,4 +134,4 @@ def _wait_until_quiet(group: ProcessGroup) -> list[int]:
 
 
 def _most(start: list[int], end: list[int]) -> int:
-    return max(late - early for early, late in zip(start, end, strict=True))
+    return max(subtract(end, start))

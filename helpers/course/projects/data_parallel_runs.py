@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
@@ -17,8 +17,17 @@ import numpy as np
 
 from helpers.course.projects.data_parallel_expected import RATE, find_difference
 from helpers.course.projects.data_parallel_gate import Gate
-from helpers.course.projects.group import RETURNED, ProcessGroup, Reply
-from helpers.course.projects.judge import from_data, raise_if_empty, to_data
+from helpers.course.projects.group import ProcessGroup
+from helpers.course.projects.observations import (
+    all_returned,
+    from_data,
+    is_right,
+    raise_if_empty,
+    subtract,
+    to_data,
+    until_failure,
+    works,
+)
 
 NAME = "data_parallel"
 HANG = 8.0  # seconds after which a call counts as one that never returns
@@ -66,10 +75,14 @@ def run(module: Path, case: Case) -> dict[str, Any]:
         raise_if_empty(from_data(replies))
     if not works(pair):
         return {"pair": [pair]}
+
+    def observe_jobs(jobs: Sequence[Any]) -> dict[str, Any]:
+        return observe_session(module, [Job(*job) for job in jobs], seed)
+
     stages = ("steps", "uneven", "starts")
     return {
         "pair": [pair],
-        **{name: list(_sessions(module, case[name], seed)) for name in stages},
+        **{name: until_failure(observe_jobs, case[name], works) for name in stages},
         "traffic": observe_traffic(module, case["traffic"], seed),
         "overlap": observe_overlap(module, case["overlap"], seed),
         "killed": observe_kill(module, case, seed),
@@ -104,26 +117,26 @@ def observe(group: ProcessGroup, job: Job, seed: int, script: Script | None = No
         before = group.sent
         deadline = STOPPED_HANG if script else HANG
         replies = group.call("train", deadline)
-    sent = [now - then for now, then in zip(group.sent, before, strict=True)]
     found = {**job._asdict(), "replies": to_data(replies), "deadline": deadline}
-    found |= {"sent": sent, "difference": None}
+    found |= {"sent": subtract(group.sent, before), "difference": None}
     if all_returned(replies):
         found["difference"] = find_difference(arguments, group.fetch())
     return found
 
 
 def observe_session(module: Path, jobs: Sequence[Job], seed: int) -> dict[str, Any]:
-    """Connects once, and trains with each job until the first failure."""
+    """Starts a group, and trains with each job until the first failure."""
     with ProcessGroup(module, NAME, jobs[0].workers) as group:
-        return _session(group, jobs, seed)
+        return observe_calls(group, jobs, seed)
 
 
-def _session(group: ProcessGroup, jobs: Sequence[Job], seed: int) -> dict[str, Any]:
+def observe_calls(group: ProcessGroup, jobs: Sequence[Job], seed: int) -> dict[str, Any]:
+    """Connects, and trains with each job until the first failure."""
     opened = group.open(HANG)
     calls: list[Any] = []
     for job in jobs if all_returned(opened) else ():
         calls.append(observe(group, job, seed))
-        if not _is_right(calls[-1]):
+        if not is_right(calls[-1]):
             break
     return {"workers": len(group.members), "opened": to_data(opened), "calls": calls}
 
@@ -137,7 +150,7 @@ def observe_traffic(module: Path, case: Any, seed: int) -> dict[str, Any]:
     if works(session):
         one, all_steps = (call["sent"] for call in session["calls"])
         more = len(job.sizes) - 1
-        found["step"] = [(b - a) / more for a, b in zip(one, all_steps, strict=True)]
+        found["step"] = [sent / more for sent in subtract(all_steps, one)]
     return found
 
 
@@ -220,7 +233,7 @@ def observe_kill(module: Path, case: Case, seed: int) -> dict[str, Any]:
     """Kills one of three processes in the second step."""
     job = Job(*case["killed"])
     with ProcessGroup(module, NAME, job.workers, timeout=case["timeout"]) as group:
-        session = _session(group, [Job((6, 5, 3), [[2] * job.workers], 64)], seed)
+        session = observe_calls(group, [Job((6, 5, 3), [[2] * job.workers], 64)], seed)
         found: dict[str, Any] = {"session": session, "timeout": group.timeout}
         if works(session):
             assert group.relay
@@ -233,31 +246,6 @@ def observe_kill(module: Path, case: Case, seed: int) -> dict[str, Any]:
             replies = group.call("train", seconds, ranks=SURVIVORS, wait_for_all=True)
             found |= {"replies": to_data(replies), "triggered": group.relay.is_triggered}
     return found
-
-
-def works(session: Mapping[str, Any]) -> bool:
-    """Whether all calls returned the right weights."""
-    return bool(session["calls"]) and all(map(_is_right, session["calls"]))
-
-
-def _is_right(call: Mapping[str, Any]) -> bool:
-    """Whether a call returned the weights in every process, possibly with different roundings."""
-    different = call["difference"] and call["difference"]["problem"] != "bits"
-    return not different and all_returned(from_data(call["replies"]))
-
-
-def all_returned(replies: Sequence[Reply]) -> bool:
-    """Whether no process raised an error, ended or missed its deadline."""
-    return all(reply.kind == RETURNED for reply in replies)
-
-
-def _sessions(module: Path, cases: Any, seed: int) -> Iterator[dict[str, Any]]:
-    """Sessions of different groups, until one of them fails."""
-    for case in cases:
-        session = observe_session(module, [Job(*job) for job in case], seed)
-        yield session
-        if not works(session):
-            return
 
 
 def _make_weights(widths: Sequence[int], generator: np.random.Generator) -> list[Any]:

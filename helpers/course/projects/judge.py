@@ -1,29 +1,13 @@
-"""Failures that all projects share: a process that hangs, ends or raises an error."""
+"""Failures that all projects share: a process that hangs, ends, raises an error, or sends much."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from helpers.course.criteria import CheckFailed
-from helpers.course.projects.group import DEAD, LATE, RAISED, Reply
-from helpers.i18n import _, number
-
-
-def to_data(replies: Iterable[Reply]) -> list[dict[str, Any]]:
-    """Replies as plain data, for an observation that another process judges."""
-    return [reply._asdict() for reply in replies]
-
-
-def from_data(replies: Iterable[Mapping[str, Any]]) -> list[Reply]:
-    """The replies that `to_data` received."""
-    return [Reply(**reply) for reply in replies]
-
-
-def raise_if_empty(replies: Iterable[Reply]) -> None:
-    """Raises NotImplementedError, which `check` reports as no answer, if the module raised it."""
-    if any(reply.type == NotImplementedError.__name__ for reply in replies):
-        raise NotImplementedError
+from helpers.course.criteria import CheckFailed, expect
+from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
+from helpers.i18n import _, ngettext, number
 
 
 def expect_returned(
@@ -51,6 +35,70 @@ def expect_returned(
         raise CheckFailed(expected, late, hint)
 
 
+def expect_errors(
+    replies: Mapping[int, Reply],
+    expected: str,
+    seconds: float,
+    *,
+    late: str,
+    returned: tuple[str, str],
+) -> None:
+    """Fails unless all survivors of a fault raised an error.
+
+    Args:
+      replies: by rank.
+      seconds: the deadline that a late process missed.
+      late: the hint for a late process.
+      returned: what a process did that returned, with the placeholder `rank`, and its hint.
+    """
+    for rank, reply in replies.items():
+        if reply.kind == LATE:
+            text = _("process {rank} was still waiting after {seconds} s")
+            text = text.format(rank=rank, seconds=number(seconds, "g"))
+            raise CheckFailed(expected, text, late)
+        if reply.kind == RETURNED:
+            text, hint = returned
+            raise CheckFailed(expected, text.format(rank=rank), hint)
+        if reply.kind == DEAD:
+            raise CheckFailed(expected, ended(rank, reply), _("Raise errors, and do not exit."))
+
+
+def expect_bytes(
+    rank: int, sent: float, wanted: float, tolerance: float, *, expected: str, more: str, fewer: str
+) -> None:
+    """Fails unless a process sent this number of bytes.
+
+    Args:
+      tolerance: a share of the wanted number.
+      more, fewer: the hints for too many and for too few bytes.
+    """
+    share = sent / wanted
+    expect(
+        abs(share - 1) <= tolerance,
+        expected=expected,
+        found=ngettext(
+            "process {rank} sent {sent} byte, {share} of that",
+            "process {rank} sent {sent} bytes, {share} of that",
+            round(sent),
+        ).format(rank=rank, sent=number(round(sent), ",d"), share=number(share, ".0%")),
+        hint=more if share > 1 else fewer,
+    )
+
+
+def different_bits(found: Mapping[str, Any], situation: str, hint: str) -> CheckFailed:
+    """The failure of an element that differs from process 0, see `observations.find_difference`."""
+    return CheckFailed(
+        _("the same bits in every process ({situation})").format(situation=situation),
+        _("element {element} is {one} in process 0, but {other} in process {rank}").format(
+            element=found["element"],
+            one=number(found["wanted"], ".17g"),
+            other=number(found["found"], ".17g"),
+            rank=found["rank"],
+        ),
+        hint,
+    )
+
+
 def raised(rank: int, reply: Reply) -> str:
     """What a process raised, in words."""
     return _("process {rank} raised {error}").format(rank=rank, error=reply.text)
@@ -61,3 +109,8 @@ def ended(rank: int, reply: Reply) -> str:
     if not reply.text:
         return _("process {rank} ended, and printed nothing").format(rank=rank)
     return _("process {rank} ended, and printed {lines}").format(rank=rank, lines=reply.text)
+
+
+def processes(workers: int) -> str:
+    """A number of processes, in words."""
+    return ngettext("{count} process", "{count} processes", workers).format(count=workers)

@@ -12,7 +12,8 @@ from typing import Any
 
 from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED
-from helpers.course.projects.judge import from_data
+from helpers.course.projects.judge import expect_bytes
+from helpers.course.projects.observations import from_data
 from helpers.course.projects.parameter_server_judge import (
     Session,
     describe_end,
@@ -175,24 +176,20 @@ def _sends_each_array_once(session: Session) -> None:
     pushes = session["steps"] * session["size"]
     for rank, sent in enumerate(session["sent"]):
         wanted = pushes * (session["workers"] if rank == SERVER else 1)
-        share = sent / wanted
-        fewer = _("Send each array as it is, through the address that connect receives.")
-        more = _(
-            "Does the server send parameters that no worker has pulled, or a worker ask often?"
-        )
-        expect(
-            abs(share - 1) <= TOLERANCE,
+        expect_bytes(
+            rank,
+            sent,
+            wanted,
+            TOLERANCE,
             expected=ngettext(
                 "process {rank} sends {wanted} byte, its arrays ({situation})",
                 "process {rank} sends {wanted} bytes, its arrays ({situation})",
                 wanted,
             ).format(rank=rank, wanted=number(wanted, ",d"), situation=situation_of(session)),
-            found=ngettext(
-                "it sent {sent} byte, {share} of that",
-                "it sent {sent} bytes, {share} of that",
-                sent,
-            ).format(sent=number(sent, ",d"), share=number(share, ".0%")),
-            hint=more if share > 1 else fewer,
+            more=_(
+                "Does the server send parameters that no worker has pulled, or a worker ask often?"
+            ),
+            fewer=_("Send each array as it is, through the address that connect receives."),
         )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from helpers.course.criteria import CheckFailed, expect
 from helpers.course.projects.group import DEAD, LATE, RAISED, Reply
-from helpers.course.projects.judge import ended, expect_returned, from_data, raised
+from helpers.course.projects.judge import ended, expect_returned, raised
+from helpers.course.projects.observations import from_data
 from helpers.course.projects.parameter_server_loops import HANG
 from helpers.i18n import _, ngettext, number
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from helpers.course.projects.group import LATE, RETURNED, ProcessGroup, Reply
-from helpers.course.projects.judge import from_data, to_data
+from helpers.course.projects.observations import all_returned, from_data, to_data
 
 NAME = "parameter_server"
 HANG = 8.0  # seconds after which a call counts as one that never returns
@@ -215,8 +215,3 @@ def open_loops(module: Path, work: Work, bound: int) -> Iterator[Loops]:
 def has_worked(session: Mapping[str, Any]) -> bool:
     """Whether all processes of a session started, and all calls returned."""
     return not session["failure"] and all_returned(from_data(session["opened"]))
-
-
-def all_returned(replies: Iterable[Reply]) -> bool:
-    """Whether no process raised an error, ended or missed its deadline."""
-    return all(reply.kind == RETURNED for reply in replies)

@@ -10,7 +10,7 @@ from helpers.course.projects.panels import Panel, draw
 from helpers.course.projects.parameter_server import steps_ahead
 from helpers.course.projects.parameter_server_loops import NAME, has_worked
 from helpers.course.projects.parameter_server_runs import observe_concurrent, observe_straggler
-from helpers.errors import ConfigError
+from helpers.course.projects.report import not_measured
 from helpers.i18n import _, number
 
 BOUNDS = 0, 1, 2, 4
@@ -70,11 +70,7 @@ def _staleness(pull: dict[str, Any]) -> int:
 def _require(session: dict[str, Any], complete: bool) -> None:
     if complete and has_worked(session) and not any(map(_is_wrong, session["pulls"])):
         return
-    message = _(
-        "Nothing was measured, because the module does not work with a bound of {bound} yet. "
-        'Run check("{name}") first, and fix what it reports.'
-    )
-    raise ConfigError(message.format(bound=session["bound"], name=NAME))
+    raise not_measured(NAME, "s", session["bound"])
 
 
 def _is_wrong(pull: dict[str, Any]) -> bool:

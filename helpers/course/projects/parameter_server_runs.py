@@ -7,13 +7,19 @@ process.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from helpers.course.projects.judge import from_data, raise_if_empty, to_data
+from helpers.course.projects.observations import (
+    from_data,
+    raise_if_empty,
+    subtract,
+    to_data,
+    until_failure,
+)
 from helpers.course.projects.parameter_server_loops import (
     METHODS,
     QUIET,
@@ -47,7 +53,7 @@ def run(module: Path, case: Case) -> dict[str, Any]:
         "dead_server": lambda workers: observe_dead_server(module, workers, seed),
     }
     stages = {
-        name: list(_until_failure(observe, case[name])) for name, observe in observers.items()
+        name: until_failure(observe, case[name], has_worked) for name, observe in observers.items()
     }
     return {"single": [single], **stages}
 
@@ -72,7 +78,7 @@ def observe_concurrent(
             if not loops.must_advance(targets):
                 break
         final = _close(loops, loops.workers)  # from now on, the relay has all pushes
-        sent = [now - then for now, then in zip(loops.group.sent, before, strict=True)]
+        sent = subtract(loops.group.sent, before)
         return loops.data(
             steps=steps, kind=kind, sent=sent, size=updates.initial.nbytes, final=final
         )
@@ -205,14 +211,3 @@ def _is_right(session: Mapping[str, Any]) -> bool:
 
 def _failed(session: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [session["failure"]["reply"]] if session["failure"] else []
-
-
-def _until_failure(
-    observe: Callable[[Any], dict[str, Any]], groups: Iterable[Any]
-) -> Iterator[dict[str, Any]]:
-    """Sessions of groups, until one of them fails."""
-    for group in groups:
-        session = observe(group)
-        yield session
-        if not has_worked(session):
-            return

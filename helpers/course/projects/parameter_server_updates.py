@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from helpers.course.projects.group import Reply
+from helpers.course.projects.observations import describe_mismatch
 
 KINDS = "float32", "float64"
 
@@ -45,10 +46,8 @@ class Updates:
           `problem`, which is empty, "array", "torn", "times" or "gap", with the details for its
           message, and `steps` with the number of pushes of each worker.
         """
-        if isinstance(found, Reply):
-            return {"problem": "array", "found": found.other or found.kind}
-        if (found.dtype, found.shape) != (self.initial.dtype, self.initial.shape):
-            return {"problem": "array", "found": f"{found.dtype}{list(found.shape)}"}
+        if mismatch := describe_mismatch(found, self.initial.shape, self.initial.dtype):
+            return {"problem": "array", "found": mismatch}
         counts = (found - self.initial).reshape(-1, self._columns)
         row = counts[0].reshape(self.workers, self.steps)
         return self._added_wrongly(counts) or self._torn(counts) or self._read_row(row)
@@ -122,10 +121,8 @@ class Descent:
           rounding, with the details for its message.
         """
         wanted = self._expected[step]
-        if isinstance(found, Reply):
-            return {"problem": "array", "found": found.other or found.kind}
-        if (found.dtype, found.shape) != (wanted.dtype, wanted.shape):
-            return {"problem": "array", "found": f"{found.dtype}{list(found.shape)}"}
+        if mismatch := describe_mismatch(found, wanted.shape, wanted.dtype):
+            return {"problem": "array", "found": mismatch}
         wrong = found != wanted
         if not wrong.any():
             return {"problem": ""}

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from helpers.course.criteria import (
-    CheckFailed,
-    CheckSkipped,
-    Criterion,
-    Exercise,
-    expect,
+from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
+from helpers.course.projects.judge import (
+    different_bits,
+    expect_bytes,
+    expect_errors,
+    expect_returned,
+    processes,
 )
-from helpers.course.projects.group import DEAD, LATE, RETURNED, Reply
-from helpers.course.projects.judge import ended, expect_returned, from_data
+from helpers.course.projects.observations import from_data
 from helpers.course.projects.ring_all_reduce_runs import GRACE, HANG, SURVIVORS, Case, Size, run
 from helpers.i18n import _, gettext_noop, ngettext, number
 
@@ -61,7 +61,7 @@ def expect_sums(session: Mapping[str, Any]) -> None:
     """Fails unless all calls of a session returned the sum in every process."""
     workers = session["workers"]
     hint = _("Does connect wait for a process that waits for this one?")
-    expect_returned(from_data(session["opened"]), "connect", _processes(workers), HANG, hint)
+    expect_returned(from_data(session["opened"]), "connect", processes(workers), HANG, hint)
     for call in session["calls"]:
         situation = _situation(workers, call["size"])
         hint = _(
@@ -76,7 +76,7 @@ def expect_sums(session: Mapping[str, Any]) -> None:
 
 def _difference(found: Mapping[str, Any], situation: str, size: Size) -> CheckFailed:
     rank, problem = found["rank"], found["problem"]
-    if problem in ("type", "shape"):
+    if problem == "array":
         expected = _("an array of {kind} with the length {count} ({situation})").format(
             count=size[0], kind=size[1], situation=situation
         )
@@ -84,19 +84,13 @@ def _difference(found: Mapping[str, Any], situation: str, size: Size) -> CheckFa
         return CheckFailed(
             expected, value, _("The result has the length and the type of the argument.")
         )
-    wanted, value = (number(found[key], ".17g") for key in ("wanted", "found"))
-    element = found["element"]
     if problem == "bits":
-        return CheckFailed(
-            _("the same bits in every process ({situation})").format(situation=situation),
-            _("element {element} is {one} in process 0, but {other} in process {rank}").format(
-                element=element, one=wanted, other=value, rank=rank
-            ),
-            _("Add the numbers of an element in one process only, and send copies of the sum."),
-        )
+        hint = _("Add the numbers of an element in one process only, and send copies of the sum.")
+        return different_bits(found, situation, hint)
+    wanted, value = (number(found[key], ".17g") for key in ("wanted", "found"))
     return CheckFailed(
         _("element {element} is {wanted} ({situation})").format(
-            element=element, wanted=wanted, situation=situation
+            element=found["element"], wanted=wanted, situation=situation
         ),
         _("process {rank} returned {found}").format(rank=rank, found=value),
         _("Print the chunk that each process sends in each step. Is it the one received last?"),
@@ -114,29 +108,26 @@ def _expect_bytes(workers: int, call: Mapping[str, Any]) -> None:
     length, kind = call["size"]
     size = length * np.dtype(kind).itemsize
     wanted = wanted_bytes(workers, size)
+    expected = ngettext(
+        "with N = {workers}, each process sends {wanted} byte, 2(N−1)/N of its array",
+        "with N = {workers}, each process sends {wanted} bytes, 2(N−1)/N of its array",
+        round(wanted),
+    ).format(workers=workers, wanted=number(round(wanted), ",d"))
     for rank, sent in enumerate(call["sent"]):
-        share = sent / wanted - 1
-        fewer = _(
-            "No all-reduce can send less. All bytes must go through the addresses that connect "
-            "receives."
-        )
-        more = _(
-            "Divide the array into N chunks. In each of the 2(N−1) steps, a process sends one "
-            "chunk, and nothing else."
-        )
-        expect(
-            abs(share) <= TOLERANCE,
-            expected=ngettext(
-                "with N = {workers}, each process sends {wanted} byte, 2(N−1)/N of its array",
-                "with N = {workers}, each process sends {wanted} bytes, 2(N−1)/N of its array",
-                round(wanted),
-            ).format(workers=workers, wanted=number(round(wanted), ",d")),
-            found=ngettext(
-                "process {rank} sent {sent} byte, {share} of that",
-                "process {rank} sent {sent} bytes, {share} of that",
-                sent,
-            ).format(rank=rank, sent=number(sent, ",d"), share=number(1 + share, ".0%")),
-            hint=more if share > 0 else fewer,
+        expect_bytes(
+            rank,
+            sent,
+            wanted,
+            TOLERANCE,
+            expected=expected,
+            more=_(
+                "Divide the array into N chunks. In each of the 2(N−1) steps, a process sends one "
+                "chunk, and nothing else."
+            ),
+            fewer=_(
+                "No all-reduce can send less. All bytes must go through the addresses that connect "
+                "receives."
+            ),
         )
 
 
@@ -165,7 +156,7 @@ def _can_be_repeated(seen: Mapping[str, Any], case: Case) -> None:
         )
         hint = _("close only closes the sockets. It waits for no other process.")
         expect_returned(
-            from_data(session["closed"]), "close", _processes(session["workers"]), HANG, hint
+            from_data(session["closed"]), "close", processes(session["workers"]), HANG, hint
         )
 
 
@@ -181,32 +172,21 @@ def _survives(kind: str, what: str) -> Any:
         sent = sent.format(what=_(what))
         hint = _("Does a large array reach the second step? Each step needs all processes.")
         expect(found["triggered"], expected=expected, found=sent, hint=hint)
-        for rank, reply in zip(SURVIVORS, from_data(found["replies"]), strict=True):
-            if failure := _no_error(rank, reply, found["timeout"]):
-                raise CheckFailed(expected, *failure)
+        expect_errors(
+            dict(zip(SURVIVORS, from_data(found["replies"]), strict=True)),
+            expected,
+            found["timeout"] + GRACE,
+            late=_(
+                "recv returns b'' if the other process has ended. For a frozen process, it returns "
+                "nothing at all, unless you call settimeout(timeout) on the socket."
+            ),
+            returned=(
+                _("process {rank} returned a result, which cannot be the sum"),
+                _("Do not catch the error of a socket in all_reduce."),
+            ),
+        )
 
     return check
-
-
-def _no_error(rank: int, reply: Reply, timeout: float) -> tuple[str, str] | None:
-    """What a survivor did instead of raising an error, and a hint."""
-    if reply.kind == LATE:
-        late = _("process {rank} was still waiting after {seconds} s")
-        hint = _(
-            "recv returns b'' if the other process has ended. For a frozen process, it returns "
-            "nothing at all, unless you call settimeout(timeout) on the socket."
-        )
-        return late.format(rank=rank, seconds=number(timeout + GRACE, "g")), hint
-    if reply.kind == RETURNED:
-        returned = _("process {rank} returned a result, which cannot be the sum")
-        return returned.format(rank=rank), _("Do not catch the error of a socket in all_reduce.")
-    if reply.kind == DEAD:
-        return ended(rank, reply), _("Raise errors, and do not exit.")
-    return None
-
-
-def _processes(workers: int) -> str:
-    return ngettext("{count} process", "{count} processes", workers).format(count=workers)
 
 
 def _situation(workers: int, size: Size) -> str:

@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 from helpers.cluster.local import LocalCluster
 from helpers.course.projects.group import ProcessGroup
+from helpers.course.projects.observations import all_returned
+from helpers.course.projects.race import WORKERS, take_turns
 from helpers.course.projects.ring_all_reduce_report import GRADIENTS
-from helpers.course.projects.ring_all_reduce_runs import HANG, NAME, all_returned, make_arrays
-from helpers.errors import ConfigError
+from helpers.course.projects.ring_all_reduce_runs import HANG, NAME, make_arrays
 from helpers.i18n import _, number
+from helpers.strategies import MULTI_WORKER
 
 ROUNDS, CALLS, WARM_UP = 3, 100, 10
 
@@ -45,7 +47,7 @@ def race(module: str) -> None:
     print(measure(Path(module)))
 
 
-def measure(module: Path) -> Times:
+def measure(module: Path, rounds: int = ROUNDS, calls: int = CALLS) -> Times:
     """The times of both, in turns.
 
     Raises:
@@ -53,21 +55,18 @@ def measure(module: Path) -> Times:
     """
     own: list[float] = []
     tensorflow: list[float] = []
-    with ProcessGroup(module, NAME, 2, relayed=False) as group, LocalCluster(workers=2) as cluster:
-        works = all_returned(group.open(HANG))
-        for _round in range(ROUNDS):
-            works = works and _own_round(group, own)
-            if not works:
-                raise ConfigError(_("The module does not work with two processes yet."))
-            tensorflow += cluster.run(_all_reduce, GRADIENTS[0], CALLS, WARM_UP, timeout=120)[0]
+
+    def own_turn(group: ProcessGroup) -> bool:
+        group.put([[array] for array in make_arrays(WORKERS, GRADIENTS, seed=0)])
+        replies = group.call("all_reduce", 10 * HANG, repeat=WARM_UP + calls)
+        own.extend(replies[0].seconds[WARM_UP:])
+        return all_returned(replies)
+
+    def other_turn(cluster: LocalCluster) -> None:
+        tensorflow.extend(cluster.run(_all_reduce, GRADIENTS[0], calls, WARM_UP, timeout=120)[0])
+
+    take_turns(module, NAME, rounds, own_turn, other_turn)
     return Times(own, tensorflow)
-
-
-def _own_round(group: ProcessGroup, times: list[float]) -> bool:
-    group.put([[array] for array in make_arrays(2, GRADIENTS, seed=0)])
-    replies = group.call("all_reduce", 10 * HANG, repeat=WARM_UP + CALLS)
-    times += replies[0].seconds[WARM_UP:]
-    return all_returned(replies)
 
 
 def _all_reduce(length: int, calls: int, warm_up: int) -> list[float]:
@@ -75,14 +74,13 @@ def _all_reduce(length: int, calls: int, warm_up: int) -> list[float]:
     import time
 
     from helpers.either_keras import tf
+    from helpers.worker.devices import make_strategy
 
-    ring = tf.distribute.experimental.CommunicationImplementation.RING
-    options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    strategy = make_strategy(MULTI_WORKER, "RING")
     numbers = tf.random.normal([length])
 
     def reduce() -> object:
-        return tf.distribute.get_replica_context().all_reduce("SUM", numbers, options)
+        return tf.distribute.get_replica_context().all_reduce("SUM", numbers)
 
     function, seconds = tf.function(lambda: strategy.run(reduce)), []
     for _call in range(warm_up + calls):

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from helpers.course.charts.svg import Drawing
 from helpers.course.projects.group import ProcessGroup
+from helpers.course.projects.observations import all_returned, subtract
 from helpers.course.projects.panels import Panel, draw
+from helpers.course.projects.report import not_measured
 from helpers.course.projects.ring_all_reduce import wanted_bytes
-from helpers.course.projects.ring_all_reduce_runs import HANG, NAME, all_returned, make_arrays
-from helpers.errors import ConfigError
+from helpers.course.projects.ring_all_reduce_runs import HANG, NAME, make_arrays
 from helpers.i18n import _, number
 
 WORKERS = (2, 4, 8)
@@ -68,7 +69,7 @@ def _sent(group: ProcessGroup) -> float:
     """The most bytes that a process sends to sum the gradients of the lessons' network."""
     before = group.sent
     _call(group, GRADIENTS, 1)
-    return max(now - then for now, then in zip(group.sent, before, strict=True))
+    return max(subtract(group.sent, before))
 
 
 def _memory(group: ProcessGroup) -> float | None:
@@ -99,8 +100,4 @@ def _put(group: ProcessGroup, size: tuple[int, str]) -> None:
 
 def _require(group: ProcessGroup, works: bool) -> None:
     if not works:
-        message = _(
-            "Nothing was measured, because the module does not work with N = {workers} yet. "
-            'Run check("{name}") first, and fix what it reports.'
-        )
-        raise ConfigError(message.format(workers=len(group.members), name=NAME))
+        raise not_measured(NAME, "N", len(group.members))

@@ -7,14 +7,24 @@ process.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from helpers.course.projects.group import RETURNED, ProcessGroup, Reply
-from helpers.course.projects.judge import from_data, raise_if_empty, to_data
+from helpers.course.projects.group import ProcessGroup
+from helpers.course.projects.observations import (
+    all_returned,
+    find_difference,
+    from_data,
+    is_right,
+    raise_if_empty,
+    subtract,
+    to_data,
+    until_failure,
+    works,
+)
 
 NAME = "ring_all_reduce"
 HANG = 8.0  # seconds after which a call counts as one that never returns
@@ -33,10 +43,14 @@ def run(module: Path, case: Case) -> dict[str, Any]:
         raise_if_empty(from_data(replies))
     if not works(pair):
         return {"pair": [pair]}
+
+    def observe_group(group: tuple[int, list[Size]]) -> dict[str, Any]:
+        return observe_session(module, *group, seed)
+
     stages = ("sizes", "lengths", "large", "traffic", "repeated")
     return {
         "pair": [pair],
-        **{name: list(_sessions(module, case[name], seed)) for name in stages},
+        **{name: until_failure(observe_group, case[name], works) for name in stages},
         **{kind: observe_fault(module, kind, case) for kind in FAULTS},
     }
 
@@ -48,60 +62,38 @@ def make_arrays(workers: int, size: Size, seed: int) -> list[Any]:
     return [generator.standard_normal(length).astype(kind) for _rank in range(workers)]
 
 
-def find_difference(arrays: Sequence[Any], results: Sequence[Any]) -> dict[str, Any] | None:
+def compare(arrays: Sequence[Any], results: Sequence[Any]) -> dict[str, Any] | None:
     """The first difference between the results and NumPy's sum, or None.
 
     A sum of N numbers in any order is within N roundings of the sum of their absolute values
-    (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2). All processes must
-    have the same bits, because otherwise the copies of a model would drift apart.
+    (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2).
     """
     exact = np.sum([array.astype("float64") for array in arrays], axis=0)
     size = np.sum([np.abs(array).astype("float64") for array in arrays], axis=0)
     allowed = 2 * len(arrays) * np.finfo(arrays[0].dtype).eps * size
-    for rank, result in enumerate(results):
-        if isinstance(result, Reply):
-            return {"problem": "type", "rank": rank, "found": result.other or result.kind}
-        if (result.dtype, result.shape) != (arrays[0].dtype, arrays[0].shape):
-            found = f"{result.dtype}{list(result.shape)}"
-            return {"problem": "shape", "rank": rank, "found": found}
-        for problem, wanted, wrong in (
-            ("value", exact, ~(np.abs(result - exact) <= allowed)),
-            ("bits", results[0], result != results[0]),
-        ):
-            if wrong.any():
-                place = int(np.argmax(wrong))
-                pair = {"found": float(result[place]), "wanted": float(wanted[place])}
-                return {"problem": problem, "rank": rank, "element": place, **pair}
-    return None
+    return find_difference(results, exact, allowed, arrays[0].dtype)
 
 
 def observe(group: ProcessGroup, size: Size, seed: int) -> dict[str, Any]:
     """Sums arrays of this size once, and returns what happened."""
+    assert group.relay
     arrays = make_arrays(len(group.members), size, seed)
     group.put([[array] for array in arrays])
     before = group.sent
     replies = group.call("all_reduce", HANG)
-    sent = [now - then for now, then in zip(group.sent, before, strict=True)]
-    found: dict[str, Any] = {
+    return {
         "size": size,
         "replies": to_data(replies),
-        "sent": sent,
-        "difference": None,
+        "sent": subtract(group.sent, before),
+        "connections": group.relay.connections,
+        "difference": compare(arrays, group.fetch()) if all_returned(replies) else None,
     }
-    if all_returned(replies):
-        found["difference"] = find_difference(arrays, group.fetch())
-    return found
 
 
 def observe_session(module: Path, workers: int, sizes: Iterable[Size], seed: int) -> dict[str, Any]:
-    """Connects once, and sums arrays of these sizes until the first failure."""
+    """Starts a group, sums arrays of these sizes, and closes it unless a call failed."""
     with ProcessGroup(module, NAME, workers) as group:
-        opened = group.open(HANG)
-        session: dict[str, Any] = {"workers": workers, "opened": to_data(opened), "calls": []}
-        if all_returned(opened):
-            session["calls"] = list(_calls(group, sizes, seed))
-            assert group.relay
-            session["connections"] = group.relay.connections
+        session = observe_calls(group, sizes, seed)
         if works(session):
             group.put([()] * workers)
             session["closed"] = to_data(group.call("close", HANG))
@@ -112,10 +104,7 @@ def observe_fault(module: Path, kind: str, case: Case) -> dict[str, Any]:
     """Kills or freezes one of four processes while they sum a large array."""
     workers, seed = 1 + len(SURVIVORS), case["seed"]
     with ProcessGroup(module, NAME, workers, timeout=case["timeout"]) as group:
-        opened = group.open(HANG)
-        session: dict[str, Any] = {"workers": workers, "opened": to_data(opened), "calls": []}
-        if all_returned(opened):
-            session["calls"] = list(_calls(group, [(1000, "float64")], seed))
+        session = observe_calls(group, [(1000, "float64")], seed)
         found: dict[str, Any] = {"session": session, "timeout": group.timeout}
         if works(session):
             assert group.relay
@@ -130,36 +119,12 @@ def observe_fault(module: Path, kind: str, case: Case) -> dict[str, Any]:
     return found
 
 
-def works(session: Mapping[str, Any]) -> bool:
-    """Whether all calls returned the right sums."""
-    return bool(session["calls"]) and all(map(_is_right, session["calls"]))
-
-
-def _is_right(call: Mapping[str, Any]) -> bool:
-    """Whether a call returned the sum in every process, possibly with different roundings."""
-    different = call["difference"] and call["difference"]["problem"] != "bits"
-    return not different and all_returned(from_data(call["replies"]))
-
-
-def _sessions(module: Path, groups: Iterable[Any], seed: int) -> Iterator[dict[str, Any]]:
-    """Sessions of groups of different sizes, until one of them fails."""
-    for workers, sizes in groups:
-        session = observe_session(module, workers, sizes, seed)
-        yield session
-        if not works(session):
-            return
-
-
-def _calls(group: ProcessGroup, sizes: Iterable[Size], seed: int) -> Iterator[dict[str, Any]]:
-    assert group.relay
-    for turn, size in enumerate(sizes):
-        call = observe(group, size, seed + turn)
-        call["connections"] = group.relay.connections
-        yield call
-        if not _is_right(call):
-            return
-
-
-def all_returned(replies: Iterable[Reply]) -> bool:
-    """Whether no process raised an error, ended or missed its deadline."""
-    return all(reply.kind == RETURNED for reply in replies)
+def observe_calls(group: ProcessGroup, sizes: Iterable[Size], seed: int) -> dict[str, Any]:
+    """Connects, and sums arrays of these sizes until the first failure."""
+    opened = group.open(HANG)
+    calls: list[dict[str, Any]] = []
+    for turn, size in enumerate(sizes if all_returned(opened) else ()):
+        calls.append(observe(group, size, seed + turn))
+        if not is_right(calls[-1]):
+            break
+    return {"workers": len(group.members), "opened": to_data(opened), "calls": calls}

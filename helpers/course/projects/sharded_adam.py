@@ -13,7 +13,14 @@ from typing import Any
 
 from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
 from helpers.course.projects.group import RAISED
-from helpers.course.projects.judge import expect_returned, from_data
+from helpers.course.projects.judge import (
+    different_bits,
+    expect_bytes,
+    expect_returned,
+    processes,
+)
+from helpers.course.projects.observations import from_data
+from helpers.course.projects.ring_all_reduce import wanted_bytes
 from helpers.course.projects.sharded_adam_expected import KIND, Shapes
 from helpers.course.projects.sharded_adam_runs import HANG, Case, run, works
 from helpers.i18n import _, gettext_noop, ngettext, number
@@ -45,11 +52,6 @@ def parameter_bytes(shapes: Shapes) -> int:
     return KIND.itemsize * sum(math.prod(shape) for shape in shapes)
 
 
-def wanted_bytes(workers: int, size: float) -> float:
-    """The bytes that each process sends in a step: (N-1)/N for each of the two collectives."""
-    return 2 * (workers - 1) / workers * size
-
-
 def wanted_memory(workers: int, size: float) -> float:
     """The bytes of parameters, gradients, and 1/N of two moments."""
     return (2 + 2 / workers) * size
@@ -72,7 +74,7 @@ def _difference(
     found: Mapping[str, Any], session: Mapping[str, Any], situation: str
 ) -> CheckFailed:
     rank, problem = found["rank"], found["problem"]
-    if problem in ("type", "shape"):
+    if problem == "array":
         return CheckFailed(
             _("the parameters keep their shapes and types ({situation})").format(
                 situation=situation
@@ -80,16 +82,10 @@ def _difference(
             _("process {rank} has {found}").format(rank=rank, found=found["found"]),
             _("Assign to the elements, as in parameter[...] = values."),
         )
-    wanted, value = (number(found[key], ".9g") for key in ("wanted", "found"))
-    element = found["element"]
     if problem == "bits":
-        return CheckFailed(
-            _("the same bits in every process ({situation})").format(situation=situation),
-            _("element {element} is {one} in process 0, but {other} in process {rank}").format(
-                element=element, one=wanted, other=value, rank=rank
-            ),
-            _("Compute each new value in one process only, and send copies of it."),
-        )
+        hint = _("Compute each new value in one process only, and send copies of it.")
+        return different_bits(found, situation, hint)
+    wanted, value = (number(found[key], ".9g") for key in ("wanted", "found"))
     restored = any(call["method"] == "load" for call in session["calls"])
     unknown = (
         _("Each moment belongs to an element, which another process may own after load.")
@@ -98,7 +94,7 @@ def _difference(
     )
     return CheckFailed(
         _("element {element} of all parameters is {wanted} ({situation})").format(
-            element=element, wanted=wanted, situation=situation
+            element=found["element"], wanted=wanted, situation=situation
         ),
         _("it is {found} in process {rank}").format(rank=rank, found=value),
         _(HINTS[found["mistake"]]) if "mistake" in found else unknown,
@@ -124,34 +120,31 @@ def _stage(seen: Mapping[str, Any], stage: str) -> Any:
 def _sends_little(seen: Mapping[str, Any], case: Case) -> None:
     for session in _stage(seen, "traffic"):
         expect_right(session)
-        wanted = wanted_bytes(session["workers"], parameter_bytes(session["shapes"]))
         for step in session["sent"]:
             for rank, sent in enumerate(step):
-                _expect_bytes(session["workers"], wanted, rank, sent)
+                _expect_bytes(session, rank, sent)
 
 
-def _expect_bytes(workers: int, wanted: float, rank: int, sent: int) -> None:
-    share = sent / wanted - 1
-    more = _(
-        "A step needs one reduce_scatter of the gradients and one all_gather of the parameters. "
-        "The moments stay where they are."
-    )
-    fewer = _("All data must go through the collectives of group.")
-    expect(
-        abs(share) <= BYTES_TOLERANCE,
+def _expect_bytes(session: Mapping[str, Any], rank: int, sent: int) -> None:
+    """The two collectives send (N-1)/N each, together as much as an all-reduce."""
+    wanted = wanted_bytes(session["workers"], parameter_bytes(session["shapes"]))
+    expect_bytes(
+        rank,
+        sent,
+        wanted,
+        BYTES_TOLERANCE,
         expected=ngettext(
             "with N = {workers}, each process sends {wanted} byte in a step, 2(N−1)/N of the "
             "parameters",
             "with N = {workers}, each process sends {wanted} bytes in a step, 2(N−1)/N of the "
             "parameters",
             round(wanted),
-        ).format(workers=workers, wanted=number(round(wanted), ",d")),
-        found=ngettext(
-            "process {rank} sent {sent} byte, {share} of that",
-            "process {rank} sent {sent} bytes, {share} of that",
-            sent,
-        ).format(rank=rank, sent=number(sent, ",d"), share=number(1 + share, ".0%")),
-        hint=more if share > 0 else fewer,
+        ).format(workers=session["workers"], wanted=number(round(wanted), ",d")),
+        more=_(
+            "A step needs one reduce_scatter of the gradients and one all_gather of the "
+            "parameters. The moments stay where they are."
+        ),
+        fewer=_("All data must go through the collectives of group."),
     )
 
 
@@ -222,12 +215,11 @@ def _detects_loss(seen: Mapping[str, Any], case: Case) -> None:
 
 
 def _situation(session: Mapping[str, Any]) -> str:
-    workers, steps = session["workers"], len(session["sent"])
-    processes = ngettext("{count} process", "{count} processes", workers).format(count=workers)
+    workers, steps = processes(session["workers"]), len(session["sent"])
     if not steps:
-        return processes
+        return workers
     return ngettext("{processes}, {count} step", "{processes}, {count} steps", steps).format(
-        processes=processes, count=steps
+        processes=workers, count=steps
     )
 
 

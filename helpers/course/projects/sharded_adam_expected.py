@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from helpers.course.projects.group import Reply
-
 KIND = np.dtype("float32")
 MAX_GRADIENT = 256  # gradients are multiples of 1/256, so their sums have no rounding errors
 Shapes = Sequence[Sequence[int]]
@@ -81,28 +79,6 @@ def unsharded_adam(
 def allowed_difference(wanted: Any, steps: int, settings: Settings) -> Any:
     """The rounding errors of float32: of each sum, and of each step divided by its size."""
     return steps * (np.finfo(KIND).eps * (1 + np.abs(wanted)) + 1e-4 * settings.learning_rate)
-
-
-def find_difference(wanted: Any, allowed: Any, results: Sequence[Any]) -> dict[str, Any] | None:
-    """The first difference between the parameters and the wanted ones, or None.
-
-    All processes must have the same bits, because otherwise their copies would drift apart.
-    """
-    for rank, result in enumerate(results):
-        if isinstance(result, Reply):
-            return {"problem": "type", "rank": rank, "found": result.other or result.text}
-        if (result.dtype, result.shape) != (KIND, wanted.shape):
-            found = f"{result.dtype}[{result.size}]"
-            return {"problem": "shape", "rank": rank, "found": found}
-        for problem, right, wrong in (
-            ("value", wanted, ~(np.abs(result - wanted) <= allowed)),
-            ("bits", results[0], result != results[0]),
-        ):
-            if wrong.any():
-                place = int(np.argmax(wrong))
-                pair = {"found": float(result[place]), "wanted": float(right[place])}
-                return {"problem": problem, "rank": rank, "element": place, **pair}
-    return None
 
 
 def frequent_mistakes(

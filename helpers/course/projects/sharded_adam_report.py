@@ -7,15 +7,10 @@ from typing import Any
 
 from helpers.course.charts.svg import Drawing
 from helpers.course.projects.panels import Panel, Points, draw
-from helpers.course.projects.sharded_adam import (
-    EXERCISE,
-    MB,
-    parameter_bytes,
-    wanted_bytes,
-    wanted_memory,
-)
+from helpers.course.projects.report import not_measured
+from helpers.course.projects.ring_all_reduce import wanted_bytes
+from helpers.course.projects.sharded_adam import EXERCISE, MB, parameter_bytes, wanted_memory
 from helpers.course.projects.sharded_adam_runs import NAME, observe_memory, works
-from helpers.errors import ConfigError
 from helpers.i18n import _, number
 
 WORKERS = (1, 2, 4, 8)
@@ -49,11 +44,7 @@ def measure(module: Path) -> Drawing:
 def _session(module: Path, workers: int) -> dict[str, Any]:
     session = observe_memory(module, EXERCISE.case, workers, SHAPES)
     if not works(session):
-        message = _(
-            "Nothing was measured, because the module does not work with N = {workers} yet. "
-            'Run check("{name}") first, and fix what it reports.'
-        )
-        raise ConfigError(message.format(workers=workers, name=NAME))
+        raise not_measured(NAME, "N", workers)
     return session
 
 

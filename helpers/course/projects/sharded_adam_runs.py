@@ -6,20 +6,28 @@ The runs happen in the student's kernel. `sharded_adam` judges them, in grading 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from helpers.course.projects.group import RETURNED, ProcessGroup, Reply
-from helpers.course.projects.judge import from_data, raise_if_empty, to_data
+from helpers.course.projects.group import ProcessGroup, Reply
+from helpers.course.projects.observations import (
+    all_returned,
+    find_difference,
+    from_data,
+    raise_if_empty,
+    subtract,
+    to_data,
+    until_failure,
+)
 from helpers.course.projects.sharded_adam_expected import (
+    KIND,
     Settings,
     Shapes,
     allowed_difference,
-    find_difference,
     flat,
     frequent_mistakes,
     make_gradients,
@@ -42,11 +50,17 @@ def run(module: Path, case: Case) -> dict[str, Any]:
         raise_if_empty(from_data(call["replies"]))
     if not works(pair):
         return {"pair": [pair]}
+
+    def observe(stage: str, steps: int) -> list[dict[str, Any]]:
+        return until_failure(
+            lambda group: observe_steps(module, case, *group, steps), case[stage], works
+        )
+
     return {
         "pair": [pair],
-        "weights": list(_sessions(module, case, "weights", 10)),
-        "lengths": list(_sessions(module, case, "lengths", 3)),
-        "traffic": list(_sessions(module, case, "traffic", 2)),
+        "weights": observe("weights", 10),
+        "lengths": observe("lengths", 3),
+        "traffic": observe("traffic", 2),
         "memory": [observe_memory(module, case, *group) for group in case["memory"]],
         "checkpoints": [observe_checkpoint(module, case, *groups) for groups in case["restore"]],
     }
@@ -111,8 +125,7 @@ class Training:
             before = list(self._switch.sent)
             if not self.call("step"):
                 return False
-            sent = [now - then for now, then in zip(self._switch.sent, before, strict=True)]
-            self.session["sent"].append(sent)
+            self.session["sent"].append(subtract(self._switch.sent, before))
         return True
 
     def call(self, method: str) -> bool:
@@ -149,7 +162,7 @@ class Training:
         mean = [sum(step) / len(step) for step in self._gradients]
         wanted = unsharded_adam(self._start, mean, self._settings)
         allowed = allowed_difference(wanted, len(mean), self._settings)
-        found = find_difference(wanted, allowed, results)
+        found = find_difference(results, wanted, allowed, KIND)
         if found and found["problem"] == "value":
             place = found["element"]
             mistakes = frequent_mistakes(
@@ -223,24 +236,8 @@ def observe_checkpoint(
 
 def works(session: Mapping[str, Any]) -> bool:
     """Whether all calls returned, and the parameters are right."""
-    calls = session["calls"]
-    return not session["difference"] and all(
-        all_returned(from_data(call["replies"])) for call in calls
-    )
-
-
-def all_returned(replies: Iterable[Reply]) -> bool:
-    """Whether no process raised an error, ended or missed its deadline."""
-    return all(reply.kind == RETURNED for reply in replies)
-
-
-def _sessions(module: Path, case: Case, stage: str, steps: int) -> Iterator[dict[str, Any]]:
-    """Sessions of groups of different sizes, until one of them fails."""
-    for workers, shapes in case[stage]:
-        session = observe_steps(module, case, workers, shapes, steps)
-        yield session
-        if not works(session):
-            return
+    returned = (all_returned(from_data(call["replies"])) for call in session["calls"])
+    return not session["difference"] and all(returned)
 
 
 def _are_close(peaks: Sequence[int | None], held: Sequence[int | None]) -> bool:

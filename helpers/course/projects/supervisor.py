@@ -13,7 +13,7 @@ from typing import Any
 from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
 from helpers.course.projects.fault_injector import Fault, Plan
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
-from helpers.course.projects.judge import from_data
+from helpers.course.projects.observations import from_data
 from helpers.course.projects.supervised_worker import SAVE, START, final_states
 from helpers.course.projects.supervisor_runs import (
     END_SECONDS,

@@ -7,9 +7,9 @@ from pathlib import Path
 from helpers.course.charts.svg import Drawing
 from helpers.course.projects.fault_injector import Fault, Plan
 from helpers.course.projects.panels import Panel, draw
+from helpers.course.projects.report import not_measured
 from helpers.course.projects.supervisor import EXERCISE
 from helpers.course.projects.supervisor_runs import NAME, Case, is_right, observe
-from helpers.errors import ConfigError
 from helpers.i18n import _
 
 WORKERS = (2, 4, 8)
@@ -56,9 +56,5 @@ def detect(module: Path, workers: int) -> list[float]:
     """
     seen = observe(module, {**CASE, "workers": workers}, PLAN, len(KINDS))
     if not is_right(seen, PLAN) or len(seen["seconds"]) != len(KINDS):
-        message = _(
-            "Nothing was measured, because the module does not work with N = {workers} yet. "
-            'Run check("{name}") first, and fix what it reports.'
-        )
-        raise ConfigError(message.format(workers=workers, name=NAME))
+        raise not_measured(NAME, "N", workers)
     return list(seen["seconds"])

@@ -18,7 +18,7 @@ import numpy as np
 
 from helpers.course.projects.fault_injector import Fault, FaultInjector, Plan, Start
 from helpers.course.projects.group import LATE, RETURNED, ProcessGroup, Reply
-from helpers.course.projects.judge import from_data, raise_if_empty, to_data
+from helpers.course.projects.observations import from_data, raise_if_empty, to_data
 from helpers.course.projects.supervised_worker import HOST
 from helpers.system import orphans, programs
 
