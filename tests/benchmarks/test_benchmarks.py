@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import data_parallel, grading, machine, repaint, ring_all_reduce, scale, start
+from benchmarks import grading, machine, projects, repaint, scale, start
 from benchmarks.contenders import ours
 from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput import __main__ as throughput
@@ -215,7 +215,7 @@ def test_grading_is_timed_for_every_exercise_and_must_earn_all_points(
 
 @pytest.mark.benchmarks
 def test_an_all_reduce_by_hand_is_measured_beside_tensorflows(tmp_path: Path) -> None:
-    ring_all_reduce.main([f"--output={tmp_path}"])
+    projects.main(["ring_all_reduce", "--quick", f"--output={tmp_path}"])
     text = (tmp_path / "ring_all_reduce.md").read_text("utf-8")
     for name in ("reference solution", "TensorFlow's RING"):
         assert re.search(rf"^\| {name} \| \d+\.\d\d \| \d+\.\d\d to ", text, re.MULTILINE)
@@ -223,7 +223,7 @@ def test_an_all_reduce_by_hand_is_measured_beside_tensorflows(tmp_path: Path) ->
 
 @pytest.mark.benchmarks
 def test_data_parallelism_by_hand_is_measured_beside_tensorflows(tmp_path: Path) -> None:
-    data_parallel.main(["--quick", f"--output={tmp_path}"])
+    projects.main(["data_parallel", "--quick", f"--output={tmp_path}"])
     text = (tmp_path / "data_parallel.md").read_text("utf-8")
     for name in ("reference solution", "TensorFlow"):
         assert re.search(

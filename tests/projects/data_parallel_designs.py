@@ -5,14 +5,9 @@ Most wrong ones are the reference solution with one change, as written by `chang
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from tests.projects.designs import Designs, Wrong, replace, solution
 
-from tests.projects import designs
-from tests.support import ROOT
-from tools.lessons import notebook
-from tools.lessons.project import Project
-
-NAME, RING = "data_parallel", "ring_all_reduce"
+NAME, NOTEBOOK, RING = "data_parallel", "02_data_parallel", "ring_all_reduce"
 STAR = '''
 """No ring: process 0 adds all arrays. A thread reduces the arrays in a queue."""
 
@@ -287,38 +282,12 @@ AVERAGED_WEIGHTS = """    def train(self, network, batches, learning_rate, bucke
 
 def reference() -> str:
     """The module of the solution."""
-    return solution("module")
-
-
-def solution(name: str) -> str:
-    """The module in a cell of the solution."""
-    path = Project.load(ROOT).solution("projects/02_data_parallel")
-    assert path
-    [cell] = [cell for cell in notebook.read(path)["cells"] if cell["id"] == name]
-    lines = notebook.source(cell).splitlines()
-    return "\n".join(line for line in lines[1:] if not line.strip().startswith("### "))
+    return solution(NOTEBOOK)
 
 
 def changed(*pairs: tuple[str, str]) -> str:
     """The reference solution with some texts replaced."""
-    code = reference()
-    for old, new in pairs:
-        assert old in code, old
-        code = code.replace(old, new)
-    return code
-
-
-class Wrong(NamedTuple):
-    """A module with a fault.
-
-    Attributes:
-      points: what it earns.
-      says: a part of the message of each goal that it misses.
-    """
-
-    code: str
-    points: float
-    says: tuple[str, ...]
+    return replace(reference(), *pairs)
 
 
 def right() -> dict[str, str]:
@@ -454,4 +423,22 @@ CATCHES = """                try:
 
 def ring() -> str:
     """The module of project 1 that the solution imports."""
-    return designs.reference()
+    return solution(NOTEBOOK, "ring")
+
+
+DESIGNS = Designs(
+    NAME,
+    right(),
+    wrong(),
+    empty="def connect(*arguments, **names):\n    raise NotImplementedError()\n",
+    short={
+        "steps": [[((3, 2, 2), [[1, 1]] * 2, 1)]],
+        "uneven": [[((3, 2, 2), [[1, 2], [0, 1]], 1)]],
+        "starts": [[((3, 2, 2), [[1, 1]], 1, False)]],
+        "traffic": ((40, 40, 30), [[1, 1]] * 2, 5000),
+        "timeout": 0.5,
+    },
+    circles=1 + 9,
+    label=("MB sent in a step: 1.316 with N = 2 (formula 1.316)",),
+    files={f"{RING}.py": ring()},
+)

@@ -5,7 +5,7 @@ Most wrong ones are the reference solution with one change.
 
 from __future__ import annotations
 
-from tests.projects.designs import Wrong, solution
+from tests.projects.designs import Designs, Wrong, replace, solution
 
 NAME = "parameter_server"
 SELECTORS = '''
@@ -310,11 +310,7 @@ def reference() -> str:
 
 def changed(*pairs: tuple[str, str]) -> str:
     """The reference solution with some texts replaced."""
-    code = reference()
-    for old, new in pairs:
-        assert old in code, old
-        code = code.replace(old, new)
-    return code
+    return replace(reference(), *pairs)
 
 
 def right() -> dict[str, str]:
@@ -467,3 +463,35 @@ CATCHES = """        try:
             return receive_array(self.socket)
         except ConnectionError:
             return np.zeros(1)"""
+
+
+DESIGNS = Designs(
+    NAME,
+    right(),
+    wrong(),
+    empty="def serve(*arguments):\n    raise NotImplementedError\n\n\nconnect = serve\n",
+    short={
+        "rounds": 1,
+        "concurrent": [(2, 2, "float32")],
+        "slow_pull": [],
+        "slow_push": [],
+        "stragglers": [(2, 1, 1)],
+        "synchronous": [(2, 2, "float64")],
+        "dead_worker": [],
+        "dead_server": [],
+    },
+    circles=1 + 12,
+    label=(
+        "7 with s = 4 (formula 7)",
+        "4 with s = 4 (formula 4)",
+        "2.8 with s = 0 (formula 2.8)",
+    ),
+    case={
+        "rounds": 2,
+        "concurrent": [(4, 6, "float32")],
+        "stragglers": [(3, 2, 1)],
+        "synchronous": [(3, 4, "float32")],
+    },
+    # Their threads may fail in other situations too, but fail for certain while a worker is frozen.
+    races=("reads before it receives", "sends what changes"),
+)

@@ -5,10 +5,9 @@ Most wrong ones are the reference solution with one change, as written by `chang
 
 from __future__ import annotations
 
-from tests.projects.designs import Wrong
-from tests.support import ROOT
-from tools.lessons import notebook
-from tools.lessons.project import Project
+import os
+
+from tests.projects.designs import Designs, Wrong, replace, solution
 
 NAME = "sharded_adam"
 INTERLEAVED = '''
@@ -215,20 +214,12 @@ create_optimizer = Adam
 
 def reference() -> str:
     """The module of the solution."""
-    path = Project.load(ROOT).solution("projects/03_sharded_adam")
-    assert path
-    [cell] = [cell for cell in notebook.read(path)["cells"] if cell["id"] == "module"]
-    lines = notebook.source(cell).splitlines()
-    return "\n".join(line for line in lines[1:] if not line.strip().startswith("### "))
+    return solution("03_sharded_adam")
 
 
 def changed(*pairs: tuple[str, str]) -> str:
     """The reference solution with some texts replaced."""
-    code = reference()
-    for old, new in pairs:
-        assert old in code, old
-        code = code.replace(old, new)
-    return code
+    return replace(reference(), *pairs)
 
 
 def right() -> dict[str, str]:
@@ -349,3 +340,20 @@ SKIP_MISSING = """            if len(list(Path(folder).glob(f"{rank}-of-*"))) ==
 COPY = """        self.steps = 0
         self.copies = [parameter.copy() for parameter in parameters]
 """
+
+
+DESIGNS = Designs(
+    NAME,
+    right(),
+    wrong(),
+    empty="def create_optimizer(*arguments, **names):\n    raise NotImplementedError()\n",
+    short={
+        "weights": [(3, [(6, 2)])],
+        "lengths": [(3, [(4,), (1,)])],
+        "traffic": [(2, [(100, 100)])],
+        "memory": [(2, [(1000, 2000)])],
+        "restore": [(2, 1, [(100, 20)])],
+    },
+    circles=1 + (12 if os.path.exists("/proc") else 4),
+    label=("MB sent in a step: 0 with N = 1 (formula 0), 16.0", "(formula 36.02)"),
+)

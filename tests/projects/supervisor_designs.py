@@ -8,12 +8,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from tests.projects.designs import Wrong
-from tests.support import ROOT
-from tools.lessons import notebook
-from tools.lessons.project import Project
+from tests.projects.designs import Designs, Wrong, replace, solution, source
 
-NAME = "supervisor"
+NAME, NOTEBOOK = "supervisor", "06_supervisor"
 CHECKPOINTS = """
 import hashlib
 import json
@@ -253,31 +250,20 @@ def attempt(command, folder, workers, resume, start_timeout, heartbeat_timeout, 
 
 def reference() -> str:
     """The module of the solution."""
-    lines = _cell("module").splitlines()
-    return "\n".join(line for line in lines[1:] if not line.strip().startswith("### "))
+    return solution(NOTEBOOK)
 
 
 def hidden_case() -> dict[str, Any]:
     """The numbers of the hidden tests."""
-    calls = [node for node in ast.walk(ast.parse(_cell("check"))) if isinstance(node, ast.Call)]
+    tree = ast.parse(source(NOTEBOOK, "check"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     [case] = [call.keywords for call in calls if call.keywords]
     return {str(word.arg): ast.literal_eval(word.value) for word in case}
 
 
-def _cell(name: str) -> str:
-    path = Project.load(ROOT).solution("projects/06_supervisor")
-    assert path
-    [cell] = [cell for cell in notebook.read(path)["cells"] if cell["id"] == name]
-    return notebook.source(cell)
-
-
 def changed(*pairs: tuple[str, str]) -> str:
     """The reference solution with some texts replaced."""
-    code = reference()
-    for old, new in pairs:
-        assert old in code, old
-        code = code.replace(old, new)
-    return code
+    return replace(reference(), *pairs)
 
 
 def right() -> dict[str, str]:
@@ -409,3 +395,29 @@ def wrong() -> dict[str, Wrong]:
             ('supervise returns a dict with "results" and "faults"',),
         ),
     }
+
+
+DESIGNS = Designs(
+    NAME,
+    right(),
+    wrong(),
+    empty="def supervise(*arguments, **names):\n    raise NotImplementedError()\n",
+    short={  # runs without a fault are trivially right
+        "workers": 2,
+        "steps": 4,
+        "save_every": 2,
+        "start_timeout": 20.0,
+        "heartbeat_timeout": 0.4,
+        "progress_timeout": 0.5,
+        "killed": [(1, "killed", "compute", 2)],
+        "start": [],
+        "frozen": [(0, "frozen", "message", 2)],
+        "silent": [],
+        "saving": [(1, "killed", "save", 4, "digit")],
+        "slow": [],
+        "gives_up": (1, "crashed", "compute", 2),
+        "max_restarts": 0,
+    },
+    circles=1 + 9,
+    label=("with N = 8 (formula 1.5)",),
+)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 import pytest
 
-from helpers.course.criteria import CheckFailed, CheckSkipped
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
 from helpers.course.projects.observations import to_data
 from helpers.course.projects.parameter_server import EXERCISE
 from helpers.course.projects.parameter_server_updates import Descent, Updates
+from tests.projects.criteria import failures_of
 
 OK = Reply(RETURNED)
 SINGLE, LOST, CONSISTENT, BYTES, BOUND, AHEAD, BITS, WORKER, SERVER = range(9)
@@ -56,17 +57,7 @@ def seen(**changed: Any) -> dict[str, Any]:
     }
 
 
-def failures(observation: Any) -> dict[int, str]:
-    """The message of each criterion that fails, by its number."""
-    found = {}
-    for place, criterion in enumerate(EXERCISE.criteria):
-        try:
-            criterion.check(observation, EXERCISE.case)
-        except CheckFailed as wrong:
-            found[place] = f"{wrong.expected} | {wrong.found} | {wrong}"
-        except CheckSkipped as skipped:
-            found[place] = f"skipped: {skipped}"
-    return found
+failures = functools.partial(failures_of, EXERCISE, EXERCISE.case)
 
 
 def test_a_right_observation_fulfills_all_criteria_which_are_worth_20_points() -> None:

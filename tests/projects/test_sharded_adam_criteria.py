@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from helpers.course.criteria import CheckFailed, CheckSkipped
 from helpers.course.projects.group import LATE, RAISED, RETURNED, Reply
 from helpers.course.projects.observations import find_difference, to_data
 from helpers.course.projects.sharded_adam import EXERCISE, wanted_memory
@@ -22,6 +22,7 @@ from helpers.course.projects.sharded_adam_expected import (
     make_parameters,
     unsharded_adam,
 )
+from tests.projects.criteria import failures_of
 
 OK = Reply(RETURNED)
 SETTINGS = Settings(0.01, 0.9, 0.98, 0.01)
@@ -64,17 +65,7 @@ def seen(**changed: Any) -> dict[str, Any]:
     return {**right, "checkpoints": [checkpoint()], **changed}
 
 
-def failures(observation: Any) -> dict[int, str]:
-    """The message of each criterion that fails, by its number."""
-    found = {}
-    for place, criterion in enumerate(EXERCISE.criteria):
-        try:
-            criterion.check(observation, EXERCISE.case)
-        except CheckFailed as wrong:
-            found[place] = f"{wrong.expected} | {wrong.found} | {wrong}"
-        except CheckSkipped as skipped:
-            found[place] = f"skipped: {skipped}"
-    return found
+failures = functools.partial(failures_of, EXERCISE, EXERCISE.case)
 
 
 def test_a_right_observation_fulfills_all_criteria_which_are_worth_20_points() -> None:

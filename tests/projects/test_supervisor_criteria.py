@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from helpers.course.criteria import CheckFailed, CheckSkipped
 from helpers.course.projects.fault_injector import Fault, FaultInjector, Plan, Start
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
 from helpers.course.projects.observations import to_data
@@ -27,6 +27,7 @@ from helpers.course.projects.supervised_worker import (
 )
 from helpers.course.projects.supervisor import EXERCISE, expected_resumes
 from helpers.course.projects.supervisor_runs import detection_seconds, expected_faults, plans
+from tests.projects.criteria import failures_of
 from tests.projects.supervisor_designs import hidden_case, reference
 
 CASE = EXERCISE.case
@@ -53,17 +54,7 @@ def seen(**changed: Any) -> dict[str, Any]:
     return {**{name: observation(name) for name, _plan, _restarts in plans(CASE)}, **changed}
 
 
-def failures(observations: Any) -> dict[int, str]:
-    """The message of each criterion that fails, by its number."""
-    found = {}
-    for place, criterion in enumerate(EXERCISE.criteria):
-        try:
-            criterion.check(observations, CASE)
-        except CheckFailed as wrong:
-            found[place] = f"{wrong.expected} | {wrong.found} | {wrong}"
-        except CheckSkipped as skipped:
-            found[place] = f"skipped: {skipped}"
-    return found
+failures = functools.partial(failures_of, EXERCISE, CASE)
 
 
 def returned(results: Any, faults: Any) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.course.criteria import CheckFailed, CheckSkipped
 from helpers.course.projects import data_parallel_runs
 from helpers.course.projects.data_parallel import EXERCISE, HINTS
 from helpers.course.projects.data_parallel_expected import (
@@ -24,6 +23,7 @@ from helpers.course.projects.data_parallel_network import Network, Training
 from helpers.course.projects.data_parallel_runs import Job, make_arguments
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
 from helpers.course.projects.observations import to_data
+from tests.projects.criteria import failures_of
 from tests.support.processes import wait_until
 
 SECONDS = 20.0  # the deadline of a test
@@ -58,17 +58,7 @@ def seen(**changed: Any) -> dict[str, Any]:
     return {**stages, **others, **changed}
 
 
-def failures(observation: Any) -> dict[int, str]:
-    """The message of each criterion that fails, by its number."""
-    found = {}
-    for place, criterion in enumerate(EXERCISE.criteria):
-        try:
-            criterion.check(observation, EXERCISE.case)
-        except CheckFailed as wrong:
-            found[place] = f"{wrong.expected} | {wrong.found} | {wrong}"
-        except CheckSkipped as skipped:
-            found[place] = f"skipped: {skipped}"
-    return found
+failures = functools.partial(failures_of, EXERCISE, EXERCISE.case)
 
 
 def test_a_right_observation_fulfills_all_criteria_which_are_worth_20_points() -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from helpers.course.criteria import CheckFailed, CheckSkipped
 from helpers.course.projects import ring_all_reduce, ring_all_reduce_runs
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
 from helpers.course.projects.observations import is_right, to_data
 from helpers.course.projects.ring_all_reduce import EXERCISE, wanted_bytes
 from helpers.course.projects.ring_all_reduce_runs import compare, make_arrays
+from tests.projects.criteria import failures_of
 
 SIZE = 1000, "float32"
 OK = Reply(RETURNED, seconds=(0.1,))
@@ -45,17 +46,7 @@ def seen(**changed: Any) -> dict[str, Any]:
     return {**{stage: [session()] for stage in stages}, **faults, **changed}
 
 
-def failures(observation: Any) -> dict[int, str]:
-    """The message of each criterion that fails, by its number."""
-    found = {}
-    for place, criterion in enumerate(EXERCISE.criteria):
-        try:
-            criterion.check(observation, EXERCISE.case)
-        except CheckFailed as wrong:
-            found[place] = f"{wrong.expected} | {wrong.found} | {wrong}"
-        except CheckSkipped as skipped:
-            found[place] = f"skipped: {skipped}"
-    return found
+failures = functools.partial(failures_of, EXERCISE, EXERCISE.case)
 
 
 def test_a_right_observation_fulfills_all_criteria_which_are_worth_20_points() -> None:

@@ -1,0 +1,93 @@
+"""Measures the reference solutions of projects 1 and 2 and TensorFlow in turns.
+
+    python -m benchmarks.projects ring_all_reduce|data_parallel [--quick] [--output FOLDER]
+
+Both do the same in two processes (`helpers.course.projects.race`). Writes `results/PROJECT.md`.
+--quick measures one round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks import RESULTS, ROOT
+from benchmarks.machine import describe, sentence
+from helpers.course.projects import data_parallel_race, ring_all_reduce_race
+from tools.lessons import notebook
+from tools.lessons.project import Project
+
+MAGIC = "%%writefile "
+QUICK_STEPS = 10
+
+
+def write_modules(domain: str, folder: Path) -> None:
+    """Writes the modules of a project's reference solution into a folder."""
+    solution = Project.load(ROOT).solution(domain)
+    assert solution
+    for cell in notebook.read(solution)["cells"]:
+        first, _newline, rest = notebook.source(cell).partition("\n")
+        if first.startswith(MAGIC):
+            (folder / first.removeprefix(MAGIC)).write_text(rest, "utf-8")
+
+
+def ring_all_reduce(folder: Path, quick: bool) -> str:
+    """The quartiles of an all-reduce in milliseconds, as Markdown."""
+    write_modules("projects/01_ring_all_reduce", folder)
+    rounds = 1 if quick else ring_all_reduce_race.ROUNDS
+    times = ring_all_reduce_race.measure(folder / "ring_all_reduce.py", rounds)
+    lines = ["| all-reduce of 1.4 MB | median, ms | quartiles, ms |", "|---|---|---|"]
+    for name, values in (
+        ("reference solution", times.own),
+        ("TensorFlow's RING", times.tensorflow),
+    ):
+        low, middle, high = (1e3 * value for value in statistics.quantiles(values, n=4))
+        lines.append(f"| {name} | {middle:.2f} | {low:.2f} to {high:.2f} |")
+    return "\n".join(lines)
+
+
+def data_parallel(folder: Path, quick: bool) -> str:
+    """The times of a step in milliseconds, and the differences from one process, as Markdown."""
+    write_modules("projects/02_data_parallel", folder)
+    race = data_parallel_race
+    rounds, steps = (1, QUICK_STEPS) if quick else (race.ROUNDS, race.STEPS)
+    sides = race.measure(folder / "data_parallel.py", rounds, steps)
+    lines = [
+        "| training of two processes | median of a step, ms | range, ms | difference from one |",
+        "|---|---|---|---|",
+    ]
+    for name, side in zip(("reference solution", "TensorFlow"), sides, strict=True):
+        low, middle, high = (
+            1e3 * function(side.seconds) for function in (min, statistics.median, max)
+        )
+        lines.append(f"| {name} | {middle:.2f} | {low:.2f} to {high:.2f} | {side.difference:.1g} |")
+    return "\n".join(lines)
+
+
+Table = Callable[[Path, bool], str]
+PROJECTS: dict[str, tuple[str, Table]] = {
+    "ring_all_reduce": ("Ring all-reduce by hand", ring_all_reduce),
+    "data_parallel": ("Data parallelism by hand", data_parallel),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs the program."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("project", choices=PROJECTS)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    args = parser.parse_args(argv)
+    (title, table), machine = PROJECTS[args.project], describe(None)
+    with tempfile.TemporaryDirectory() as folder:
+        text = f"# {title}\n\n{sentence(machine)}\n\n{table(Path(folder), args.quick)}\n"
+    args.output.mkdir(parents=True, exist_ok=True)
+    (args.output / f"{args.project}.md").write_text(text, "utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
