@@ -243,7 +243,7 @@ def observe_kill(module: Path, case: Case, seed: int) -> dict[str, Any]:
             more = 2 * sum(job.layers)
             group.relay.set_trigger(VICTIM, more, lambda: victim.signal(signal.SIGKILL))
             seconds = group.timeout + GRACE
-            replies = group.call("train", seconds, ranks=SURVIVORS, wait_for_all=True)
+            replies = group.call("train", seconds, awaited=SURVIVORS, wait_for_all=True)
             found |= {"replies": to_data(replies), "triggered": group.relay.is_triggered}
     return found
 

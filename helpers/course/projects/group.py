@@ -200,20 +200,20 @@ class ProcessGroup:
         seconds: float,
         *,
         repeat: int = 1,
-        ranks: Iterable[int] | None = None,
+        awaited: Sequence[int] | None = None,
         wait_for_all: bool = False,
     ) -> list[Reply]:
-        """Calls a method of every process's object, and returns the replies of these ranks.
+        """Calls a method of every process's object, and returns the replies.
 
         A group in which a process is late or dead must not be called again.
 
         Args:
+          awaited: the ranks whose replies are returned (default: all).
           wait_for_all: whether the others get their full time after a process has failed. By
             default they get a second, because they probably wait for it.
         """
         self.start(method, repeat=repeat)
-        ranks = range(self._workers) if ranks is None else ranks
-        return self._replies(ranks, seconds, wait_for_all)
+        return self._replies(self._ranks(awaited), seconds, wait_for_all)
 
     def start(self, method: str, ranks: Sequence[int] | None = None, *, repeat: int = 1) -> None:
         """Starts a call in all processes, or in these ranks, and does not wait for its end."""

@@ -114,7 +114,7 @@ def observe_fault(module: Path, kind: str, case: Case) -> dict[str, Any]:
             # No other process can know the sum after that, because it needs the whole array.
             group.relay.set_trigger(VICTIM, arrays[0].nbytes // 4, lambda: victim.signal(signum))
             seconds = group.timeout + GRACE
-            replies = group.call("all_reduce", seconds, ranks=SURVIVORS, wait_for_all=True)
+            replies = group.call("all_reduce", seconds, awaited=SURVIVORS, wait_for_all=True)
             found |= {"replies": to_data(replies), "triggered": group.relay.is_triggered}
     return found
 
