@@ -40,7 +40,7 @@ HOST, RETRY = "127.0.0.1", 0.02
 MODULUS = 2**31 - 1
 LOG_LINE = b"one of many lines that a library writes to standard error\n"
 START, COMPUTE, MESSAGE, SAVE = "start", "compute", "message", "save"  # phases of a fault
-SILENT, QUIT, EXITS = "silent", "quit", "crashed"  # kinds of faults that need no signal
+QUIT, EXITS = "quit", "crashed"  # kinds of faults that end a worker without a signal
 
 
 def initial_state(rank: int, seed: int) -> int:
