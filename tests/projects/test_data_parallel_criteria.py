@@ -12,7 +12,7 @@ import pytest
 from helpers.course.projects.data_parallel import EXERCISE, HINTS
 from helpers.course.projects.data_parallel_expected import (
     MISTAKES,
-    find_difference,
+    compare,
     train_alone,
 )
 from helpers.course.projects.data_parallel_network import Network
@@ -190,20 +190,20 @@ def joined(weights: Sequence[Any]) -> Any:
 def test_rounding_is_no_difference_but_other_bits_are_reported() -> None:
     arguments = make_arguments(JOB, seed=3)
     right = joined(train_alone(arguments))
-    assert find_difference(arguments, [right, right]) is None
+    assert compare(arguments, [right, right]) is None
     rounded = right + np.float32(4e-7)
-    assert find_difference(arguments, [right, rounded])["problem"] == "bits"  # type: ignore[index]
+    assert compare(arguments, [right, rounded])["problem"] == "bits"  # type: ignore[index]
     wrong = right.copy()
     wrong[-1] += 2e-6
-    found = find_difference(arguments, [right, wrong])
+    found = compare(arguments, [right, wrong])
     assert found
     assert (found["problem"], found["rank"], found["layer"]) == ("value", 1, 1)
     assert found["found"] == pytest.approx(2e-6, rel=0.1)
     wrong[0] = np.nan
-    assert find_difference(arguments, [right, wrong])["found"] is None  # type: ignore[index]
+    assert compare(arguments, [right, wrong])["found"] is None  # type: ignore[index]
     other = Reply(RETURNED, other="list []")
     for result, text in ((right[1:], "float32[22]"), (other, "list []")):
-        found = find_difference(arguments, [right, result])
+        found = compare(arguments, [right, result])
         assert found == {"problem": "array", "rank": 1, "found": text}
 
 
@@ -211,7 +211,7 @@ def test_weights_of_training_alone_are_recognized() -> None:
     arguments = make_arguments(JOB, seed=3)
     for rank, own in enumerate(arguments):
         alone = joined(train_alone([own]))
-        found = find_difference(arguments, [alone if rank == 0 else joined(own[4:]), alone])
+        found = compare(arguments, [alone if rank == 0 else joined(own[4:]), alone])
         assert found
         assert found["cause"] == ("own" if rank == 0 else "")
     assert set(MISTAKES) == set(HINTS) - {""}

@@ -28,7 +28,7 @@ def train_alone(arguments: Arguments) -> list[Any]:
     return network.weights
 
 
-def find_difference(arguments: Arguments, results: Sequence[Any]) -> dict[str, Any] | None:
+def compare(arguments: Arguments, results: Sequence[Any]) -> dict[str, Any] | None:
     """The first difference between the results and the weights of one process, or None.
 
     All processes must also have the same bits, because otherwise their weights would drift apart.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from helpers.course.projects.data_parallel_expected import RATE, find_difference
+from helpers.course.projects.data_parallel_expected import RATE, compare
 from helpers.course.projects.data_parallel_gate import Gate
 from helpers.course.projects.group import ProcessGroup
 from helpers.course.projects.observations import (
@@ -120,7 +120,7 @@ def observe(group: ProcessGroup, job: Job, seed: int, script: Script | None = No
     found = {**job._asdict(), "replies": to_data(replies), "deadline": deadline}
     found |= {"sent": subtract(group.sent, before), "difference": None}
     if all_returned(replies):
-        found["difference"] = find_difference(arguments, group.fetch())
+        found["difference"] = compare(arguments, group.fetch())
     return found
 
 
