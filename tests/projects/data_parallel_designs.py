@@ -346,7 +346,7 @@ def wrong() -> dict[str, Wrong]:
         "each gradient alone": Wrong(
             changed((" >= bucket_bytes or layer == 0", "")),
             18,
-            ("after 7,080 bytes of gradients, all processes together had sent 14,",),
+            ("after the smaller gradients, all processes together had sent 14,",),
         ),
         "forgets the last bucket": Wrong(
             changed((" or layer == 0", "")), 18, ("Is the last bucket reduced too",)

@@ -394,7 +394,7 @@ def wrong() -> dict[str, Wrong]:
             changed((keep, ADDS)), 17, ("a pull contains all pushes of earlier steps, but none",)
         ),
         "adds twice": Wrong(
-            changed((keep, keep + ADDS)), 0, ("it contains push 0 of worker 1 2 times",)
+            changed((keep, keep + ADDS)), 0, ("push 0 of worker 1 is added with the factor 2",)
         ),
         "average": Wrong(
             changed((complete, "self.complete += self.pending.pop(key) / len(self.steps)")),

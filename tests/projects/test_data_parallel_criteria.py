@@ -122,7 +122,7 @@ def test_only_what_is_sent_during_the_backward_pass_can_be_early_or_waited_for()
 def test_each_fault_of_the_overlap_fails_one_criterion() -> None:
     found = failures(seen(overlap=overlap(during=500, early=101)))
     assert list(found) == [6]
-    assert "after 100 bytes of gradients, all processes together had sent 101 bytes" in found[6]
+    assert "after the smaller gradients, all processes together had sent 101 bytes" in found[6]
     found = failures(seen(overlap=overlap(waits={"rank": 1, "layer": 3})))
     assert list(found) == [7]
     assert "process 1 had not asked for the next gradient 5 s after that of layer 3" in found[7]

@@ -1,4 +1,4 @@
-"""Processes of a project: failures are told apart, and all processes end."""
+"""Processes of a project: their failures are distinguished, and all of them end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def connect(rank, listener, addresses, timeout):
 """
 
 
-def test_a_process_that_hangs_ends_or_fails_is_told_apart_and_all_end() -> None:
+def test_a_process_that_hangs_one_that_ends_and_one_that_fails_are_distinguished() -> None:
     with ProcessGroup(write(NAME, STUBBORN), NAME, 4) as group:
         assert [reply.kind for reply in group.open(SECONDS)] == [RETURNED] * 4
         child = int(Path("child").read_text())

@@ -98,6 +98,25 @@ def test_a_missing_push_and_a_missing_own_push_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
+    ("broken", "text"),
+    [
+        (
+            {"problem": "torn", "with": 7, "without": 0},
+            "7 contains push 1 of worker 2, but element 0",
+        ),
+        ({"problem": "factor", "factor": 2.0}, "push 1 of worker 2 is added with the factor 2"),
+        ({"problem": "gap"}, "push 1 of worker 2 is missing, but a later one is there"),
+        ({"problem": "array", "found": "None"}, "of worker 1 in step 3 is None"),
+    ],
+)
+def test_what_a_pull_must_not_contain_is_named(broken: dict[str, Any], text: str) -> None:
+    wrong = {"by": 1, "at": 3, "rank": 2, "step": 1, **broken}
+    found = failures(seen(slow_pull=[session(wrong)]))
+    assert list(found) == [CONSISTENT]
+    assert text in found[CONSISTENT]
+
+
+@pytest.mark.parametrize(
     ("sent", "text"),
     [
         ([4079, 2039, 2000], ""),
@@ -152,13 +171,14 @@ def test_parameters_show_which_pushes_they_contain() -> None:
     assert updates.read(0, 0, initial)["steps"] == [0, 0]
     both = initial + column(1, 0, None) + column(2, 0, None) + column(2, 1, None)
     assert updates.read(0, 0, both) == {"problem": "", "steps": [1, 2]}
-    assert updates.read(0, 0, both + column(2, 1, None))["times"] == 2
+    assert updates.read(0, 0, both + column(2, 1, None))["factor"] == 2
     gap = updates.read(0, 0, initial + column(1, 1, None))
     assert (gap["problem"], gap["rank"], gap["step"]) == ("gap", 1, 0)
     torn = both.copy()
     torn[:25] = initial[:25]
     found = updates.read(0, 0, torn)
-    assert (found["problem"], found["times"]) == ("torn", [0, 1])
+    assert (found["problem"], found["without"]) == ("torn", 3)
+    assert found["with"] >= 25
     assert updates.read(0, 0, both.astype("float64"))["problem"] == "array"
     assert updates.read(0, 0, Reply(RETURNED, other="None"))["problem"] == "array"
 

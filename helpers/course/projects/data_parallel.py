@@ -123,7 +123,11 @@ def _sends_once(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
     found = _stage(seen, "traffic")
     expect_weights(found["session"])
     wanted = found["gradients"]
-    expected = _("each of 2 processes sends {wanted} bytes in a step, its gradients")
+    expected = ngettext(
+        "each of 2 processes sends {wanted} byte in a step, its gradients",
+        "each of 2 processes sends {wanted} bytes in a step, its gradients",
+        wanted,
+    )
     for rank, sent in enumerate(found["step"]):
         expect_bytes(
             rank,
@@ -143,13 +147,19 @@ def _sends_while_computing(seen: Mapping[str, Any], case: Mapping[str, Any]) -> 
     found = _overlap(seen)
     expect(
         _is_sent(found),
-        expected=_(
+        expected=ngettext(
+            "gradients are sent during the backward pass, after {full} byte of gradients "
+            "(bucket_bytes={bucket})",
             "gradients are sent during the backward pass, after {full} bytes of gradients "
-            "(bucket_bytes={bucket})"
+            "(bucket_bytes={bucket})",
+            found["full"],
         ).format(full=number(found["full"], ",d"), bucket=number(found["bucket"], ",d")),
-        found=_(
+        found=ngettext(
             "the backward pass stopped after these gradients, and within {seconds} s all processes "
-            "together sent {sent} bytes"
+            "together sent {sent} byte",
+            "the backward pass stopped after these gradients, and within {seconds} s all processes "
+            "together sent {sent} bytes",
+            found["during"],
         ).format(seconds=number(WAIT, "g"), sent=number(found["during"], ",d")),
         hint=_(
             "network.gradients yields one gradient at a time. Start the all-reduce of a full "
@@ -163,12 +173,16 @@ def _fills_buckets(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
     _require_sent(found)
     expect(
         found["early"] <= found["smaller"],  # half of what both processes would send
-        expected=_("nothing is sent before a bucket has {bucket} bytes").format(
-            bucket=number(found["bucket"], ",d")
-        ),
-        found=_(
-            "after {smaller} bytes of gradients, all processes together had sent {sent} bytes"
-        ).format(smaller=number(found["smaller"], ",d"), sent=number(found["early"], ",d")),
+        expected=ngettext(
+            "nothing is sent before a bucket has {bucket} byte",
+            "nothing is sent before a bucket has {bucket} bytes",
+            found["bucket"],
+        ).format(bucket=number(found["bucket"], ",d")),
+        found=ngettext(
+            "after the smaller gradients, all processes together had sent {sent} byte",
+            "after the smaller gradients, all processes together had sent {sent} bytes",
+            found["early"],
+        ).format(sent=number(found["early"], ",d")),
         hint=_(
             "Each all-reduce has a latency. Collect small gradients, and reduce them as one array."
         ),

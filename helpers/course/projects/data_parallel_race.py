@@ -56,12 +56,12 @@ class Sides(NamedTuple):
         own, other = (statistics.median(side.seconds) for side in self)
         text = _(
             "Median time of a training step in two processes: {own} ms with your module, {other} "
-            "ms with TensorFlow. Yours is {factor} times as fast."
+            "ms with TensorFlow. Yours is {ratio} times as fast."
         )
         return text.format(
             own=number(own * 1e3, ".2f"),
             other=number(other * 1e3, ".2f"),
-            factor=number(other / own, ".2f"),
+            ratio=number(other / own, ".2f"),
         )
 
 

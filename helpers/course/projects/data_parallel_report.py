@@ -20,8 +20,7 @@ from helpers.course.projects.data_parallel_runs import (
 )
 from helpers.course.projects.group import ProcessGroup
 from helpers.course.projects.observations import all_returned, from_data, subtract
-from helpers.course.projects.panels import Panel, draw
-from helpers.course.projects.report import not_measured
+from helpers.course.projects.panels import Panel, draw, not_measured
 from helpers.course.projects.ring_all_reduce import wanted_bytes
 from helpers.i18n import _, number
 

@@ -74,7 +74,7 @@ def describe_mismatch(result: Any, shape: tuple[int, ...], kind: Any = None) -> 
     """
     if isinstance(result, Reply):
         return result.other or result.kind
-    if result.shape == shape and kind in (None, result.dtype):
+    if result.shape == shape and (kind is None or result.dtype == kind):
         return ""
     return f"{result.dtype}{list(result.shape)}"
 

@@ -17,6 +17,7 @@ from helpers.course.charts.plot import (
     text_width,
 )
 from helpers.course.charts.svg import Drawing, Line, nice_ceiling, text
+from helpers.errors import ConfigError
 from helpers.i18n import _, join_clauses, join_items, join_sentences, labeled, number
 
 LEFT, TOP, HEIGHT, GAP = 44, 104, 150, 62
@@ -93,3 +94,12 @@ def _label(panel: Panel) -> str:
     ]
     joined = (join_clauses if any("," in item for item in items) else join_items)(items)
     return labeled(panel.name, joined)
+
+
+def not_measured(name: str, symbol: str, value: int) -> ConfigError:
+    """The error if a module does not work for a value of the symbol on the x-axis."""
+    message = _(
+        "Nothing was measured, because the module does not work with {symbol} = {value} yet. "
+        'Run check("{name}") first, and fix what it reports.'
+    )
+    return ConfigError(message.format(symbol=symbol, value=value, name=name))

@@ -126,33 +126,41 @@ def expect_whole(session: Session, found: Session) -> None:
             _("A pull and serve return an array of one dimension, and keep its type."),
         )
     push = _("push {step} of worker {rank}").format(step=found["step"], rank=found["rank"])
-    situation = situation_of(session)
+    expected, text, hint = _broken_push(found["problem"])
+    details = {
+        "one": found.get("with"),
+        "other": found.get("without"),
+        "factor": number(found.get("factor", 1), ".3g"),
+    }
+    raise CheckFailed(
+        expected.format(situation=situation_of(session)),
+        text.format(what=what, push=push, **details),
+        hint,
+    )
+
+
+def _broken_push(problem: str) -> tuple[str, str, str]:
+    """What was expected, what was found, and a hint, all with placeholders."""
     if problem == "torn":
-        (one, other), (times, more) = found["elements"], found["times"]
-        expected = _("every element contains the same pushes ({situation})")
-        text = _(
-            "{what}: element {one} contains {push} {times} times, element {other} {more} times"
-        )
+        text = _("{what}: element {one} contains {push}, but element {other} does not")
         hint = _(
             "Does a thread add an update while another one reads or sends the parameters? Copy "
             "them under the lock, and add an update only when all of it has arrived."
         )
-        details = {"one": one, "other": other, "times": f"{times:g}", "more": f"{more:g}"}
-    elif problem == "times":
-        expected = _("each push is added at most once, to the initial parameters ({situation})")
-        text = _("{what}: it contains {push} {times} times")
-        hint = _("Where is an update added, and with which factor?")
-        details = {"times": number(found["times"], ".3g")}
-    else:
-        expected = _("no push is lost, and those of a worker stay in order ({situation})")
-        text = _("{what}: {push} is missing, but a later one is there")
-        hint = _(
-            "Two threads can read the parameters, add, and write them back at the same time. "
-            "Then one of the updates is lost."
+        return _("every element contains the same pushes ({situation})"), text, hint
+    if problem == "factor":
+        return (
+            _("each push is added at most once, to the initial parameters ({situation})"),
+            _("{what}: {push} is added with the factor {factor}"),
+            _("Where is an update added, and with which factor?"),
         )
-        details = {}
-    raise CheckFailed(
-        expected.format(situation=situation), text.format(what=what, push=push, **details), hint
+    return (
+        _("no push is lost, and those of a worker stay in order ({situation})"),
+        _("{what}: {push} is missing, but a later one is there"),
+        _(
+            "Two threads can read the parameters, add, and write them back at the same time. Then "
+            "one of the updates is lost."
+        ),
     )
 
 

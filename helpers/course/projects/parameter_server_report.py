@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from helpers.course.charts.svg import Drawing
-from helpers.course.projects.panels import Panel, draw
+from helpers.course.projects.panels import Panel, draw, not_measured
 from helpers.course.projects.parameter_server import steps_ahead
 from helpers.course.projects.parameter_server_loops import NAME, has_worked
 from helpers.course.projects.parameter_server_runs import observe_concurrent, observe_straggler
-from helpers.course.projects.report import not_measured
-from helpers.i18n import _, number
+from helpers.i18n import _, ngettext, number
 
 BOUNDS = 0, 1, 2, 4
 WORKERS, SLOW, ROUNDS = 3, 1, 3
@@ -44,13 +43,7 @@ def measure(module: Path) -> Drawing:
             ahead,
             "s",
         ),
-        Panel(
-            _("largest staleness"),
-            "s",
-            [(bound, bound) for bound in BOUNDS],
-            staleness,
-            "s",
-        ),
+        Panel(_("largest staleness"), "s", [(bound, bound) for bound in BOUNDS], staleness, "s"),
         Panel(
             _("MB in each step"),
             f"2 · {size} MB",
@@ -59,7 +52,11 @@ def measure(module: Path) -> Drawing:
             "s",
         ),
     ]
-    title = _("Your server with bounds s, while a slow worker has completed {done} steps")
+    title = ngettext(
+        "Your server with bounds s, while a slow worker has completed {done} step",
+        "Your server with bounds s, while a slow worker has completed {done} steps",
+        done,
+    )
     return draw(title.format(done=done), panels)
 
 

@@ -43,7 +43,7 @@ class Updates:
         """What parameters contain, as data.
 
         Returns:
-          `problem`, which is empty, "array", "torn", "times" or "gap", with the details for its
+          `problem`, which is empty, "array", "torn", "factor" or "gap", with the details for its
           message, and `steps` with the number of pushes of each worker.
         """
         if mismatch := describe_mismatch(found, self.initial.shape, self.initial.dtype):
@@ -59,8 +59,8 @@ class Updates:
             return None
         row, column = divmod(int(np.argmax(wrong)), self._columns)
         rank, step = divmod(column, self.steps)
-        times = float(counts[row, column])
-        return {"problem": "times", "rank": rank + 1, "step": step, "times": times}
+        factor = float(counts[row, column])
+        return {"problem": "factor", "rank": rank + 1, "step": step, "factor": factor}
 
     def _torn(self, counts: Any) -> dict[str, Any] | None:
         """A push that a part of the parameters contains, and another part does not."""
@@ -69,13 +69,11 @@ class Updates:
             return None
         row, column = divmod(int(np.argmax(wrong)), self._columns)
         rank, step = divmod(column, self.steps)
-        return {
-            "problem": "torn",
-            "rank": rank + 1,
-            "step": step,
-            "elements": [column, row * self._columns + column],
-            "times": [float(counts[0, column]), float(counts[row, column])],
-        }
+        place = {"rank": rank + 1, "step": step}
+        with_it, without = column, row * self._columns + column
+        if counts[row, column]:
+            with_it, without = without, with_it
+        return {"problem": "torn", **place, "with": with_it, "without": without}
 
     def _read_row(self, counts: Any) -> dict[str, Any]:
         for rank, times in enumerate(counts, start=1):

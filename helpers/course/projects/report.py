@@ -24,12 +24,3 @@ def report(name: str) -> Drawing:
         message = _("There is no file {name} yet. Run the cell that starts with %%writefile.")
         raise ConfigError(message.format(name=path.name))
     return importlib.import_module(f"helpers.course.projects.{name}_report").measure(path)
-
-
-def not_measured(name: str, symbol: str, value: int) -> ConfigError:
-    """The error if a module does not work for a value of the symbol on the x-axis."""
-    message = _(
-        "Nothing was measured, because the module does not work with {symbol} = {value} yet. "
-        'Run check("{name}") first, and fix what it reports.'
-    )
-    return ConfigError(message.format(symbol=symbol, value=value, name=name))

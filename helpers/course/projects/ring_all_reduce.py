@@ -27,7 +27,7 @@ from helpers.i18n import _, gettext_noop, ngettext, number
 TOLERANCE = 0.02  # of the bytes, for headers
 
 
-def wanted_bytes(workers: int, array_bytes: int) -> float:
+def wanted_bytes(workers: int, array_bytes: float) -> float:
     """The bytes that each process of a ring sends."""
     return 2 * (workers - 1) / workers * array_bytes
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from helpers.course.charts.svg import Drawing
 from helpers.course.projects.group import ProcessGroup
 from helpers.course.projects.observations import all_returned, subtract
-from helpers.course.projects.panels import Panel, draw
-from helpers.course.projects.report import not_measured
+from helpers.course.projects.panels import Panel, draw, not_measured
 from helpers.course.projects.ring_all_reduce import wanted_bytes
 from helpers.course.projects.ring_all_reduce_runs import HANG, NAME, make_arrays
 from helpers.i18n import _, number

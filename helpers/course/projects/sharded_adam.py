@@ -190,9 +190,11 @@ def _saves_once(seen: Mapping[str, Any], case: Case) -> None:
         limit = round((1 + MEMORY_TOLERANCE) * size)
         expect(
             MIN_STATE * size <= found["bytes"] <= limit,
-            expected=_("the files have at most {limit} bytes, both moments and 10%").format(
-                limit=number(limit, ",d")
-            ),
+            expected=ngettext(
+                "the files have at most {limit} byte, both moments and 10%",
+                "the files have at most {limit} bytes, both moments and 10%",
+                limit,
+            ).format(limit=number(limit, ",d")),
             found=ngettext(
                 "{count} file with {size} bytes", "{count} files with {size} bytes", found["files"]
             ).format(count=found["files"], size=number(found["bytes"], ",d")),

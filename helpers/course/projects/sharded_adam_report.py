@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.course.charts.svg import Drawing
-from helpers.course.projects.panels import Panel, Points, draw
-from helpers.course.projects.report import not_measured
+from helpers.course.projects.panels import Panel, Points, draw, not_measured
 from helpers.course.projects.ring_all_reduce import wanted_bytes
 from helpers.course.projects.sharded_adam import EXERCISE, MB, parameter_bytes, wanted_memory
 from helpers.course.projects.sharded_adam_runs import NAME, observe_memory, works

@@ -52,9 +52,11 @@ def run(module: Path, case: Case) -> dict[str, Any]:
         return {"pair": [pair]}
 
     def observe(stage: str, steps: int) -> list[dict[str, Any]]:
-        return until_failure(
-            lambda group: observe_steps(module, case, *group, steps), case[stage], works
-        )
+        def observe_group(group: tuple[int, Shapes]) -> dict[str, Any]:
+            workers, shapes = group
+            return observe_steps(module, case, workers, shapes, steps)
+
+        return until_failure(observe_group, case[stage], works)
 
     return {
         "pair": [pair],

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from helpers.course.charts.svg import Drawing
 from helpers.course.projects.fault_injector import Fault, Plan
-from helpers.course.projects.panels import Panel, draw
-from helpers.course.projects.report import not_measured
+from helpers.course.projects.panels import Panel, draw, not_measured
 from helpers.course.projects.supervisor import EXERCISE
 from helpers.course.projects.supervisor_runs import NAME, Case, is_right, observe
 from helpers.i18n import _
