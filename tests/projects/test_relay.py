@@ -122,6 +122,20 @@ def test_a_trigger_fires_once_at_its_byte_and_silences_the_process(
     assert fired == [150]
 
 
+def test_a_process_that_continues_after_its_trigger_is_not_silenced(
+    relay: Relay, listeners: list[socket.socket]
+) -> None:
+    near, far = connect(relay, listeners, 0, 1)
+    fired: list[int] = []
+    with near, far:
+        relay.set_trigger(0, 10, lambda: fired.append(relay.sent[0]), final=False)
+        near.sendall(b"x" * 10)
+        assert read(far, 10) == b"x" * 10
+        near.sendall(b"later")
+        assert read(far, 5) == b"later"
+    assert fired == [10]
+
+
 def test_a_paused_relay_counts_but_holds_back(relay: Relay, listeners: list[socket.socket]) -> None:
     near, far = connect(relay, listeners, 0, 1)
     with near, far:

@@ -94,7 +94,8 @@ def observe_frozen(module: Path, method: str, workers: int, seed: int) -> dict[s
             return loops.data()
         relay, frozen = loops.group.relay, loops.group.members[1]
         assert relay
-        relay.set_trigger(sender, HUGE, lambda: frozen.signal(signal.SIGSTOP))  # a part of it
+        # A part of the array. The rest arrives after the pause.
+        relay.set_trigger(sender, HUGE, lambda: frozen.signal(signal.SIGSTOP), final=False)
         loops.advance({1: operation + 1}, QUIET)
         # The second pull of the others shows that their push has been added.
         loops.advance(dict.fromkeys(range(2, workers + 1), 3), QUIET)

@@ -23,11 +23,12 @@ CLOSE_TIMEOUT = 5.0
 
 
 class Trigger(NamedTuple):
-    """Calls `action` and silences a process when it has sent this many bytes."""
+    """Calls `action` when a process has sent this many bytes, and silences it if `final`."""
 
     rank: int
     sent: int
     action: Callable[[], None]
+    final: bool
 
 
 class Relay:
@@ -47,7 +48,7 @@ class Relay:
         self.connections = 0
         self._targets, self._latency = targets, latency
         self._trigger: Trigger | None = None
-        self._silent: set[int] = set()  # processes whose trigger has fired
+        self._silent: set[int] = set()  # processes with a final trigger that has fired
         self._forwards = asyncio.Event()
         self._forwards.set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -63,13 +64,17 @@ class Relay:
             for other in range(len(self._targets))
         ]
 
-    def set_trigger(self, rank: int, more: int, action: Callable[[], None]) -> None:
+    def set_trigger(
+        self, rank: int, more: int, action: Callable[[], None], *, final: bool = True
+    ) -> None:
         """Calls `action` in the relay's thread once a process has sent this many more bytes.
 
-        All later bytes of this process are dropped. Otherwise bytes in the buffers of the system
-        could be enough for the other processes, so that the fault would have no effect.
+        Args:
+          final: whether all later bytes of this process are dropped. Otherwise bytes in the buffers
+            of the system could be enough for the other processes, so that a fault would have no
+            effect. False for a process that continues later.
         """
-        self._trigger = Trigger(rank, self.sent[rank] + more, action)
+        self._trigger = Trigger(rank, self.sent[rank] + more, action, final)
 
     @property
     def is_triggered(self) -> bool:
@@ -149,7 +154,8 @@ class Relay:
             trigger = self._trigger
             if trigger and trigger.rank == sender and self.sent[sender] >= trigger.sent:
                 self._trigger = None
-                self._silent.add(sender)
+                if trigger.final:
+                    self._silent.add(sender)
                 trigger.action()
             if sender in self._silent:
                 continue
