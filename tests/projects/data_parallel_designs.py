@@ -331,17 +331,17 @@ def wrong() -> dict[str, Wrong]:
         "after the backward pass": Wrong(
             changed(("= network.gradients(examples, labels)", GRADIENTS_FIRST)),
             13,
-            ("within 5 s all processes together sent 0 bytes", "before you ask for the next"),
+            ("within 5 s all processes together sent only 0 bytes", "before you ask for the next"),
         ),
         "one large bucket": Wrong(
             changed((">= bucket_bytes", ">= 25_000_000")),
             13,
-            ("within 5 s all processes together sent 0 bytes",),
+            ("within 5 s all processes together sent only 0 bytes",),
         ),
         "waits for each bucket": Wrong(
             changed((submit, f"finished({submit})")) + FINISHED,
             18,
-            ("process 0 had not asked for the next gradient 5 s after that of layer 1",),
+            ("5 s after the gradient of layer 1, process 0 had not asked for the next one",),
         ),
         "each gradient alone": Wrong(
             changed((" >= bucket_bytes or layer == 0", "")),
@@ -354,7 +354,7 @@ def wrong() -> dict[str, Wrong]:
         "own start": Wrong(
             changed(("weights[...] = self.broadcast(weights)", "pass")),
             18,
-            ("training that starts with different weights",),
+            ("weights you get if each process starts with its own",),
         ),
         "double precision": Wrong(
             changed(("np.float32([examples])", "np.float64([examples])")),
@@ -369,7 +369,7 @@ def wrong() -> dict[str, Wrong]:
         "skips empty batches": Wrong(
             changed(("            gradients = ", SKIPS + "            gradients = ")),
             17,
-            ("Every process takes part in each step, also without examples",),
+            ("Every process takes part in each step, even without examples",),
         ),
         "divides by zero": Wrong(
             changed(

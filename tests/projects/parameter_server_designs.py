@@ -346,7 +346,7 @@ def wrong() -> dict[str, Wrong]:
         "one step too few": Wrong(
             changed((in_bound, f"{in_bound} - (self.bound > 0)")),
             16,
-            ("has completed 2 and waits",),
+            ("has completed only 2, and is waiting",),
         ),
         "reads before it waits": Wrong(
             changed((wait, ""), (result, wait + result)), 14, ("Then it reads the parameters",)
@@ -356,7 +356,7 @@ def wrong() -> dict[str, Wrong]:
                 (in_bound, "step - min(filter(None, self.steps.values()), default=0) <= self.bound")
             ),
             14,
-            ("also a worker that has not pushed at all",),
+            ("including a worker that has not pushed at all",),
         ),
         "reads before it receives": Wrong(
             changed(
@@ -404,7 +404,7 @@ def wrong() -> dict[str, Wrong]:
         "waits for the dead": Wrong(
             changed(("self.steps.pop(rank, None)", "pass")),
             18,
-            ("the others continue after worker 2 was killed", "no pull waits for this worker"),
+            ("the others continue after worker 2 was killed", "stop waiting for this worker"),
         ),
         "does not wake": Wrong(
             changed(("        self.changed.notify_all()\n", "")),
@@ -419,7 +419,7 @@ def wrong() -> dict[str, Wrong]:
         "catches errors": Wrong(
             changed(("        return receive_array(self.socket)", CATCHES)),
             19,
-            ("pull has already returned in process 1", "Do not catch the error"),
+            ("pull has already returned in process 1", "Do not catch socket errors"),
         ),
         "time limit": Wrong(
             changed((address, address.replace(")", ", timeout=0.3)"))),
@@ -431,7 +431,7 @@ def wrong() -> dict[str, Wrong]:
                 ("send_array(self.socket, update)", "send_array(self.socket, update.astype('f8'))")
             ),
             19,
-            ("process 1 sends 6,000,192 bytes, its arrays", "200% of that"),
+            ("process 1 sends 6,000,192 bytes, the size of its arrays", "200% of that"),
         ),
         "an error in a thread": Wrong(
             changed((keep, "            self.peding[rank] = update\n")),

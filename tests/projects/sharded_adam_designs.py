@@ -246,7 +246,7 @@ def wrong() -> dict[str, Wrong]:
         "no correction": Wrong(
             changed(("self.learning_rate * correction", "self.learning_rate")),
             0,
-            ("without the correction of the bias",),
+            ("without bias correction",),
         ),
         "no gather": Wrong(changed((gather, "")), 0, ("This is its initial value",)),
         "indivisible": Wrong(
@@ -265,7 +265,7 @@ def wrong() -> dict[str, Wrong]:
                 )
             ),
             17,
-            ("one reduce_scatter of the gradients",),
+            ("each gradient needs reduce_scatter once",),
         ),
         "double precision": Wrong(
             changed(('np.zeros(shape, "float32")', 'np.zeros(shape, "float64")')),
@@ -275,7 +275,7 @@ def wrong() -> dict[str, Wrong]:
         "copy of the parameters": Wrong(
             changed(("        self.steps = 0\n", COPY)),
             15,
-            ("140% of that", "no copy of the"),
+            ("140% of that", "do not keep copies of the"),
         ),
         "large blocks": Wrong(
             changed(("BLOCK = 1 << 14", "BLOCK = 1 << 24")), 18, ("Temporary arrays need memory",)

@@ -285,7 +285,7 @@ def wrong() -> dict[str, Wrong]:
             13,
             (
                 "supervise was still running after 2 starts of the group",
-                "A worker that never sends a message is frozen",
+                "counts as frozen",
                 "A worker that hangs still sends heartbeats",
             ),
         ),
@@ -300,7 +300,7 @@ def wrong() -> dict[str, Wrong]:
                 (selecting, f"time.sleep(0.3)\n                {selecting}"),
             ),
             13,
-            ("Exit code 3 means that a worker has lost another one",),
+            ("Exit code 3 means that a worker has lost its connection to another one",),
         ),
         "blames worker 0 for a hang": Wrong(
             changed(("return slowest.rank", "return 0")),
@@ -344,14 +344,17 @@ def wrong() -> dict[str, Wrong]:
         "terminates": Wrong(
             changed(("worker.process.kill()", "worker.process.terminate()")),
             16,
-            ("A frozen process ignores SIGTERM", "supervise was still running after 1 start"),
+            (
+                "A frozen process does not react to SIGTERM",
+                "supervise was still running after 1 start",
+            ),
         ),
         "reads whole lines": Wrong(
             changed((read, "        data = self.process.stdout.readline()\n")).replace(
                 "        os.set_blocking(self.process.stdout.fileno(), False)\n", ""
             ),
             18,
-            ("supervise was still running after 2 starts", "a part of a line only"),
+            ("supervise was still running after 2 starts", "only part of a line"),
         ),
         "never gives up": Wrong(
             changed(("while len(faults) <= max_restarts:", "while True:")),
@@ -382,7 +385,7 @@ def wrong() -> dict[str, Wrong]:
         "fills the pipe of standard error": Wrong(
             changed(("stderr=subprocess.DEVNULL", "stderr=subprocess.PIPE")),
             18,
-            ("standard error fill up",),
+            ("for standard error full",),
         ),
         "raises after the last fault": Wrong(
             changed(('return {"results": None, "faults": faults}', "raise RuntimeError(faults)")),

@@ -71,8 +71,8 @@ def test_if_two_processes_fail_nothing_else_is_judged() -> None:
 @pytest.mark.parametrize(
     ("cause", "sizes", "hint"),
     [
-        ("mean", [[5, 2], [0, 4]], "a process with more examples has more"),
-        ("start", [[4, 4]], "starts with different weights"),
+        ("mean", [[5, 2], [0, 4]], "a process with more examples must count more"),
+        ("start", [[4, 4]], "each process starts with its own weights"),
         ("weighted sum", [[4, 4]], "Divide by the number"),
         ("", [[4, 4]], "Is the last bucket reduced too"),
         ("", [[4, 4], [0, 4]], "Some batches are empty"),
@@ -103,7 +103,7 @@ def test_other_differences_are_named() -> None:
     [
         ((1049, 1000), ""),
         ((1000, 1051), "process 1 sent 1,051 bytes, 105% of that | Which arrays"),
-        ((949, 1000), "process 0 sent 949 bytes, 95% of that | All bytes must go"),
+        ((949, 1000), "process 0 sent 949 bytes, 95% of that | All traffic must go"),
     ],
 )
 def test_bytes_may_differ_by_five_percent(sent: tuple[int, int], text: str) -> None:
@@ -114,9 +114,9 @@ def test_bytes_may_differ_by_five_percent(sent: tuple[int, int], text: str) -> N
 def test_only_what_is_sent_during_the_backward_pass_can_be_early_or_waited_for() -> None:
     found = failures(seen(overlap=overlap(during=499, early=300, waits={"rank": 0, "layer": 1})))
     assert list(found) == [5, 6, 7]
-    assert "all processes together sent 499 bytes" in found[5]
+    assert "all processes together sent only 499 bytes" in found[5]
     assert found[6] == found[7]
-    assert found[7] == "skipped: Gradients must be sent during the backward pass first."
+    assert found[7] == "skipped: First, gradients must be sent during the backward pass."
 
 
 def test_each_fault_of_the_overlap_fails_one_criterion() -> None:
@@ -125,7 +125,7 @@ def test_each_fault_of_the_overlap_fails_one_criterion() -> None:
     assert "after the smaller gradients, all processes together had sent 101 bytes" in found[6]
     found = failures(seen(overlap=overlap(waits={"rank": 1, "layer": 3})))
     assert list(found) == [7]
-    assert "process 1 had not asked for the next gradient 5 s after that of layer 3" in found[7]
+    assert "5 s after the gradient of layer 3, process 1 had not asked for the next one" in found[7]
     missing = {"session": session(), "bucket": 1000}
     assert "iterates over network.gradients once" in failures(seen(overlap=missing))[5]
 

@@ -85,7 +85,7 @@ def test_the_others_must_run_ahead_by_the_whole_bound() -> None:
     found = failures(seen(stragglers=[session(rounds=rounds)]))
     assert list(found) == [AHEAD]
     assert "while worker 2 has completed 1 step, the others complete 3" in found[AHEAD]
-    assert "worker 1 has completed 2 and waits" in found[AHEAD]
+    assert "worker 1 has completed only 2, and is waiting" in found[AHEAD]
 
 
 def test_a_missing_push_and_a_missing_own_push_are_told_apart() -> None:

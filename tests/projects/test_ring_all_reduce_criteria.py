@@ -85,7 +85,7 @@ def test_each_wrong_value_is_shown_with_its_place() -> None:
     assert "process 1 returned 0.5" in found[3]
     other = {"problem": "array", "rank": 0, "found": "float64[3]"}
     found = failures(seen(large=[session(difference=other)]))
-    assert "an array of float32 with the length 1000" in found[3]
+    assert "an array of float32 of length 1000" in found[3]
     found = failures(seen(sizes=[session(difference={"problem": "bits", **at})]))
     assert list(found) == [1]
     assert "element 7 is 1.5 in process 0, but 0.5 in process 1" in found[1]

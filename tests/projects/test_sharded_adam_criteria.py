@@ -101,7 +101,10 @@ def test_each_wrong_parameter_is_shown_with_its_place(difference: Any, text: str
     ("sent", "text"),
     [
         (2_039_000, ""),  # headers
-        (2_041_000, "process 1 sent 2,041,000 bytes, 102% of that | A step needs one reduce_sc"),
+        (
+            2_041_000,
+            "process 1 sent 2,041,000 bytes, 102% of that | In a step, each gradient",
+        ),
         (1_900_000, "process 1 sent 1,900,000 bytes, 95% of that | All data must go through"),
     ],
 )

@@ -79,7 +79,7 @@ def test_if_a_run_without_faults_fails_nothing_else_is_judged() -> None:
     ("reply", "text"),
     [
         (Reply(LATE), "within 6.5 s of the last event (worker 1 is frozen at step 6; worker 2"),
-        (Reply(LATE), "still running after 3 starts of the group | A frozen process ignores"),
+        (Reply(LATE), "still running after 3 starts of the group | A frozen process does not"),
         (Reply(RAISED, "KeyError: 1 (supervisor.py, line 4)"), "raised KeyError: 1 (supervisor.py"),
         (Reply(DEAD, "Killed"), "the process of supervise ended, and printed: Killed"),
     ],
@@ -112,7 +112,7 @@ def test_results_and_restarts_are_judged() -> None:
     assert "3 starts of the group (worker 2 is killed" in found[1]
     assert "4 starts of the group" in found[1]
     found = failures(seen(gives_up=observation("gives_up", **returned([1], [[1, "died"]] * 3))))
-    assert "the results are None (each time, worker 1 is killed at step 6)" in found[7]
+    assert "the results are None (at every start, worker 1 is killed at step 6)" in found[7]
 
 
 @pytest.mark.parametrize("value", ["[1, 2]", "null", "'faults'"])

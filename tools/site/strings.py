@@ -52,9 +52,9 @@ ABOUT_EXERCISES = gettext_noop(
     "in Jupyter, where each answer is tested on real workers."
 )
 ABOUT_PROJECTS = gettext_noop(
-    "In a project you build a part of a distributed system yourself. Here you can read the "
-    "specifications. To work on one, open the notebook in Jupyter, where your module is measured "
-    "on real processes."
+    "In a project, you build a part of a distributed system yourself. Here you can read the "
+    "specifications. To work on one, open the notebook in Jupyter, where the check runs your "
+    "module in real processes."
 )
 ABOUT_LESSONS = gettext_noop(
     "Every lesson is a Jupyter notebook, shown here with the outputs and plots of a run."

@@ -24,18 +24,21 @@ from helpers.i18n import _, gettext_noop, ngettext, number
 
 TRAFFIC_TOLERANCE = 0.05  # of the bytes, for headers and numbers of examples
 HINTS = {  # by the mistake that explains the weights, see `data_parallel_expected`
-    "start": gettext_noop("These are the weights of training that starts with different weights."),
+    "start": gettext_noop(
+        "These are the weights you get if each process starts with its own weights."
+    ),
     "mean": gettext_noop(
-        "This is the mean of the processes' gradients. Every example must have the same influence, "
-        "so a process with more examples has more."
+        "These weights result from the plain mean of the processes' gradients. Every example must "
+        "have the same influence, so a process with more examples must count more."
     ),
     "sum": gettext_noop(
-        "This is the sum of the processes' gradients. Each of them is a mean over its own examples."
+        "These weights result from the sum of the processes' gradients. Each of them is a mean "
+        "over its own examples."
     ),
     "weighted sum": gettext_noop("Divide by the number of examples of all processes."),
     "own": gettext_noop("This process has used only its own gradients."),
     "": gettext_noop(
-        "Print the layers of each bucket. Is the last bucket reduced too, although it is not full?"
+        "Print the layers of each bucket. Is the last bucket reduced too, even if it is not full?"
     ),
 }
 
@@ -76,7 +79,7 @@ def _stage(seen: Mapping[str, Any], stage: str) -> Any:
 def expect_weights(session: Mapping[str, Any]) -> None:
     """Fails unless all calls of a session ended with the weights of one worker."""
     workers = session["workers"]
-    hint = _("Does connect wait for a process that waits for this one?")
+    hint = _("Does connect wait for a process that is waiting for this one?")
     expect_returned(from_data(session["opened"]), "connect", processes(workers), HANG, hint)
     for call in session["calls"]:
         hint = _(
@@ -97,16 +100,20 @@ def _difference(found: Mapping[str, Any], call: Mapping[str, Any]) -> CheckFaile
                 situation=situation
             ),
             _("process {rank} has {found}").format(rank=found["rank"], found=found["found"]),
-            _("Change the arrays in network.weights, or replace them by arrays of the same shape."),
+            _(
+                "Change the arrays in network.weights, or replace them with arrays of the same "
+                "shape."
+            ),
         )
     if found["found"] is None:
         text = _("process {rank} has weights in layer {layer} that are not finite numbers")
     else:
         text = _("process {rank} differs by {found}, most in layer {layer}")
-    hint = _(HINTS[found["cause"]])
+    cause: str = found["cause"]
+    hint = _(HINTS[cause])
     if not found["cause"] and any(0 in sizes for sizes in call["sizes"]):
         hint = _(
-            "Some batches are empty. Every process takes part in each step, also without examples."
+            "Some batches are empty. Every process takes part in each step, even without examples."
         )
     return CheckFailed(
         _("the weights of one worker, within {tolerance} ({situation})").format(
@@ -124,8 +131,8 @@ def _sends_once(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
     expect_weights(found["session"])
     wanted = found["gradients"]
     expected = ngettext(
-        "each of 2 processes sends {wanted} byte in a step, its gradients",
-        "each of 2 processes sends {wanted} bytes in a step, its gradients",
+        "each of 2 processes sends {wanted} byte per step, the size of its gradients",
+        "each of 2 processes sends {wanted} bytes per step, the size of its gradients",
         wanted,
     )
     for rank, sent in enumerate(found["step"]):
@@ -139,7 +146,7 @@ def _sends_once(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
                 "Which arrays does a step send in addition to the gradients? Do the gradients have "
                 "the type float32 when they are sent?"
             ),
-            fewer=_("All bytes must go through the addresses that connect receives."),
+            fewer=_("All traffic must go through the addresses passed to connect."),
         )
 
 
@@ -155,10 +162,10 @@ def _sends_while_computing(seen: Mapping[str, Any], case: Mapping[str, Any]) -> 
             found["full"],
         ).format(full=number(found["full"], ",d"), bucket=number(found["bucket"], ",d")),
         found=ngettext(
-            "the backward pass stopped after these gradients, and within {seconds} s all processes "
-            "together sent {sent} byte",
-            "the backward pass stopped after these gradients, and within {seconds} s all processes "
-            "together sent {sent} bytes",
+            "the check stopped the backward pass after these gradients, and within {seconds} s all "
+            "processes together sent only {sent} byte",
+            "the check stopped the backward pass after these gradients, and within {seconds} s all "
+            "processes together sent only {sent} bytes",
             found["during"],
         ).format(seconds=number(WAIT, "g"), sent=number(found["during"], ",d")),
         hint=_(
@@ -198,11 +205,11 @@ def _continues(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
         expected=_("the backward pass continues while no data arrives"),
         found=waits
         and _(
-            "process {rank} had not asked for the next gradient {seconds} s after that of layer "
-            "{layer}"
+            "{seconds} s after the gradient of layer {layer}, process {rank} had not asked for "
+            "the next one"
         ).format(rank=waits["rank"], seconds=number(WAIT, "g"), layer=waits["layer"]),
         hint=_(
-            "Let a thread do the all-reduces, and wait for their results after the backward pass."
+            "Run the all-reduces in a thread, and wait for their results after the backward pass."
         ),
     )
 
@@ -213,7 +220,7 @@ def _overlap(seen: Mapping[str, Any]) -> Any:
     expect(
         "during" in found and "waits" in found,
         expected=_("each process iterates over network.gradients once in each step"),
-        found=_("another number of times"),
+        found=_("a different number of times"),
         hint=_("A process without examples calls it too, and gets zeros."),
     )
     return found
@@ -221,7 +228,7 @@ def _overlap(seen: Mapping[str, Any]) -> Any:
 
 def _require_sent(found: Mapping[str, Any]) -> None:
     if not _is_sent(found):
-        raise CheckSkipped(_("Gradients must be sent during the backward pass first."))
+        raise CheckSkipped(_("First, gradients must be sent during the backward pass."))
 
 
 def _is_sent(found: Mapping[str, Any]) -> bool:
@@ -238,8 +245,8 @@ def _survives(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
     expect(
         found["triggered"],
         expected=expected,
-        found=_("process 1 sent less than its gradients, so it was never killed"),
-        hint=_("All bytes must go through the addresses that connect receives."),
+        found=_("process 1 sent fewer bytes than its gradients have, so it was never killed"),
+        hint=_("All traffic must go through the addresses passed to connect."),
     )
     expect_errors(
         dict(zip(SURVIVORS, from_data(found["replies"]), strict=True)),
@@ -251,7 +258,7 @@ def _survives(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
         ),
         returned=(
             _("process {rank} returned from train, without the gradients of process 1"),
-            _("Do not ignore errors of the all-reduce."),
+            _("Do not ignore errors from the all-reduce."),
         ),
     )
 
@@ -271,7 +278,9 @@ EXERCISE = Exercise(
     (
         Criterion(2, gettext_noop("Two processes train like one worker."), _weights("pair")),
         Criterion(
-            2, gettext_noop("So do 2 to 5 processes in several steps, with equal bits."), _same_bits
+            2,
+            gettext_noop("So do 2 to 5 processes over several steps, with bit-identical weights."),
+            _same_bits,
         ),
         Criterion(3, gettext_noop("Batches may be uneven, or empty."), _weights("uneven")),
         Criterion(

@@ -49,25 +49,25 @@ def measure(module: Path) -> Drawing:
     last, latency = LAYERS * LAYER_SECONDS / MS, LATENCY / MS
     panels = [
         Panel(
-            _("MB sent in a step"),
+            _("MB sent per step"),
             f"2(N−1)/N · {number(LAYERS * layer, '.3g')} MB",
             [(count, wanted_bytes(count, 1) * LAYERS * layer) for count in WORKERS],
             sent,
         ),
         Panel(
-            _("MB before the first layer"),
+            _("MB sent before the first layer"),
             f"2(N−1)/N · {number((LAYERS - 1) * layer, '.3g')} MB",
             [(count, wanted_bytes(count, 1) * (LAYERS - 1) * layer) for count in WORKERS],
             early,
         ),
         Panel(
-            _("ms for a step"),
+            _("ms per step"),
             f"{LAYERS} · {number(LAYER_SECONDS / MS, 'g')} ms + 2(N−1) · {number(latency, 'g')} ms",
             [(count, last + 2 * (count - 1) * latency) for count in WORKERS],
             times,
         ),
     ]
-    return draw(_("Your training in 2, 3 and 4 processes"), panels)
+    return draw(_("Your training loop in 2, 3 and 4 processes"), panels)
 
 
 def _job(workers: int, width: int) -> Job:

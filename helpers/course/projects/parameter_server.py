@@ -98,8 +98,8 @@ def _stays_within_the_bound(session: Session) -> None:
                     "worker {by} pulled in step {step}, without step {missing} of worker {rank}"
                 ).format(by=pull["by"], step=pull["at"], missing=steps, rank=rank),
                 hint=_(
-                    "A pull in step c waits until each worker has pushed c − bound times, also a "
-                    "worker that has not pushed at all. Then it reads the parameters."
+                    "A pull in step c waits until each worker has pushed c − bound times, "
+                    "including a worker that has not pushed at all. Then it reads the parameters."
                 ),
             )
     expect_no_failure(session)
@@ -127,10 +127,12 @@ def _runs_ahead(session: Session) -> None:
                     wanted=wanted,
                     situation=situation_of(session),
                 ),
-                _("worker {rank} has completed {steps} and waits").format(rank=rank, steps=steps),
+                _("worker {rank} has completed only {steps}, and is waiting").format(
+                    rank=rank, steps=steps
+                ),
                 _(
-                    "A pull in step c waits for pushes of steps before c − bound only, and "
-                    "every push can end a wait."
+                    "A pull in step c waits only for pushes of steps before c − bound. After "
+                    "every push, the server must check again which pulls can return."
                 ),
             )
     expect_no_failure(session)
@@ -160,7 +162,7 @@ def _difference(session: Session, found: Session) -> CheckFailed:
         text = _("serve returned {found}").format(found=value)
     if found["problem"] == "bits":
         hint = _(
-            "The difference is a rounding. Add the updates of a step one after the other, in the "
+            "The difference is a rounding error. Add the updates of a step one by one, in the "
             "order of the ranks, and not in the order in which they arrive."
         )
     else:
@@ -182,12 +184,13 @@ def _sends_each_array_once(session: Session) -> None:
             wanted,
             TOLERANCE,
             expected=ngettext(
-                "process {rank} sends {wanted} byte, its arrays ({situation})",
-                "process {rank} sends {wanted} bytes, its arrays ({situation})",
+                "process {rank} sends {wanted} byte, the size of its arrays ({situation})",
+                "process {rank} sends {wanted} bytes, the size of its arrays ({situation})",
                 wanted,
             ).format(rank=rank, wanted=number(wanted, ",d"), situation=situation_of(session)),
             more=_(
-                "Does the server send parameters that no worker has pulled, or a worker ask often?"
+                "Does the server send parameters that no worker has pulled, or does a worker ask "
+                "repeatedly?"
             ),
             fewer=_("Send each array as it is, through the address that connect receives."),
         )
@@ -209,7 +212,8 @@ def _survives_a_worker(session: Session) -> None:
     if failure := session["failure"]:
         hint = _(
             "If a worker ends, recv returns b'' or raises ConnectionError in the server. Then "
-            "no pull waits for this worker any more, and all that wait check that."
+            "stop waiting for this worker, and wake all pulls that wait, so that they check their "
+            "condition again."
         )
         raise failed_call(failure, expected, hint)
     for found in [*session["pulls"], *_final(session)]:
@@ -224,7 +228,7 @@ def _reports_a_dead_server(session: Session) -> None:
             continue
         hint = _("recv returns b'' if the server has ended. Raise an error in that case.")
         if reply.kind == RETURNED:
-            hint = _("Do not catch the error of a socket in pull.")
+            hint = _("Do not catch socket errors in pull.")
         raise CheckFailed(
             expected.format(situation=situation_of(session)),
             describe_end(rank, "pull", reply),
@@ -245,12 +249,14 @@ EXERCISE = Exercise(
         ),
         Criterion(
             2,
-            gettext_noop("No push of several workers is lost or added twice."),
+            gettext_noop("When several workers push, no push is lost or added twice."),
             _each(_loses_nothing, "concurrent", "slow_push"),
         ),
         Criterion(
             2,
-            gettext_noop("Each pull returns one consistent version, with all its own pushes."),
+            gettext_noop(
+                "Each pull returns one consistent version, with all earlier pushes of its worker."
+            ),
             _each(_pulls_are_consistent, "concurrent", "slow_pull", "slow_push"),
         ),
         Criterion(
@@ -265,12 +271,16 @@ EXERCISE = Exercise(
         ),
         Criterion(
             4,
-            gettext_noop("Next to a straggler, the others run ahead as far as the bound permits."),
+            gettext_noop(
+                "While one worker is slow, the others run ahead as far as the bound permits."
+            ),
             _each(_runs_ahead, "stragglers"),
         ),
         Criterion(
             3,
-            gettext_noop("A bound of 0 equals the synchronous loop, bit for bit."),
+            gettext_noop(
+                "With a bound of 0, the result equals that of the synchronous loop, bit for bit."
+            ),
             _each(_equals_the_synchronous_loop, "synchronous"),
         ),
         Criterion(

@@ -32,7 +32,7 @@ def expect_no_failure(session: Session) -> None:
         hint = _("Which thread or connection does serve still wait for?")
     elif failure["method"] == "close":
         expected = _("close returns ({situation})")
-        hint = _("close only closes the connection. It waits for no other worker.")
+        hint = _("close only closes the connection. It does not wait for other workers.")
     else:
         expected = _("{method} returns in step {step} ({situation})")
         hint = _(
@@ -123,7 +123,10 @@ def expect_whole(session: Session, found: Session) -> None:
         raise CheckFailed(
             _("an array with the length and the type of the initial parameters"),
             _("{what} is {found}").format(what=what, found=found["found"]),
-            _("A pull and serve return an array of one dimension, and keep its type."),
+            _(
+                "pull and serve return a one-dimensional array of the same type as the initial "
+                "parameters."
+            ),
         )
     push = _("push {step} of worker {rank}").format(step=found["step"], rank=found["rank"])
     expected, text, hint = _broken_push(found["problem"])
@@ -155,7 +158,7 @@ def _broken_push(problem: str) -> tuple[str, str, str]:
             _("Where is an update added, and with which factor?"),
         )
     return (
-        _("no push is lost, and those of a worker stay in order ({situation})"),
+        _("no push is lost, and the pushes of each worker stay in order ({situation})"),
         _("{what}: {push} is missing, but a later one is there"),
         _(
             "Two threads can read the parameters, add, and write them back at the same time. Then "

@@ -37,7 +37,7 @@ def measure(module: Path) -> Drawing:
     done = ROUNDS - 1
     panels = [
         Panel(
-            _("steps of the others"),
+            _("steps of the other workers"),
             f"{done} + s + 1",
             [(bound, steps_ahead(done, bound)) for bound in BOUNDS],
             ahead,
@@ -45,7 +45,7 @@ def measure(module: Path) -> Drawing:
         ),
         Panel(_("largest staleness"), "s", [(bound, bound) for bound in BOUNDS], staleness, "s"),
         Panel(
-            _("MB in each step"),
+            _("MB per step"),
             f"2 · {size} MB",
             [(bound, 2 * 4 * LENGTH / MB) for bound in BOUNDS],
             traffic,
@@ -53,8 +53,8 @@ def measure(module: Path) -> Drawing:
         ),
     ]
     title = ngettext(
-        "Your server with bounds s, while a slow worker has completed {done} step",
-        "Your server with bounds s, while a slow worker has completed {done} steps",
+        "Your server with several bounds s, while a slow worker has completed {done} step",
+        "Your server with several bounds s, while a slow worker has completed {done} steps",
         done,
     )
     return draw(title.format(done=done), panels)

@@ -60,13 +60,13 @@ def _stage(seen: Mapping[str, Any], stage: str) -> Any:
 def expect_sums(session: Mapping[str, Any]) -> None:
     """Fails unless all calls of a session returned the sum in every process."""
     workers = session["workers"]
-    hint = _("Does connect wait for a process that waits for this one?")
+    hint = _("Does connect wait for a process that is waiting for this one?")
     expect_returned(from_data(session["opened"]), "connect", processes(workers), HANG, hint)
     for call in session["calls"]:
         situation = _situation(workers, call["size"])
         hint = _(
-            "Which process sends and which one receives at that moment? If all of them wait in "
-            "sendall, or all of them in recv, none continues."
+            "Which process is sending, and which is receiving at that moment? If all of them wait "
+            "in sendall, or all of them in recv, none can continue."
         )
         replies = from_data(call["replies"])
         expect_returned(replies, "all_reduce", situation, HANG, hint)
@@ -77,15 +77,15 @@ def expect_sums(session: Mapping[str, Any]) -> None:
 def _difference(found: Mapping[str, Any], situation: str, size: Size) -> CheckFailed:
     rank, problem = found["rank"], found["problem"]
     if problem == "array":
-        expected = _("an array of {kind} with the length {count} ({situation})").format(
+        expected = _("an array of {kind} of length {count} ({situation})").format(
             count=size[0], kind=size[1], situation=situation
         )
         value = _("process {rank} returned {found}").format(rank=rank, found=found["found"])
         return CheckFailed(
-            expected, value, _("The result has the length and the type of the argument.")
+            expected, value, _("The result must have the same length and type as the argument.")
         )
     if problem == "bits":
-        hint = _("Add the numbers of an element in one process only, and send copies of the sum.")
+        hint = _("Compute the sum of each element in one process only, and send copies of it.")
         return different_bits(found, situation, hint)
     wanted, value = (number(found[key], ".17g") for key in ("wanted", "found"))
     return CheckFailed(
@@ -125,8 +125,8 @@ def _expect_bytes(workers: int, call: Mapping[str, Any]) -> None:
                 "chunk, and nothing else."
             ),
             fewer=_(
-                "No all-reduce can send less. All bytes must go through the addresses that connect "
-                "receives."
+                "No all-reduce can send less. All traffic must go through the addresses passed to "
+                "connect."
             ),
         )
 
@@ -154,7 +154,7 @@ def _can_be_repeated(seen: Mapping[str, Any], case: Case) -> None:
             ).format(count=last - first),
             hint=_("Connect once, in connect, and keep the sockets in your object."),
         )
-        hint = _("close only closes the sockets. It waits for no other process.")
+        hint = _("close only closes the sockets. It does not wait for other processes.")
         expect_returned(
             from_data(session["closed"]), "close", processes(session["workers"]), HANG, hint
         )
@@ -177,12 +177,13 @@ def _survives(kind: str, what: str) -> Any:
             expected,
             found["timeout"] + GRACE,
             late=_(
-                "recv returns b'' if the other process has ended. For a frozen process, it returns "
-                "nothing at all, unless you call settimeout(timeout) on the socket."
+                "If the other process has ended, recv returns b''. If it is frozen, recv waits "
+                "forever, unless you call settimeout(timeout) on the socket, which makes it raise "
+                "TimeoutError."
             ),
             returned=(
                 _("process {rank} returned a result, which cannot be the sum"),
-                _("Do not catch the error of a socket in all_reduce."),
+                _("Do not catch socket errors in all_reduce."),
             ),
         )
 
@@ -204,10 +205,16 @@ EXERCISE = Exercise(
     (
         Criterion(2, gettext_noop("Two processes return the sum."), _sums("pair")),
         Criterion(
-            3, gettext_noop("So do 2 to 8 processes, in both types, with equal bits."), _same_bits
+            3,
+            gettext_noop("So do 2 to 8 processes, for both types, with bit-identical results."),
+            _same_bits,
         ),
         Criterion(
-            3, gettext_noop("The array may be empty, or shorter than the ring."), _sums("lengths")
+            3,
+            gettext_noop(
+                "The array may be empty, or have fewer elements than there are processes."
+            ),
+            _sums("lengths"),
         ),
         Criterion(2, gettext_noop("A large array causes no deadlock."), _sums("large")),
         Criterion(

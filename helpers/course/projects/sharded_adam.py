@@ -35,8 +35,7 @@ HINTS = {
     ),
     "sum": gettext_noop("This is the result for the sum of the gradients. Use their mean."),
     "bias": gettext_noop(
-        "This is the result without the correction of the bias. The number of the step is 1 in the "
-        "first call of step."
+        "This is the result without bias correction. In the first call of step, t is 1."
     ),
     "local": gettext_noop(
         "This is the result for the gradient of a single process. Use the mean of all processes."
@@ -86,6 +85,7 @@ def _difference(
         hint = _("Compute each new value in one process only, and send copies of it.")
         return different_bits(found, situation, hint)
     wanted, value = (number(found[key], ".9g") for key in ("wanted", "found"))
+    mistake: str | None = found.get("mistake")
     restored = any(call["method"] == "load" for call in session["calls"])
     unknown = (
         _("Each moment belongs to an element, which another process may own after load.")
@@ -93,11 +93,11 @@ def _difference(
         else _("Which elements are wrong, and which process owns them? Print their numbers.")
     )
     return CheckFailed(
-        _("element {element} of all parameters is {wanted} ({situation})").format(
-            element=found["element"], wanted=wanted, situation=situation
-        ),
+        _(
+            "element {element} of all parameters, joined in one array, is {wanted} ({situation})"
+        ).format(element=found["element"], wanted=wanted, situation=situation),
         _("it is {found} in process {rank}").format(rank=rank, found=value),
-        _(HINTS[found["mistake"]]) if "mistake" in found else unknown,
+        _(HINTS[mistake]) if mistake else unknown,
     )
 
 
@@ -134,15 +134,15 @@ def _expect_bytes(session: Mapping[str, Any], rank: int, sent: int) -> None:
         wanted,
         BYTES_TOLERANCE,
         expected=ngettext(
-            "with N = {workers}, each process sends {wanted} byte in a step, 2(N−1)/N of the "
+            "with N = {workers}, each process sends {wanted} byte per step, 2(N−1)/N of the "
             "parameters",
-            "with N = {workers}, each process sends {wanted} bytes in a step, 2(N−1)/N of the "
+            "with N = {workers}, each process sends {wanted} bytes per step, 2(N−1)/N of the "
             "parameters",
             round(wanted),
         ).format(workers=session["workers"], wanted=number(round(wanted), ",d")),
         more=_(
-            "A step needs one reduce_scatter of the gradients and one all_gather of the "
-            "parameters. The moments stay where they are."
+            "In a step, each gradient needs reduce_scatter once, and each parameter needs "
+            "all_gather once. The moments stay where they are."
         ),
         fewer=_("All data must go through the collectives of group."),
     )
@@ -191,8 +191,10 @@ def _saves_once(seen: Mapping[str, Any], case: Case) -> None:
         expect(
             MIN_STATE * size <= found["bytes"] <= limit,
             expected=ngettext(
-                "the files have at most {limit} byte, both moments and 10%",
-                "the files have at most {limit} bytes, both moments and 10%",
+                "the files have at most {limit} byte, the size of both moments plus 10%, and at "
+                "least half of that size",
+                "the files have at most {limit} bytes, the size of both moments plus 10%, and at "
+                "least half of that size",
                 limit,
             ).format(limit=number(limit, ",d")),
             found=ngettext(
@@ -237,17 +239,21 @@ EXERCISE = Exercise(
         ),
         Criterion(
             2,
-            gettext_noop("So do 3 and more processes after 10 steps, with equal bits."),
+            gettext_noop(
+                "So do 3 or more processes after 10 steps, with bit-identical parameters."
+            ),
             _parameters("weights"),
         ),
         Criterion(
             3,
-            gettext_noop("Lengths may be indivisible by N, or shorter than N."),
+            gettext_noop(
+                "N may not divide the length of a parameter, or may be larger than the length."
+            ),
             _parameters("lengths"),
         ),
         Criterion(
             3,
-            gettext_noop("In a step, each process sends 2(N−1)/N of the parameters, within 2%."),
+            gettext_noop("In each step, each process sends 2(N−1)/N of the parameters, within 2%."),
             _sends_little,
         ),
         Criterion(
@@ -259,14 +265,14 @@ EXERCISE = Exercise(
                     "with N = {workers}, a process needs {wanted} MB between two steps, within 10%"
                 ),
                 gettext_noop(
-                    "Keep the moments of this process's elements as float32, and no copy of the "
-                    "parameters or gradients."
+                    "Keep the moments of this process's elements as float32, and do not keep "
+                    "copies of the parameters or gradients."
                 ),
             ),
         ),
         Criterion(
             2,
-            gettext_noop("During a step, its peak is within 10% of the formula."),
+            gettext_noop("During a step, peak memory is within 10% of the formula."),
             _memory(
                 "peak",
                 gettext_noop(
@@ -278,7 +284,9 @@ EXERCISE = Exercise(
                 ),
             ),
         ),
-        Criterion(3, gettext_noop("Another number of processes can restore the state."), _restores),
+        Criterion(
+            3, gettext_noop("A different number of processes can restore the state."), _restores
+        ),
         Criterion(1, gettext_noop("The files contain each moment once."), _saves_once),
         Criterion(1, gettext_noop("A missing file is an error."), _detects_loss),
     ),

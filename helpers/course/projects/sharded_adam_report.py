@@ -29,7 +29,7 @@ def measure(module: Path) -> Drawing:
     memory = f"(2 + 2/N) · {text} MB"
     panels = [
         Panel(
-            _("MB sent in a step"),
+            _("MB sent per step"),
             f"2(N−1)/N · {text} MB",
             [(workers, wanted_bytes(workers, size)) for workers in WORKERS],
             sent,

@@ -43,24 +43,28 @@ HINTS = {
     FIRST: (
         gettext_noop("Read the messages of all workers at the same time, until each has ended."),
         gettext_noop(
-            "Nothing happened in this run. Has a worker that ended written its result? Read its "
-            "output to the end first."
+            "There was no fault in this run. A worker that has ended may have written its result "
+            "before. Read its output to the end first."
         ),
     ),
     "killed": (
         gettext_noop(
-            "The output of a worker that has ended is at its end, and poll() is not None."
+            "When a worker has ended, its output reaches the end of the file, and poll() no "
+            "longer returns None."
         ),
-        gettext_noop("Exit code 3 means that a worker has lost another one, which is the cause."),
+        gettext_noop(
+            "Exit code 3 means that a worker has lost its connection to another one. The other "
+            "one is the cause."
+        ),
     ),
     "start": (
-        gettext_noop("A worker that never sends a message is frozen after start_timeout."),
-        gettext_noop("Before a worker's first message, start_timeout counts for it."),
+        gettext_noop("A worker that sends no message within start_timeout counts as frozen."),
+        gettext_noop("Until a worker has sent its first message, start_timeout applies to it."),
     ),
     "frozen": (
         gettext_noop(
-            "A frozen process ignores SIGTERM, and may have written a part of a line only. "
-            "Which of your calls waits for it?"
+            "A frozen process does not react to SIGTERM, and may have written only part of a "
+            "line. Which of your calls waits for it?"
         ),
         gettext_noop("The frozen worker is the only one whose heartbeats have stopped."),
     ),
@@ -78,7 +82,7 @@ HINTS = {
         gettext_noop("A pipe that nothing reads is full after 64 KB, and then its writer waits."),
         gettext_noop(
             "Heartbeats count from a worker's first message, and progress from the moment at which "
-            "all workers have sent theirs. Does a pipe of standard error fill up?"
+            "all workers have sent theirs. Is a pipe for standard error full?"
         ),
     ),
     "gives_up": (
@@ -112,7 +116,7 @@ def _resumes(seen: Mapping[str, Any], case: Case) -> None:
                 found=_("worker {rank} resumed from step {step}").format(rank=rank, step=resume),
                 hint=_(
                     "Compare steps as numbers. A checkpoint is complete if the files of all "
-                    "workers exist, and the SHA-256 in each of them is right."
+                    "workers exist, and the SHA-256 in each of them is correct."
                 ),
             )
     expect_run(found, "saving", case)
@@ -125,11 +129,8 @@ def expected_resumes(faults: Iterable[Fault], save_every: int) -> list[int]:
     """
     steps = [0]
     for fault in faults:
-        if fault.phase == START:
-            steps.append(steps[-1])
-        else:
-            last = fault.step - 1
-            steps.append(last // save_every * save_every)
+        saved = (fault.step - 1) // save_every * save_every
+        steps.append(steps[-1] if fault.phase == START else saved)
     return steps
 
 
@@ -150,7 +151,7 @@ def _remainder(one: Mapping[str, Any]) -> tuple[str, str]:
     if one["problem"] == "zombie":
         hint = _("Call wait() for every process that you start.")
         return _("worker {rank} is a zombie").format(rank=one["rank"]), hint
-    hint = _("Close your sockets, and kill worker 0, which listens at its port.")
+    hint = _("Close your sockets, and kill worker 0, which listens on its port.")
     return _("port {port} still accepts connections").format(port=one["port"]), hint
 
 
@@ -191,7 +192,7 @@ def expect_run(found: Mapping[str, Any], name: str, case: Case) -> None:
         starts == wanted,
         expected=_starts(wanted, situation),
         found=_starts(starts, situation),
-        hint=_("Start all workers again after each fault, and only then."),
+        hint=_("Restart all workers after each fault, and at no other time."),
     )
 
 
@@ -229,7 +230,7 @@ def _expect_results(results: Any, plan: Plan, situation: str, case: Case) -> Non
             hint=_("A group that has not finished has no results."),
         )
         return
-    hint = _("The results are those of the messages done, in the order of the ranks.")
+    hint = _('The results are those in the "done" messages, in the order of the ranks.')
     if results is None:
         hint = _("The group may restart max_restarts times. Only the next fault ends the run.")
     wanted = final_states(case["workers"], case["steps"], case["seed"])
@@ -255,7 +256,7 @@ def _starts(count: int, situation: str) -> str:
 def _situation(plan: Plan) -> str:
     """The faults of a run, in words."""
     if plan.always:
-        always = _("each time, {fault}")
+        always = _("at every start, {fault}")
         return always.format(fault=_phrase(plan.faults[0]))
     if plan.faults:
         return join_clauses(map(_phrase, plan.faults))
@@ -279,27 +280,25 @@ EXERCISE = Exercise(
     (
         Criterion(
             2,
-            gettext_noop("Without a fault, the results of all workers return."),
+            gettext_noop("Without a fault, supervise returns the results of all workers."),
             _ends_well(FIRST),
         ),
         Criterion(
             2,
-            gettext_noop("A worker that dies is named, and the group restarts."),
+            gettext_noop("A worker that dies is reported, and the group restarts."),
             _ends_well("killed"),
         ),
         Criterion(
-            2,
-            gettext_noop("So is a worker that dies or freezes at its start."),
-            _ends_well("start"),
+            2, gettext_noop("So is a worker that dies or freezes at startup."), _ends_well("start")
         ),
         Criterion(
             2,
-            gettext_noop("A frozen worker is named, also within a message."),
+            gettext_noop("A frozen worker is reported, even if it froze within a message."),
             _ends_well("frozen"),
         ),
         Criterion(
             3,
-            gettext_noop("A worker that hangs is named, and not one that waits."),
+            gettext_noop("The worker that hangs is reported, and not one that waits for it."),
             _ends_well("silent"),
         ),
         Criterion(2, gettext_noop("Slow workers cause no false alarm."), _ends_well("slow")),
@@ -309,7 +308,7 @@ EXERCISE = Exercise(
         Criterion(
             2, gettext_noop("After max_restarts, the supervisor gives up."), _ends_well("gives_up")
         ),
-        Criterion(2, gettext_noop("No process and no port is left."), _nothing_is_left),
+        Criterion(2, gettext_noop("No process and no open port is left behind."), _nothing_is_left),
     ),
     {
         "seed": 1,

@@ -33,7 +33,7 @@ def measure(module: Path) -> Drawing:
     texts = [
         (_("s until a dead worker restarts"), "0"),
         (_("s until a frozen worker restarts"), "heartbeat_timeout"),
-        (_("s until a silent worker restarts"), "progress_timeout"),
+        (_("s until a hanging worker restarts"), "progress_timeout"),
     ]
     panels = [
         Panel(
