@@ -310,7 +310,7 @@ def wrong() -> dict[str, Wrong]:
         "mean of means": Wrong(
             changed(("[examples]", "[1]"), ("examples * gradient", "gradient")),
             17,
-            ("This is the mean of the processes' gradients",),
+            ("the plain mean of the processes' gradients",),
         ),
         "sum of gradients": Wrong(
             changed((" / total[-1]", "")), 0, ("number of examples of all processes",)
