@@ -63,10 +63,7 @@ class Gate:
         """
         deadline = time.monotonic() + seconds
         while len(self._stopped) < self._workers and time.monotonic() < deadline:
-            if self._closing.is_set():
-                raise EOFError
-            for key, _events in self._selector.select(POLL):
-                self._read(key.fileobj)
+            self._poll(POLL)
         return [rank for rank in range(self._workers) if rank not in self._stopped]
 
     @property
@@ -79,6 +76,13 @@ class Gate:
         self._stopped.clear()
         for end in self._ends:
             end.sendall(b".")
+
+    def _poll(self, seconds: float) -> None:
+        """Waits for messages, and stores them."""
+        if self._closing.is_set():
+            raise EOFError
+        for key, _events in self._selector.select(seconds):
+            self._read(key.fileobj)
 
     def _read(self, source: Any) -> None:
         if source is self._listener:

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from helpers.course.projects import wire
+from helpers.course.projects import memory, wire
 from helpers.course.projects.adapters import Address
 from helpers.course.projects.relay import Relay, listening_socket
 from helpers.system import orphans, parent_death, programs
@@ -241,11 +241,11 @@ class ProcessGroup:
         for member in self.members:
             with suppress(OSError):
                 Path(f"/proc/{member.pid}/clear_refs").write_text("5")
-        return [_memory(member.pid, "VmRSS") for member in self.members]
+        return [memory.read(member.pid) for member in self.members]
 
     def peaks(self) -> list[int | None]:
         """The peak memory of each process in bytes since `reset_peaks`, or None if unknown."""
-        return [_memory(member.pid, "VmHWM") for member in self.members]
+        return [memory.read(member.pid, memory.PEAK) for member in self.members]
 
     def _ranks(self, ranks: Sequence[int] | None) -> Sequence[int]:
         return range(self._workers) if ranks is None else ranks
@@ -297,13 +297,10 @@ def _with_timeout(end: socket.socket) -> socket.socket:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Files for tempfile go where they are deleted, and NumPy needs no threads for sums."""
-    return {**os.environ, "TMPDIR": str(folder), "OPENBLAS_NUM_THREADS": "1"}
+    """Files for tempfile go where they are deleted, and NumPy needs no threads for sums.
 
+    Huge pages would count as memory as soon as a part of them is used.
+    """
+    own = {"TMPDIR": str(folder), "OPENBLAS_NUM_THREADS": "1", "NUMPY_MADVISE_HUGEPAGE": "0"}
+    return {**os.environ, **own}
 
-def _memory(pid: int, field: str) -> int | None:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
-    except (OSError, StopIteration):  # not Linux, or it has ended
-        return None

@@ -8,7 +8,6 @@ fields of a message are the arguments of a method of `Session`, and each message
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import socket
 import sys
@@ -23,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.course.projects import adapters, wire
+from helpers.course.projects import adapters, memory, wire
 from helpers.system import parent_death
 
 Answer = tuple[dict[str, Any], list[Any]]
@@ -54,7 +53,7 @@ class Session:
         """Stores the arguments of the next calls."""
         self._result = None
         self._arguments = arrays
-        _return_free_memory()
+        memory.return_free()
         return {}, []
 
     def call(self, method: str, repeat: int) -> Answer:
@@ -127,13 +126,6 @@ def main() -> None:
     parent_death.die_with_parent()
     control, listener = map(int, sys.argv[1:])
     serve(Connection(control), Session(socket.socket(fileno=listener)))
-
-
-def _return_free_memory() -> None:
-    """Gives free memory back to the system, so that the next call is measured from its start."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's, see malloc_trim(3)
-    if trim is not None:
-        trim(0)
 
 
 def _required(function: Any, method: str) -> Callable[..., Any]:
