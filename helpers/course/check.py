@@ -78,7 +78,14 @@ TASK_MODULES = {  # modules with the checks of each task, imported on demand
     "finished": "keras_3_on_several_workers",
 }
 # The students' modules, which are tasks with the same names.
-PROJECTS = ("ring_all_reduce", "data_parallel", "sharded_adam", "parameter_server", "supervisor")
+PROJECTS = (
+    "ring_all_reduce",
+    "data_parallel",
+    "sharded_adam",
+    "model_parallel",
+    "parameter_server",
+    "supervisor",
+)
 TASKS = (*TASK_MODULES, *PROJECTS)
 
 AnswerRunner = Callable[[str, Mapping[str, Any]], Any]

@@ -15,6 +15,7 @@ import numpy as np
 
 from helpers.course.projects.collectives import Collectives
 from helpers.course.projects.data_parallel_network import Training
+from helpers.course.projects.model_parallel_network import Process
 from helpers.course.projects.sharded_adam_replica import Replica
 
 Address = tuple[str, int]
@@ -53,6 +54,12 @@ def sharded_adam(module: ModuleType, place: Place) -> Any:
     place.listener.settimeout(place.timeout)
     group = Collectives(place.rank, len(place.addresses), place.listener)
     return Replica(module.create_optimizer, group)
+
+
+def model_parallel(module: ModuleType, place: Place) -> Process:
+    """Project 4: an object with `train_stage(...)` and `create_block(...)`."""
+    worker = module.connect(place.rank, place.listener, place.addresses, place.timeout)
+    return Process(worker, place.rank, len(place.addresses), place.addresses[place.rank][0])
 
 
 def parameter_server(module: ModuleType, place: Place) -> Any:

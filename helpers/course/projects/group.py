@@ -303,4 +303,3 @@ def _environment(folder: Path) -> dict[str, str]:
     """
     own = {"TMPDIR": str(folder), "OPENBLAS_NUM_THREADS": "1", "NUMPY_MADVISE_HUGEPAGE": "0"}
     return {**os.environ, **own}
-
