@@ -12,6 +12,7 @@ from helpers.course.projects.report import report
 from helpers.errors import ConfigError
 from tests.projects import (
     data_parallel_designs,
+    model_parallel_designs,
     parameter_server_designs,
     ring_all_reduce_designs,
     sharded_adam_designs,
@@ -23,6 +24,7 @@ ALL: tuple[Designs, ...] = (
     ring_all_reduce_designs.DESIGNS,
     data_parallel_designs.DESIGNS,
     sharded_adam_designs.DESIGNS,
+    model_parallel_designs.DESIGNS,
     parameter_server_designs.DESIGNS,
     supervisor_designs.DESIGNS,
 )
