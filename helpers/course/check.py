@@ -76,6 +76,9 @@ TASK_MODULES = {  # modules with the checks of each task, imported on demand
     "ported": "keras_3_on_several_workers",
     "shares": "keras_3_on_several_workers",
     "finished": "keras_3_on_several_workers",
+    "state_bytes": "beyond_data_parallelism",
+    "micro_batches": "beyond_data_parallelism",
+    "split_layers": "beyond_data_parallelism",
 }
 # The students' modules, which are tasks with the same names.
 PROJECTS = (

@@ -32,6 +32,20 @@ def duration(seconds: float) -> str:
     return unit.format(count=significant(seconds / size)).replace(" ", "\u00a0")
 
 
+def byte_size(count: float) -> str:
+    """A number of bytes in MB, GB or TB of 1,000 each, without line breaks."""
+    size, unit = next((size, unit) for size, most, unit in _byte_units() if count < most)
+    return unit.format(count=significant(count / size, 3)).replace(" ", "\u00a0")
+
+
+def _byte_units() -> list[tuple[float, float, str]]:
+    return [
+        (1e6, 1e9, _("{count} MB")),
+        (1e9, 1e12, _("{count} GB")),
+        (1e12, math.inf, _("{count} TB")),
+    ]
+
+
 def _units() -> list[tuple[float, float, str]]:
     """The seconds of each unit, the limit from which the next unit is used, and the unit's text."""
     return [

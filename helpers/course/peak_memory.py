@@ -1,0 +1,92 @@
+"""The peak of a worker's resident memory, so that it can be compared with a prediction.
+
+`tf.config.experimental.get_memory_info` has no statistics for CPUs, so the measure is the memory
+that the operating system counts: the resident set size of the process (proc(5), `VmRSS`), and its
+peak (`VmHWM`). Two properties of a process would distort the difference of two such numbers:
+
+- glibc keeps freed memory for later allocations. `mallopt` with a fixed mmap threshold makes it
+  return every large block to the system at once, and then the resident memory follows the live
+  tensors (mallopt(3), M_MMAP_THRESHOLD and M_TRIM_THRESHOLD).
+- The peak covers the whole life of the process. Writing 5 to `/proc/self/clear_refs` resets it
+  (https://docs.kernel.org/filesystems/proc.html).
+
+Where Linux does not offer them, the peak since the start of the process is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import sys
+from pathlib import Path
+
+STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+RESET_PEAK = "5"
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
+THRESHOLD = 65_536  # bytes; larger blocks return to the system when they are freed
+
+
+class PeakMemory:
+    """Measures how far a block of code raises the resident memory of this process.
+
+        with PeakMemory() as memory:
+            train()
+        print(memory.peak)
+
+    The first use of a library allocates memory that later uses share, so run a small example of the
+    same code before the block.
+
+    Attributes:
+      peak: the bytes above the level at the start, at the highest point in the block.
+      held: the bytes above that level at the end of the block.
+    """
+
+    peak: int
+    held: int
+
+    def __enter__(self) -> PeakMemory:
+        return_freed_memory()
+        gc.collect()
+        with contextlib.suppress(OSError):
+            CLEAR_REFS.write_text(RESET_PEAK)
+        self._before = resident_bytes()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.peak = peak_bytes() - self._before
+        self.held = resident_bytes() - self._before
+
+
+def return_freed_memory() -> None:
+    """Makes glibc return large blocks to the system as soon as they are freed.
+
+    Another C library ignores these options or lacks the function. Then freed memory counts too.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        for option in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD):
+            mallopt(option, THRESHOLD)
+        mallopt(M_ARENA_MAX, 1)
+
+
+def resident_bytes() -> int:
+    """The memory of this process that is in RAM now."""
+    return _status("VmRSS") if STATUS.exists() else _max_rss()
+
+
+def peak_bytes() -> int:
+    """The highest value of `resident_bytes` since the last reset, or the start of the process."""
+    return _status("VmHWM") if STATUS.exists() else _max_rss()
+
+
+def _status(name: str) -> int:
+    lines = STATUS.read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+
+
+def _max_rss() -> int:
+    import resource
+
+    usage = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return usage if sys.platform == "darwin" else 1024 * usage
