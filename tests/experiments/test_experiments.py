@@ -74,6 +74,8 @@ MOVES = [
     *[("sharding_policies", one) for one in ("policy", "workers", "files", "per_file", "batch")],
     ("learning_rate_and_batch", "batch"),
     *[("ring_rounds", one) for one in ("workers", "done")],
+    *[("memory_planner", one) for one in ("width", "layers", "batch", "workers")],
+    *[("memory_planner", one) for one in ("device", "optimizer", "precision")],
 ]
 
 

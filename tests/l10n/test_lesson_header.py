@@ -38,7 +38,7 @@ references = [["paper", "A paper", "https://example.org/paper"]]
 
 def test_every_lesson_has_its_place_in_the_course() -> None:
     assert sorted(COURSE) == LESSONS
-    assert len(LESSONS) >= 12
+    assert len(LESSONS) >= 13
 
 
 def test_each_path_can_be_read_without_the_other_one() -> None:
@@ -64,7 +64,7 @@ def test_each_path_can_be_read_without_the_other_one() -> None:
             ["these paths do not need this lesson: Keras, Estimator."],
             ["(03_train", "(01_train"],
         ),
-        ("12_keras_3_on_several_workers", ["**Keras path:** lesson 8 of 8"], []),
+        ("13_beyond_data_parallelism", ["**Keras path:** lesson 9 of 9"], []),
     ],
 )
 def test_a_head_states_the_path_and_a_foot_leads_on_along_it(

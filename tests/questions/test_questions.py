@@ -46,7 +46,7 @@ def row_of(box: QuestionBox, question: Question, *, right: bool) -> ChoiceRow:
 
 def test_every_lesson_has_three_to_five_questions() -> None:
     lessons = [path.stem for path in sorted((ROOT / "notebooks/en").glob("[0-9][0-9]_*.ipynb"))]
-    assert len(lessons) == 12
+    assert len(lessons) == 13
     assert list(COURSE) == lessons
     assert all(3 <= len(questions) <= 5 for questions in COURSE.values())
 
@@ -255,7 +255,7 @@ def test_closed_questions_leave_no_widget_behind() -> None:
     assert set(open_widgets()) == kept
 
 
-@pytest.mark.parametrize("lesson", ["13_no_such_lesson", "", None, ["a", "list"]])
+@pytest.mark.parametrize("lesson", ["14_no_such_lesson", "", None, ["a", "list"]])
 def test_an_unknown_lesson_is_refused_with_those_that_exist(lesson: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         quiz(lesson)

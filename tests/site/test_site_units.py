@@ -172,7 +172,7 @@ def test_only_code_is_marked_as_code() -> None:
 def test_an_appendix_has_its_place_after_the_lessons() -> None:
     written = {page.name: page for page in generated_pages.pages(tree.tree(PROJECT, "en"))}
     assert written["lessons"].ids[-1] == ["published_program"]
-    assert "\n/12_keras_3_on_several_workers\n/published_program\n" in written["lessons"].text
+    assert "\n/13_beyond_data_parallelism\n/published_program\n" in written["lessons"].text
     link = "- [Run the published program](/notebooks/en/published_program.ipynb)"
     assert link in written["index"].text
 

@@ -137,8 +137,8 @@ EXERCISES = {
         (Criterion(3, gettext_noop("The bubble is small enough, and not smaller."), _enough),),
         {
             "pipelines": [
-                ({"workers": 4, "bubble": 0.25}, 9),
-                ({"workers": 2, "bubble": 0.1}, 9),
+                ({"workers": 4, "bubble": 0.26}, 9),
+                ({"workers": 2, "bubble": 0.11}, 9),
                 ({"workers": 8, "bubble": 0.3}, 17),
                 ({"workers": 1, "bubble": 0.5}, 1),
             ]
