@@ -80,7 +80,7 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
     "helpers.course.memory_planner": ("conv2d", "dense", "layers_of", "plan"),
     "helpers.course.model": ("learning_rate", "make_network"),
     "helpers.course.panel": ("Panel",),
-    "helpers.course.peak_memory": ("PeakMemory",),
+    "helpers.course.peak_memory": ("PeakMemory", "PeakTensorMemory"),
     "helpers.course.peers": ("Peers",),
     "helpers.course.projects.report": ("report",),
     "helpers.course.projects.supervisor_runs": ("worker_command",),

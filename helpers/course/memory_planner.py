@@ -23,6 +23,9 @@ chapter 4), with these properties of TensorFlow:
   in place, and the gradient of ReLU needs only its result.
 - The backward pass of a layer needs the gradient of its output and creates that of its input.
 - The result of flattening or reshaping shares the memory of its input.
+- The optimizers of Keras 3 update one variable after another, with temporary tensors of its size.
+
+benchmarks/memory_planner.py compares the predictions with real steps.
 """
 
 from __future__ import annotations
@@ -37,6 +40,9 @@ from helpers.i18n import _
 
 STAGES = (0, 1, 2, 3)
 SLOTS = {"sgd": 0, "momentum": 1, "adam": 2}  # values in float32 for each weight
+# Temporary tensors in the update of one variable by Keras 3, measured with TensorFlow 2.21. The
+# first one of SGD is the scaled gradient.
+TEMPORARIES = {"sgd": 1, "momentum": 3, "adam": 3}
 ALIASES = ("Flatten", "Reshape", "InputLayer", "Activation", "Dropout")  # layers without a tensor
 
 
@@ -77,8 +83,8 @@ class MemoryPlan:
       weights, gradients, optimizer: the model states, of which ZeRO stores only a part per worker.
       activations: of the batch, including its input.
       buffers: the largest layer as a whole, if a stage of ZeRO divides its gradients or weights.
-      peak: the highest sum at one time. It is lower than `total`, because gradients grow while
-        activations shrink.
+      peak: the highest sum at one time, including temporary tensors. It is often lower than
+        `total`, because gradients grow while activations shrink.
     """
 
     weights: float
@@ -165,11 +171,14 @@ def plan(
     buffers = float(largest * (size.gradient * (parts[1] > 1) + size.weight * (parts[0] > 1)))
     kept = [size.activation * batch * outputs for outputs in (inputs, *(x.outputs for x in layers))]
     rising = [size.gradient * layer.weights / parts[1] for layer in layers]
-    peak = weights + states + buffers + _peak_of_step(kept, rising)
-    return MemoryPlan(weights, gradients, states, float(sum(kept)), buffers, peak)
+    updated = 4 * largest * TEMPORARIES[optimizer] / parts[2]
+    step = max(_backward_peak(kept, rising), kept[0] + gradients + updated)
+    return MemoryPlan(
+        weights, gradients, states, float(sum(kept)), buffers, weights + states + buffers + step
+    )
 
 
-def _peak_of_step(kept: Sequence[float], gradients: Sequence[float]) -> float:
+def _backward_peak(kept: Sequence[float], gradients: Sequence[float]) -> float:
     """The highest sum of activations and gradients in the backward pass.
 
     Args:
@@ -178,7 +187,7 @@ def _peak_of_step(kept: Sequence[float], gradients: Sequence[float]) -> float:
     """
     highest = 0.0
     for last in range(len(gradients), 0, -1):
-        stored = sum(kept[: last + 1])
-        passed = kept[last] + (kept[last - 1] if last > 1 else 0)
-        highest = max(highest, stored + passed + sum(gradients[last - 1 :]))
-    return max(highest, kept[0] + sum(gradients))
+        # The gradient of ReLU replaces its result, so the last result is counted once.
+        passed = kept[last - 1] if last > 1 else 0
+        highest = max(highest, sum(kept[: last + 1]) + passed + sum(gradients[last - 1 :]))
+    return highest

@@ -1,12 +1,15 @@
-"""The peak of a worker's resident memory, so that it can be compared with a prediction.
+"""The peak of a worker's memory, so that it can be compared with a prediction.
 
-`tf.config.experimental.get_memory_info` has no statistics for CPUs, so the measure is the memory
-that the operating system counts: the resident set size of the process (proc(5), `VmRSS`), and its
-peak (`VmHWM`). Two properties of a process would distort the difference of two such numbers:
+`PeakTensorMemory` asks TensorFlow's allocator, which counts the tensors of the CPU if oneDNN is in
+use (`tf.config.experimental.get_memory_info("CPU:0")`). The system's own count would be less exact,
+because this allocator takes memory from the system in large regions and keeps it.
+
+`PeakMemory` is for NumPy. It reads the resident set size of the process (proc(5), `VmRSS`) and its
+peak (`VmHWM`). Two properties of a process would distort their difference:
 
 - glibc keeps freed memory for later allocations. `mallopt` with a fixed mmap threshold makes it
-  return every large block to the system at once, and then the resident memory follows the live
-  tensors (mallopt(3), M_MMAP_THRESHOLD and M_TRIM_THRESHOLD).
+  return every large block to the system at once, and then the resident memory follows the arrays
+  (mallopt(3), M_MMAP_THRESHOLD and M_TRIM_THRESHOLD).
 - The peak covers the whole life of the process. Writing 5 to `/proc/self/clear_refs` resets it
   (https://docs.kernel.org/filesystems/proc.html).
 
@@ -56,6 +59,36 @@ class PeakMemory:
     def __exit__(self, *_exception: object) -> None:
         self.peak = peak_bytes() - self._before
         self.held = resident_bytes() - self._before
+
+
+class PeakTensorMemory(PeakMemory):
+    """The same for TensorFlow's tensors, and the resident memory where nothing counts them."""
+
+    def __enter__(self) -> PeakTensorMemory:
+        super().__enter__()
+        self._tensors = _tensor_bytes(reset=True)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
+        if self._tensors is not None and (found := _tensor_bytes()) is not None:
+            self.peak = found["peak"] - self._tensors["current"]
+            self.held = found["current"] - self._tensors["current"]
+
+
+def _tensor_bytes(reset: bool = False) -> dict[str, int] | None:
+    """The counts of TensorFlow's allocator, or None if it does not count."""
+    import tensorflow as tf
+
+    probe = tf.ones([1 << 20])  # small tensors are never counted
+    try:
+        if reset:
+            tf.config.experimental.reset_memory_stats("CPU:0")
+        found = tf.config.experimental.get_memory_info("CPU:0")
+    except (ValueError, tf.errors.OpError):
+        return None
+    counted = found["current"] - 4 * int(tf.size(probe))
+    return {**found, "current": counted} if counted >= 0 else None
 
 
 def return_freed_memory() -> None:

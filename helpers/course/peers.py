@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
+import struct
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from helpers.tf_config import TFConfig
 
 CONNECT_SECONDS = 30.0  # the deadline for the start of all workers
 POLL_SECONDS = 0.02
+HEADER = struct.Struct("!I")  # the length of the JSON with type and shape
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +50,7 @@ class Peers:
         addresses = [_split(address) for address in config.cluster.get("worker", ())]
         self.rank, self.count = config.task.index, max(1, len(addresses))
         self.sent = 0
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, socket.socket] = {}
         self._connect(addresses)
         self._senders = {other: ThreadPoolExecutor(1) for other in self._connections}
 
@@ -77,10 +79,10 @@ class Peers:
     def receive(self, source: int) -> Array:
         """Waits for the next array of another worker."""
         connection = self._connections[source]
-        dtype, shape = json.loads(connection.recv_bytes())
+        [length] = HEADER.unpack(_read(connection, bytearray(HEADER.size)))
+        dtype, shape = json.loads(_read(connection, bytearray(length)))
         array = np.empty(shape, dtype)
-        if array.nbytes:
-            connection.recv_bytes_into(memoryview(array).cast("B"))
+        _read(connection, memoryview(array.reshape(-1)).cast("B") if array.size else b"")
         return array
 
     def exchange(self, to: int, array: Array, source: int) -> Array:
@@ -100,13 +102,14 @@ class Peers:
         if self.count == 1:
             return
         deadline = time.monotonic() + CONNECT_SECONDS
-        with Listener(addresses[self.rank], backlog=self.count) as listener:
+        with socket.create_server(addresses[self.rank], backlog=self.count) as server:
             for other in range(self.rank):
                 self._connections[other] = _client(addresses[other], other, deadline)
-                self._connections[other].send_bytes(json.dumps(self.rank).encode())
+                self._connections[other].sendall(HEADER.pack(self.rank))
             for _higher in range(self.rank + 1, self.count):
-                accepted = _accept(listener, deadline)
-                self._connections[json.loads(accepted.recv_bytes())] = accepted
+                accepted = _accept(server, deadline)
+                [other] = HEADER.unpack(_read(accepted, bytearray(HEADER.size)))
+                self._connections[other] = accepted
 
 
 def _split(address: str) -> tuple[str, int]:
@@ -114,10 +117,10 @@ def _split(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _client(address: tuple[str, int], other: int, deadline: float) -> Connection:
+def _client(address: tuple[str, int], other: int, deadline: float) -> socket.socket:
     while True:
         with contextlib.suppress(ConnectionError):
-            return Client(address)  # type: ignore[return-value]  # a TCP connection
+            return socket.create_connection(address)
         if time.monotonic() > deadline:
             message = _(
                 "Worker {number} did not accept a connection at port {port} within {seconds:.0f} "
@@ -129,20 +132,36 @@ def _client(address: tuple[str, int], other: int, deadline: float) -> Connection
         time.sleep(POLL_SECONDS)
 
 
-def _accept(listener: Listener, deadline: float) -> Connection:
-    # Listener has no timeout of its own.
-    socket = listener._listener._socket  # type: ignore[attr-defined]
-    socket.settimeout(max(POLL_SECONDS, deadline - time.monotonic()))
+def _accept(server: socket.socket, deadline: float) -> socket.socket:
+    server.settimeout(max(POLL_SECONDS, deadline - time.monotonic()))
     try:
-        return listener.accept()  # type: ignore[return-value]
+        accepted, _address = server.accept()
     except TimeoutError:
         message = _(
             "Another worker did not connect within {seconds:.0f} s. Look at the workers' logs."
         )
         raise ClusterError(message.format(seconds=CONNECT_SECONDS)) from None
+    accepted.settimeout(None)
+    return accepted
 
 
-def _send(connection: Connection, array: Array) -> None:
-    connection.send_bytes(json.dumps([array.dtype.str, array.shape]).encode())
-    if array.nbytes:
-        connection.send_bytes(memoryview(array).cast("B"))
+def _send(connection: socket.socket, array: Array) -> None:
+    header = json.dumps([array.dtype.str, array.shape]).encode()
+    connection.sendall(HEADER.pack(len(header)) + header)
+    if array.size:
+        connection.sendall(memoryview(array.reshape(-1)).cast("B"))
+
+
+def _read(connection: socket.socket, buffer: Any) -> Any:
+    """Fills the buffer, and returns it.
+
+    Raises:
+      ClusterError: the other worker has closed the connection.
+    """
+    left = memoryview(buffer)
+    while left:
+        count = connection.recv_into(left)
+        if not count:
+            raise ClusterError(_("Another worker closed its connection. Look at the workers' logs."))
+        left = left[count:]
+    return buffer
