@@ -8,10 +8,11 @@ the worker trains a small network of the same kind, so that the libraries have a
 keep. Writes `results/memory_planner.md`. The exit code is 1 if a prediction differs from the
 allocator's peak by more than 10 %.
 
-After each step, it waits until TensorFlow's threads have released the tensors of the step. Otherwise
-they sometimes hold the gradients of one more step. The gradients are computed in a `tf.function`, and then the optimizer updates one variable after
-another. If the update is part of the function, TensorFlow updates several variables at the same
-time. The last column shows that peak, which changes from run to run.
+After each step, the worker waits until TensorFlow's threads have released the tensors of the step.
+Otherwise they sometimes hold the gradients of one more step. A `tf.function` computes the
+gradients, and then the optimizer updates one variable after another. If the update is part of the
+function, TensorFlow updates several variables at the same time. The last column shows that peak,
+which changes from run to run.
 """
 
 from __future__ import annotations

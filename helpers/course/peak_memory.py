@@ -7,13 +7,13 @@ because this allocator takes memory from the system in large regions and keeps i
 `PeakMemory` is for NumPy. It reads the resident set size of the process (proc(5), `VmRSS`) and its
 peak (`VmHWM`). Two properties of a process would distort their difference:
 
-- glibc keeps freed memory for later allocations. `mallopt` with a fixed mmap threshold makes it
-  return every large block to the system at once, and then the resident memory follows the arrays
-  (mallopt(3), M_MMAP_THRESHOLD and M_TRIM_THRESHOLD).
+- glibc keeps freed memory for later allocations. With a fixed mmap threshold it returns every large
+  block to the system at once, so the resident memory follows the arrays (mallopt(3),
+  M_MMAP_THRESHOLD and M_TRIM_THRESHOLD).
 - The peak covers the whole life of the process. Writing 5 to `/proc/self/clear_refs` resets it
   (https://docs.kernel.org/filesystems/proc.html).
 
-Where Linux does not offer them, the peak since the start of the process is used.
+If the system does not offer them, the peak since the start of the process is used.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PeakMemory:
 
 
 class PeakTensorMemory(PeakMemory):
-    """The same for TensorFlow's tensors, and the resident memory where nothing counts them."""
+    """The same for TensorFlow's tensors, or the resident memory if no allocator counts them."""
 
     def __enter__(self) -> PeakTensorMemory:
         super().__enter__()

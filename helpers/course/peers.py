@@ -162,6 +162,7 @@ def _read(connection: socket.socket, buffer: Any) -> Any:
     while left:
         count = connection.recv_into(left)
         if not count:
-            raise ClusterError(_("Another worker closed its connection. Look at the workers' logs."))
+            message = _("Another worker closed its connection. Look at the workers' logs.")
+            raise ClusterError(message)
         left = left[count:]
     return buffer

@@ -94,7 +94,9 @@ def _sums_up(seen: list[dict[str, Any]], case: Case) -> None:
             found=_("results of {count} workers, and the sum begins with {value}").format(
                 count=len(one["results"]), value=number(float(np.ravel(total)[0]), ".4g")
             ),
-            hint=_("ReLU needs finished sums. Which split of the first matrix keeps them together?"),
+            hint=_(
+                "ReLU needs finished sums. Which split of the first matrix keeps each together?"
+            ),
         )
 
 

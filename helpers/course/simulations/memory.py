@@ -31,7 +31,7 @@ COLORS = (BLUE, 0), (ORANGE, 1), (GREEN, 2), (PURPLE, 0), (BLUE, 1)  # with the 
 
 
 def memory_planner() -> Experiment:
-    """The memory of a worker in each ZeRO stage, beside that of a device."""
+    """The memory of a worker in each ZeRO stage, and the memory of a device."""
     return Experiment(
         _("Memory of a worker by ZeRO stage"),
         draw,
@@ -52,7 +52,14 @@ def memory_planner() -> Experiment:
 
 
 def draw(
-    width: int, layers: int, batch: int, workers: int, device: float, optimizer: str, precision: str
+    *,
+    width: int,
+    layers: int,
+    batch: int,
+    workers: int,
+    device: float,
+    optimizer: str,
+    precision: str,
 ) -> View:
     """A bar for each stage, the memory of the device, and a text about both.
 
