@@ -72,7 +72,7 @@ class Peers:
 
     def send(self, to: int, array: Array) -> Future[None]:
         """Sends an array in the background. Do not change it before the future is done."""
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")
         self.sent += array.nbytes
         return self._senders[to].submit(_send, self._connections[to], array)
 

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from benchmarks import memory_planner
 from helpers.course.memory_planner import Layer, conv2d, dense, layers_of, plan
 from helpers.errors import ConfigError
+from tests.support.faults import needs_keras_3
 
 BILLION = Layer("all", 10**9, 0)
 
@@ -49,8 +51,13 @@ def test_activations_are_proportional_to_the_batch_and_no_stage_divides_them() -
 def test_gradients_and_activations_do_not_peak_together() -> None:
     balanced = plan([dense(1000, 1000)] * 8, 1000, 1000)
     assert balanced.states < balanced.peak < balanced.total
-    only_weights = plan([dense(1000, 1000)] * 8, 1000, 1)
-    assert only_weights.peak == pytest.approx(only_weights.total, rel=0.01)
+
+
+def test_the_update_needs_temporary_tensors_of_the_largest_layer() -> None:
+    layers = [dense(1000, 1000)] * 8
+    for optimizer, tensors in (("sgd", 1), ("momentum", 3), ("adam", 3)):
+        one = plan(layers, 1000, 1, optimizer=optimizer)
+        assert one.peak == pytest.approx(one.states + tensors * 4 * layers[0].weights, rel=0.01)
 
 
 def test_layers_have_the_weights_that_keras_gives_them() -> None:
@@ -89,3 +96,14 @@ def test_what_the_planner_does_not_know_is_refused(wrong: dict[str, object], mes
 def test_a_network_without_layers_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least one layer"):
         plan([], 1, 1)
+
+
+@needs_keras_3
+@pytest.mark.training
+def test_the_planner_predicts_the_memory_of_real_steps_within_a_tenth() -> None:
+    found = memory_planner.compare()
+    assert len(found) == 4
+    ratios = [one.predicted.peak / one.tensors for one in found]
+    assert [ratio for ratio in ratios if abs(ratio - 1) > memory_planner.MAX_ERROR] == []
+    for one in found:
+        assert one.tensors < one.resident < 1.5 * one.tensors

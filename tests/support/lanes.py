@@ -112,9 +112,11 @@ LANES = (
     ),
     Lane(
         "training",
-        "accuracy after whole epochs, the load of the notebook's process, data of other formats",
-        3,
-        "helpers/worker/* helpers/course/data.py helpers/course/model.py helpers/course/panel/*",
+        "accuracy after whole epochs, the load of the notebook's process, data of other formats, "
+        "predicted memory",
+        4,
+        "helpers/worker/* helpers/course/data.py helpers/course/model.py helpers/course/panel/* "
+        "helpers/course/memory_planner.py benchmarks/memory_planner.py",
     ),
     Lane(
         "browser",

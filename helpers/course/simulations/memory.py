@@ -137,9 +137,11 @@ def _sentence(plans: dict[int, MemoryPlan], count: int, workers: int, device: fl
     elif not fitting:
         verdict = _("No stage fits into the device: use more workers, or fewer examples.")
     elif fitting[0] == 0:
-        verdict = _("Data parallelism without ZeRO fits into the device.")
-    else:
-        verdict = _("Stage {number} is the first one that fits into the device.").format(
-            number=format_value(fitting[0])
+        verdict = _("Data parallelism without ZeRO fits into the device, with {size}.").format(
+            size=byte_size(plans[0].total)
         )
+    else:
+        verdict = _(
+            "Stage {number} is the first one that fits into the device, with {size}."
+        ).format(number=format_value(fitting[0]), size=byte_size(plans[fitting[0]].total))
     return join_sentences([size, verdict])
