@@ -13,7 +13,7 @@ peak (`VmHWM`). Two properties of a process would distort their difference:
 - The peak covers the whole life of the process. Writing 5 to `/proc/self/clear_refs` resets it
   (https://docs.kernel.org/filesystems/proc.html).
 
-If the system does not offer them, the peak since the start of the process is used.
+Without /proc, as on macOS, the memory at the end of the block is used.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import sys
+import os
+import subprocess
 from pathlib import Path
+
+from helpers.system import capabilities
 
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
@@ -96,7 +99,7 @@ def return_freed_memory() -> None:
 
     Another C library ignores these options or lacks the function. Then freed memory counts too.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         for option in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD):
             mallopt(option, THRESHOLD)
@@ -105,21 +108,16 @@ def return_freed_memory() -> None:
 
 def resident_bytes() -> int:
     """The memory of this process that is in RAM now."""
-    return _status("VmRSS") if STATUS.exists() else _max_rss()
+    if capabilities.has_procfs():
+        return _status("VmRSS")
+    return 1024 * int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(os.getpid())]))
 
 
 def peak_bytes() -> int:
-    """The highest value of `resident_bytes` since the last reset, or the start of the process."""
-    return _status("VmHWM") if STATUS.exists() else _max_rss()
+    """The highest value of `resident_bytes` since the last reset, or now if there is no /proc."""
+    return _status("VmHWM") if capabilities.has_procfs() else resident_bytes()
 
 
 def _status(name: str) -> int:
     lines = STATUS.read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
-
-
-def _max_rss() -> int:
-    import resource
-
-    usage = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return usage if sys.platform == "darwin" else 1024 * usage

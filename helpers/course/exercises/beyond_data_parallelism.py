@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers import labels
 from helpers.course.exercises.criteria import (
     Criterion,
     Exercise,
@@ -88,11 +89,12 @@ def _sums_up(seen: list[dict[str, Any]], case: Case) -> None:
         total = np.sum(np.array(one["results"], "float32"), axis=0)
         expect(
             len(one["results"]) == workers and same_shape_and_close(total, whole, TOLERANCE),
-            expected=_("partial results of {count} workers whose sum is the result").format(
-                count=workers
+            expected=_("partial results whose sum is the result, from {workers}").format(
+                workers=labels.workers(workers)
             ),
-            found=_("results of {count} workers, and the sum begins with {value}").format(
-                count=len(one["results"]), value=number(float(np.ravel(total)[0]), ".4g")
+            found=_("results from {workers}, and their sum begins with {value}").format(
+                workers=labels.workers(len(one["results"])),
+                value=number(float(np.ravel(total)[0]), ".4g"),
             ),
             hint=_(
                 "ReLU needs finished sums. Which split of the first matrix keeps each together?"

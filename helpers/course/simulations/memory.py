@@ -70,22 +70,18 @@ def draw(
       optimizer, precision: as for `memory_planner.plan`.
     """
     network = [dense(width, width)] * layers
-    plans = {
-        stage: plan(
-            network,
-            width,
-            batch,
-            optimizer=optimizer,
-            precision=precision,
-            workers=workers,
-            stage=stage,
-        )
-        for stage in STAGES
-    }
-    longest = max([device * 1e9, *(one.total for one in plans.values())])
+    options = {"optimizer": optimizer, "precision": precision, "workers": workers}
+    plans = {stage: plan(network, width, batch, **options, stage=stage) for stage in STAGES}  # type: ignore[arg-type]
+    count = sum(layer.weights for layer in network)
+    return View(_drawing(plans, 1e9 * device), _sentence(plans, count, workers, 1e9 * device))
+
+
+def _drawing(plans: dict[int, MemoryPlan], device: float) -> Drawing:
+    """The bars, with a line at the bytes of the device."""
+    longest = max([device, *(one.total for one in plans.values())])
     scale = (WIDTH - LEFT - text_width("000 GB") - 12) / longest
     rows = [_row(stage, one, scale) for stage, one in plans.items()]
-    bottom, limit = TOP + len(plans) * ROW, LEFT + device * 1e9 * scale
+    bottom, limit = TOP + len(plans) * ROW, LEFT + device * scale
     line = straight_line(limit, TOP - 8, limit, bottom - 8, opacity=0.8, dash="4 3")
     anchor = "start" if limit < WIDTH / 2 else "end"
     name = text(limit, TOP - 14, _("memory of the device"), anchor=anchor, weight=600)
@@ -99,10 +95,7 @@ def draw(
         )
     )
     body = "".join([*rows, line, name, legend(keys, LEFT, bottom + 14)])
-    count = sum(layer.weights for layer in network)
-    return View(
-        Drawing(WIDTH, bottom + 42, body, label), _sentence(plans, count, workers, 1e9 * device)
-    )
+    return Drawing(WIDTH, bottom + 42, body, label)
 
 
 def _stage_name(stage: int) -> str:
