@@ -123,7 +123,7 @@ def _client(address: tuple[str, int], other: int, deadline: float) -> socket.soc
             return socket.create_connection(address)
         if time.monotonic() > deadline:
             message = _(
-                "Worker {number} did not accept a connection at port {port} within {seconds:.0f} "
+                "Worker {number} did not accept a connection on port {port} within {seconds:.0f} "
                 "s. Look at its log."
             )
             raise ClusterError(

@@ -36,7 +36,9 @@ def _judge_states(seen: list[float], case: Case, *, sharded: bool) -> None:
                     value=number(wanted, ",.10g"), numbers=dict(group)
                 ),
                 found=number(found, ",.10g"),
-                hint=_("Which parts does each stage divide, and how many bytes has each part?"),
+                hint=_(
+                    "Which parts does each stage divide, and how many bytes does each part need?"
+                ),
             )
 
 
@@ -97,7 +99,8 @@ def _sums_up(seen: list[dict[str, Any]], case: Case) -> None:
                 value=number(float(np.ravel(total)[0]), ".4g"),
             ),
             hint=_(
-                "ReLU needs finished sums. Which split of the first matrix keeps each together?"
+                "ReLU needs finished sums. Which split of the first matrix keeps each sum on one "
+                "worker?"
             ),
         )
 
@@ -121,7 +124,11 @@ EXERCISES = {
     "state_bytes": Exercise(
         _states,
         (
-            Criterion(2, gettext_noop("You count the model states of one worker."), _replicated),
+            Criterion(
+                2,
+                gettext_noop("You count the bytes of the model states if nothing is divided."),
+                _replicated,
+            ),
             Criterion(2, gettext_noop("You divide what each stage divides."), _sharded),
         ),
         {
@@ -138,7 +145,15 @@ EXERCISES = {
     ),
     "micro_batches": Exercise(
         _counts,
-        (Criterion(3, gettext_noop("The bubble is small enough, and not smaller."), _enough),),
+        (
+            Criterion(
+                3,
+                gettext_noop(
+                    "You return the smallest number of micro-batches whose bubble is small enough."
+                ),
+                _enough,
+            ),
+        ),
         {
             "pipelines": [
                 ({"workers": 4, "bubble": 0.26}, 9),
@@ -152,7 +167,11 @@ EXERCISES = {
     "split_layers": Exercise(
         _split,
         (
-            Criterion(2, gettext_noop("The workers' results add up to the result."), _sums_up),
+            Criterion(
+                2,
+                gettext_noop("The workers' results add up to the result of the network."),
+                _sums_up,
+            ),
             Criterion(1, gettext_noop("Every worker holds an equal part."), _equal_parts),
         ),
         {"networks": [(5, 8, 6, 2), (4, 12, 7, 3)]},

@@ -51,9 +51,9 @@ def _stage(seen: Mapping[str, Any], stage: str) -> Any:
     if stage in seen:
         return seen[stage]
     raise CheckSkipped(
-        _("Two processes must train like one first.")
+        _("This needs a pipeline of two processes that trains like one process.")
         if stage in PIPELINE
-        else _("A block in two processes must have the right results first.")
+        else _("This needs a block in two processes that computes the right results.")
     )
 
 
@@ -121,10 +121,10 @@ def _overlaps(seen: Mapping[str, Any], case: Case) -> None:
         found = idle_share(operations, workers)
         expect(
             found <= wanted + IDLE_TOLERANCE,
-            expected=_("all processes together wait {share} of the time ({situation})").format(
+            expected=_("on average, a process waits for {share} of the time ({situation})").format(
                 share=number(wanted, ".0%"), situation=describe_pipeline(session["calls"][-1])
             ),
-            found=_("they wait {share} of the time").format(share=number(found, ".0%")),
+            found=_("it waits for {share} of the time").format(share=number(found, ".0%")),
             hint=_pause(operations, workers),
         )
 
@@ -145,7 +145,7 @@ def _pause(operations: Sequence[Operation], workers: int) -> str:
         start, earliest = first[rank][0].start, rank * DURATIONS[FORWARD]
         if start > earliest:
             text = _(
-                "Process {rank} starts at time {start}, and could start at {earliest}. Send each "
+                "Process {rank} starts at time {start}, but could start at {earliest}. Send each "
                 "output as soon as it exists."
             )
             return text.format(rank=rank, start=start, earliest=earliest)
@@ -155,7 +155,7 @@ def _pause(operations: Sequence[Operation], workers: int) -> str:
         ready = max(one.end for one in first[rank] if one.start < start)
         if start > max(earliest, ready):
             text = _(
-                "Process {rank} starts its backward passes at time {start}, and could start at "
+                "Process {rank} starts its backward passes at time {start}, but could start at "
                 "{earliest}. Send each gradient as soon as it exists."
             )
             return text.format(rank=rank, start=start, earliest=max(earliest, ready))
@@ -190,8 +190,8 @@ def _frees_memory(seen: Mapping[str, Any], case: Case) -> None:
                     found=number(operation.memory / MB, ".1f"), kind=kind
                 ),
                 hint=_(
-                    "After its backward pass, a micro-batch needs no inputs and outputs. Remove "
-                    "them from every list, queue and variable."
+                    "After its backward pass, a micro-batch no longer needs its inputs and "
+                    "outputs. Remove them from every list, queue and variable."
                 ),
             )
 
@@ -212,8 +212,8 @@ def _halves(seen: Mapping[str, Any], case: Case) -> None:
                 rank=rank, found=number(held / MB, ".1f")
             ),
             hint=_(
-                "A slice of an array is a view, and keeps the whole array. Copy the part that this "
-                "process needs."
+                "A slice of an array is a view, and keeps the whole array in memory. Copy the "
+                "part that this process needs."
             ),
         )
 
@@ -247,11 +247,13 @@ EXERCISE = Exercise(
         ),
         Criterion(
             2,
-            gettext_noop("A stage sends its outputs and the gradient of its inputs, within 5%."),
+            gettext_noop(
+                "A stage sends no more than its outputs and the gradient of its inputs, within 5%."
+            ),
             _sends_once,
         ),
         Criterion(
-            3, gettext_noop("All stages together wait (p−1)/(m+p−1) of the time."), _overlaps
+            3, gettext_noop("On average, a stage waits for (p−1)/(m+p−1) of the time."), _overlaps
         ),
         Criterion(
             2,
@@ -263,17 +265,20 @@ EXERCISE = Exercise(
         ),
         Criterion(
             2,
-            gettext_noop("A block in two processes computes like one process."),
+            gettext_noop("A block in two processes computes what one process computes."),
             _results("block"),
         ),
         Criterion(
             1,
-            gettext_noop("So it does after updates, and with an odd number of columns."),
+            gettext_noop("It does so after updates and with an odd number of columns, too."),
             _results("updates"),
         ),
         Criterion(
             1,
-            gettext_noop("Each pass of a block sends what one all-reduce needs, within 5%."),
+            gettext_noop(
+                "Each pass of a block sends what one all-reduce needs, within 5%, and an update "
+                "sends nothing."
+            ),
             _reduces_once,
         ),
         Criterion(1, gettext_noop("Each process keeps half of the weights of a block."), _halves),

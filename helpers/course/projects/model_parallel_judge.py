@@ -15,32 +15,34 @@ from helpers.i18n import _, gettext_noop, ngettext, number
 HINTS = {  # by the mistake that explains the result, see `model_parallel_expected`
     "mean": gettext_noop(
         "This is the mean of the micro-batches' means. Every example must have the same influence, "
-        "so a larger micro-batch has more."
+        "so a larger micro-batch must have more."
     ),
     "sum": gettext_noop(
-        "This is the sum over the micro-batches, and each of them is a mean. Multiply each by its "
+        "This is the sum of the micro-batches' means. Multiply each mean by the micro-batch's "
         "share of the batch."
     ),
     "divided": gettext_noop("This was divided by the number of micro-batches once too often."),
-    "examples": gettext_noop("Divide by the number of examples of the batch."),
+    "examples": gettext_noop("Divide by the number of examples in the batch."),
     "last": gettext_noop("This is the result of the last micro-batch alone. Add all of them."),
-    "unchanged": gettext_noop("These are the weights of the start."),
+    "unchanged": gettext_noop("These are the initial weights."),
     "reversed": gettext_noop(
         "The first layer used the activations of the micro-batches in reverse order. Gradients "
         "arrive in the order in which the next process runs its backward passes."
     ),
     "bias": gettext_noop(
-        "Both processes added b2, so the sum has it twice. Add it once, after the all-reduce."
+        "Both processes added b2, so the sum contains it twice. Add it once, after the all-reduce."
     ),
     "no bias": gettext_noop("b2 is missing."),
-    "half": gettext_noop("This is the mean of both processes. Use their sum."),
-    "half but bias": gettext_noop("This is the mean of both processes. Use their sum."),
+    "half": gettext_noop("This is the mean of both processes' results. Use their sum."),
+    "half but bias": gettext_noop("This is the mean of both processes' results. Use their sum."),
     "double": gettext_noop("This is twice the right result. Is something added twice?"),
     "partial": gettext_noop(
         "The results of both processes are parts of a sum. An all-reduce must add them."
     ),
     "not updated": gettext_noop("This is the result without an update."),
-    "all gradients": gettext_noop("The update used gradients that were twice as large."),
+    "all gradients": gettext_noop(
+        "The update used gradients that were twice as large as they should be."
+    ),
     "last biases": gettext_noop(
         "The update used twice the gradient of b2. Both processes already have all of it."
     ),
@@ -57,7 +59,7 @@ def expect_right(session: Mapping[str, Any]) -> None:
         pipeline = call["method"] == "train_stage"
         situation = describe_pipeline(call) if pipeline else _describe_block(call)
         hint = _(
-            "Does a process send while the other one sends too, and none of them receives? Large "
+            "Does a process send while the other one sends too, and neither receives? Large "
             "arrays do not fit into the buffers of a connection."
         )
         replies = from_data(call["replies"])
@@ -85,7 +87,10 @@ def _expect_operations(call: Mapping[str, Any], situation: str) -> None:
                     "process {rank} called it {count} times",
                     counts[method],
                 ).format(rank=rank, count=counts[method]),
-                hint=_("Each batch has micro_batches parts, and each part passes a layer once."),
+                hint=_(
+                    "Each batch has micro_batches parts, and each part passes through a layer "
+                    "once in each direction."
+                ),
             )
         expect(
             not counts["foreign"],
@@ -127,7 +132,7 @@ def _difference(call: Mapping[str, Any], situation: str) -> CheckFailed:
             rank=rank, found=number(found["found"], ".6g")
         )
     elif found["problem"] == "weights":
-        expected = _("the weights of one process, within {tolerance} ({situation})").format(
+        expected = _("the same weights as in one process, within {tolerance} ({situation})").format(
             tolerance=number(TOLERANCE, "g"), situation=situation
         )
         text = _differs(rank, found["found"])
@@ -142,7 +147,8 @@ def _difference(call: Mapping[str, Any], situation: str) -> CheckFailed:
     )
     if "size" in call and call["widths"][1] % 2:
         unknown = _("If the number of columns is odd, one process keeps one more than the other.")
-    return CheckFailed(expected, text, _(HINTS[found["cause"]]) if found["cause"] else unknown)
+    cause: str = found["cause"]
+    return CheckFailed(expected, text, _(HINTS[cause]) if cause else unknown)
 
 
 def _differs(rank: int, found: float | None) -> str:
@@ -161,7 +167,7 @@ def expect_fault(found: Mapping[str, Any], stage: str) -> None:
     expect(
         found["triggered"],
         expected=expected,
-        found=_("process 1 sent less than its arrays, so nothing happened to it"),
+        found=_("process 1 sent fewer bytes than its arrays have, so nothing happened to it"),
         hint=_("All bytes must go through the addresses that connect receives."),
     )
     expect_errors(
@@ -171,14 +177,14 @@ def expect_fault(found: Mapping[str, Any], stage: str) -> None:
         late=_("Limit every wait: for a connection, a message, a thread, or a queue."),
         returned=(
             _("process {rank} returned, without the data of process 1"),
-            _("Do not ignore errors of sockets. An error in a thread ends only that thread."),
+            _("Do not ignore socket errors. An error in a thread ends only that thread."),
         ),
     )
 
 
 def describe_pipeline(call: Mapping[str, Any]) -> str:
     """The processes, micro-batches and batches of a call, in words."""
-    text = _("{workers} processes, {count} micro-batches, batches of {sizes}")
+    text = _("{workers} processes, micro-batches per batch: {count}, batches of {sizes}")
     return text.format(
         workers=len(call["widths"]) - 1,
         count=call["micro_batches"],

@@ -33,7 +33,7 @@ def measure(module: Path) -> Drawing:
     most = {count: _most(found) for count, found in operations.items()}
     panels = [
         Panel(
-            _("% of the time waiting"),
+            _("% of time spent waiting"),
             "(p−1)/(m+p−1)",
             [(count, wanted_share(2, count) / PERCENT) for count in MICRO_BATCHES],
             [(count, idle_share(found, 2) / PERCENT) for count, found in operations.items()],

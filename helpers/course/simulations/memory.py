@@ -36,9 +36,9 @@ def memory_planner() -> Experiment:
         _("Memory of a worker by ZeRO stage"),
         draw,
         {
-            "width": slider(_("Units of a layer"), WIDTHS, 8192),
+            "width": slider(_("Units per layer"), WIDTHS, 8192),
             "layers": slider(_("Dense layers"), LAYERS, 32),
-            "batch": slider(_("Examples of a worker"), BATCHES, 1024),
+            "batch": slider(_("Examples per worker"), BATCHES, 1024),
             "workers": slider(_("Workers"), WORKERS, 8),
             "device": slider(_("Memory of a device, GB"), DEVICES, 24),
             "optimizer": buttons(
@@ -128,13 +128,13 @@ def _sentence(plans: dict[int, MemoryPlan], count: int, workers: int, device: fl
             "The activations alone do not fit, and ZeRO does not divide them: use fewer examples."
         )
     elif not fitting:
-        verdict = _("No stage fits into the device: use more workers, or fewer examples.")
+        verdict = _("No stage fits on the device: use more workers, or fewer examples.")
     elif fitting[0] == 0:
-        verdict = _("Data parallelism without ZeRO fits into the device, with {size}.").format(
+        verdict = _("Data parallelism without ZeRO fits on the device, with {size}.").format(
             size=byte_size(plans[0].total)
         )
     else:
-        verdict = _(
-            "Stage {number} is the first one that fits into the device, with {size}."
-        ).format(number=format_value(fitting[0]), size=byte_size(plans[fitting[0]].total))
+        verdict = _("Stage {number} is the first one that fits on the device, with {size}.").format(
+            number=format_value(fitting[0]), size=byte_size(plans[fitting[0]].total)
+        )
     return join_sentences([size, verdict])
