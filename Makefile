@@ -16,13 +16,16 @@ JOBS ?= 2
 run: environment  ## execute a lesson: make run LESSON_LANG=ko LESSON=01 WORKERS=4
 	@$(PY) -m tools.lessons.run --lesson $(LESSON) --lang $(LESSON_LANG)
 
-.PHONY: assignments grade release test-latest
+.PHONY: assignments grade slides release test-latest
 SUBMISSIONS ?= submissions
 assignments: environment  ## exercises for a class: make assignments LESSON_LANG=es; see docs/TEACHING.md
 	@$(PY) -m tools.teaching.course release --lang $(LESSON_LANG)
 
 grade: environment  ## mark a folder of submissions: make grade LESSON_LANG=es SUBMISSIONS=submissions
 	@$(PY) -m tools.teaching.course grade --lang $(LESSON_LANG) "$(SUBMISSIONS)"
+
+slides: environment  ## slides of the lessons: make slides LESSON_LANG=es LESSONS="01 10"; see docs/COURSE.md
+	@$(PY) -m tools.teaching.slides $(LESSONS) --lang $(LESSON_LANG) $(if $(DEST),--output "$(DEST)")
 
 test: environment  ## what must hold after every change; tests/README.md has the lanes
 	@$(MAKE) --no-print-directory --jobs=3 $(SYNC) lint catalogs english
