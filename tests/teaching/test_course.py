@@ -67,6 +67,34 @@ def test_nbgrader_releases_what_readers_have(course: Course) -> None:
                 assert one[key] == other[key]
 
 
+@pytest.mark.grading
+def test_nbgrader_releases_the_rules_for_assistants(course: Course) -> None:
+    rules = (ROOT / "notebooks" / "AGENTS.md").read_text("utf-8")
+    assert course.assignments
+    for name in course.assignments:
+        assert (course.folder / "release" / name / "AGENTS.md").read_text("utf-8") == rules
+
+
+def test_each_released_notebook_has_the_rules_for_assistants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Course, "nbgrader", lambda *_command, **_options: None)
+    released = Course(tmp_path).release(PROJECT, "en")
+    folders = [tmp_path / "source" / path.stem for path in released]
+    assert len(folders) == len(PROJECT.assignments) > 12
+    for folder in folders:
+        assert {path.name for path in folder.iterdir()} == {f"{folder.name}.ipynb", "AGENTS.md"}
+
+
+def test_the_rules_for_assistants_are_short_and_the_teachers_page_has_them() -> None:
+    rules = (ROOT / "notebooks" / "AGENTS.md").read_text("utf-8")
+    assert len(rules.splitlines()) < 60
+    assert "## You may\n" in rules and "## You may not\n" in rules
+    for place in ("notebooks/solutions", "helpers/course/exercises", "helpers/course/projects"):
+        assert f"`{place}`" in rules and (ROOT / place).is_dir()
+    assert "](../notebooks/AGENTS.md)" in (ROOT / "docs" / "COURSE.md").read_text("utf-8")
+
+
 @pytest.fixture
 def server() -> Iterator[socket.socket]:
     with socket.create_server(("0.0.0.0", 0)) as found:

@@ -19,6 +19,7 @@ OTHER_DOCUMENTS = (
     "CHANGELOG.md",
     "benchmarks/README.md",
     "locales/TRANSLATING.md",
+    "notebooks/AGENTS.md",
     "tests/README.md",
 )
 SECTION = re.compile(r"^\s*(?:Args|Attributes|Raises|Returns|Yields):\s*")

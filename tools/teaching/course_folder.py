@@ -25,6 +25,7 @@ from tools.teaching.sandbox import PARENT_DEATH_SIGNAL
 from tools.teaching.submissions import Submission, SubmissionError
 
 ROOT = Path(__file__).resolve().parents[2]
+TUTOR_RULES = ROOT / "notebooks" / "AGENTS.md"  # rules that AI assistants in an editor read
 SPARE_SECONDS = 60  # for nbgrader itself, in addition to the notebook
 CONFIG = """\
 # Written by `make assignments`. `nbgrader --help-all` explains the names.
@@ -126,6 +127,7 @@ class Course:
             source = self.folder / "source" / name / f"{name}.ipynb"
             source.parent.mkdir(parents=True, exist_ok=True)
             source.write_text(build.solution(project, domain, language), "utf-8")
+            shutil.copy(TUTOR_RULES, source.parent)  # nbgrader copies it to the released notebook
             released.append(self.folder / "release" / name / f"{name}.ipynb")
         self.nbgrader("generate_assignment", "*", "--force")
         return released
