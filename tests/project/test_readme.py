@@ -81,7 +81,7 @@ def test_the_pictures_of_the_readme_are_those_that_are_taken() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 930
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 900
 
 
 def test_the_first_screen_of_the_readme_has_the_two_commands_and_the_paths() -> None:

@@ -287,7 +287,7 @@ def wrong() -> dict[str, Wrong]:
     timeout = "        end.settimeout(timeout)\n"
     return {
         "sum of means": Wrong(
-            changed((share, "share = 1")), 6, ("This is the sum over the micro-batches",)
+            changed((share, "share = 1")), 6, ("sum of the micro-batches' means",)
         ),
         "mean of means": Wrong(
             changed((share, "share = 1 / micro_batches")),
@@ -410,7 +410,7 @@ def wrong() -> dict[str, Wrong]:
                 ),
             ),
             18,
-            ("After its backward pass, a micro-batch needs no inputs and outputs",),
+            ("After its backward pass, a micro-batch no longer needs its inputs",),
         ),
         "sends float32": Wrong(
             changed(
@@ -458,7 +458,7 @@ def wrong() -> dict[str, Wrong]:
                 ("self.started.popleft().result()", "self.started.popleft().exception()"),
             ),
             19,
-            ("Do not ignore errors of sockets",),
+            ("Do not ignore socket errors",),
         ),
         "no all-reduce in the backward pass": Wrong(
             changed(("return self.all_reduce(error @ w1.T)", "return error @ w1.T")),

@@ -53,7 +53,7 @@ HINTS = {  # by the mistake that explains the result, see `model_parallel_expect
 def expect_right(session: Mapping[str, Any]) -> None:
     """Fails unless all calls of a session returned, and their results are right."""
     workers = processes(session["workers"])
-    hint = _("Does connect wait for a process that waits for this one?")
+    hint = _("Does connect wait for a process that is waiting for this one?")
     expect_returned(from_data(session["opened"]), "connect", workers, HANG, hint)
     for call in session["calls"]:
         pipeline = call["method"] == "train_stage"
