@@ -127,7 +127,7 @@ def test_each_half_is_judged_without_the_other_one() -> None:
     assert list(found) == list(PIPELINE)
     assert "process 1 was still running after 8 s | Does a process send while" in found[0]
     assert {found[place] for place in range(1, 7)} == {
-        "skipped: Two processes must train like one first."
+        "skipped: This needs a pipeline of two processes that trains like one process."
     }
     raised = Reply(RAISED, "AttributeError: create_block")
     failed = block()
@@ -136,7 +136,9 @@ def test_each_half_is_judged_without_the_other_one() -> None:
     found = failures({**pipelines, "block": [failed]})
     assert list(found) == list(BLOCK)
     assert "create_block returns in every process" in found[7]
-    assert found[8] == "skipped: A block in two processes must have the right results first."
+    assert (
+        found[8] == "skipped: This needs a block in two processes that computes the right results."
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_operations_are_counted(changed: dict[str, int], text: str) -> None:
         ({"problem": "array", "found": "5"}, "process 1 has 5"),
         (
             {"problem": "loss", "batch": 2, "found": 1.5, "wanted": 0.5, "cause": "mean"},
-            "loss of batch 2 is 0.5 (2 processes, 2 micro-batches, batches of 8) | process 1 ret",
+            "loss of batch 2 is 0.5 (2 processes, micro-batches per batch: 2, batches of 8) |",
         ),
     ],
 )
@@ -200,8 +202,8 @@ def test_the_bubble_is_that_of_the_formula_within_six_points() -> None:
     assert [wanted_share(p, m) for p, m in ((1, 4), (2, 4), (4, 1))] == [0, 0.2, 0.75]
     found = failures(seen(bubble=[pipeline(operations=NAIVE)]))
     assert list(found) == [4]
-    assert "all processes together wait 33% of the time" in found[4]
-    assert "they wait 50% of the time | Process 0 never has two micro-batches" in found[4]
+    assert "on average, a process waits for 33% of the time" in found[4]
+    assert "it waits for 50% of the time | Process 0 never has two micro-batches" in found[4]
 
 
 def test_a_late_message_is_named_with_its_time() -> None:
@@ -215,13 +217,13 @@ def test_a_late_message_is_named_with_its_time() -> None:
     counts = [{**call()["counts"][0], "forward": 3, "backward": 3}] * 2
     three = call(micro_batches=3, counts=counts)
     found = failures(seen(bubble=[pipeline(three, operations=late)]))
-    assert "Process 1 starts at time 5, and could start at 1. Send each output" in found[4]
+    assert "Process 1 starts at time 5, but could start at 1. Send each output" in found[4]
     gradients = [
         [0, F, 0, 1], [0, F, 1, 2], [1, F, 1, 1], [1, F, 2, 2], [1, B, 3, 2], [1, B, 5, 1],
         [0, B, 8, 2], [0, B, 10, 1],
     ]  # fmt: skip
     found = failures(seen(bubble=[pipeline(operations=gradients)]))
-    assert "Process 0 starts its backward passes at time 8, and could start at 5" in found[4]
+    assert "Process 0 starts its backward passes at time 8, but could start at 5" in found[4]
 
 
 def test_memory_is_compared_with_the_micro_batches_in_flight() -> None:

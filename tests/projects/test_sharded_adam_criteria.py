@@ -186,6 +186,13 @@ def test_single_precision_is_within_rounding_and_each_mistake_is_not() -> None:
         assert abs(value - wanted[5]) > 2 * allowed[5], name
 
 
+def test_a_restart_with_fewer_processes_leaves_the_local_gradients_of_the_others_out() -> None:
+    start = np.zeros(8)
+    steps = [[start + turn + rank for rank in range(4 if turn < 3 else 2)] for turn in range(6)]
+    mistakes = frequent_mistakes(start, steps, SETTINGS, place=5, restored=3)
+    assert [name for name, _value in mistakes].count("local") == 2
+
+
 def test_what_differs_is_found_with_its_process() -> None:
     wanted, allowed = np.arange(4.0), np.full(4, 1e-3)
     right = wanted.astype(KIND)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from helpers import labels
-from helpers.course.exercises.criteria import (
+from helpers.course.criteria import (
     Criterion,
     Exercise,
     expect,

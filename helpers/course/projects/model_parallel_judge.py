@@ -74,6 +74,8 @@ def _expect_operations(call: Mapping[str, Any], situation: str) -> None:
     """Fails if the numbers of operations, or their arguments, are certainly wrong."""
     wanted = call["micro_batches"] * len(call["sizes"])
     for rank, counts in enumerate(call["counts"]):
+        own_inputs = _("each micro-batch has its own inputs in the backward pass ({situation})")
+        one_change = _("the weights change once for each batch ({situation})")
         for method in ("forward", "backward"):
             expect(
                 counts[method] == wanted,
@@ -94,9 +96,7 @@ def _expect_operations(call: Mapping[str, Any], situation: str) -> None:
             )
         expect(
             not counts["foreign"],
-            expected=_(
-                "each micro-batch has its own inputs in the backward pass ({situation})"
-            ).format(situation=situation),
+            expected=own_inputs.format(situation=situation),
             found=_(
                 "process {rank} called layer.backward with inputs that had no forward pass, or "
                 "whose backward pass had already run"
@@ -105,9 +105,7 @@ def _expect_operations(call: Mapping[str, Any], situation: str) -> None:
         )
         expect(
             not counts["early"],
-            expected=_("the weights change once for each batch ({situation})").format(
-                situation=situation
-            ),
+            expected=one_change.format(situation=situation),
             found=_("in process {rank}, they changed between two micro-batches").format(rank=rank),
             hint=_(
                 "Add the gradients of all micro-batches, and change the weights after the last one."

@@ -142,7 +142,8 @@ def _expect_bytes(session: Mapping[str, Any], rank: int, sent: int) -> None:
         ).format(workers=session["workers"], wanted=number(round(wanted), ",d")),
         more=_(
             "In a step, each gradient needs reduce_scatter once, and each parameter needs "
-            "all_gather once. The moments stay where they are."
+            "all_gather once. The moments stay where they are. Are all arrays float32? A product "
+            "with np.float64, such as a result of np.sqrt, is float64."
         ),
         fewer=_("All data must go through the collectives of group."),
     )

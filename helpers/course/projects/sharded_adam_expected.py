@@ -103,5 +103,5 @@ def frequent_mistakes(
     yield "unchanged", first[0]
     yield "sum", adam(sum(step) for step in own)
     yield "bias", adam(correct=False)
-    for rank in range(len(own[0])):
+    for rank in range(min(map(len, own))):  # a restart may change the number of processes
         yield "local", adam(step[rank] for step in own)

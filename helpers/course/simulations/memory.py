@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from helpers import labels
-from helpers.course.charts.svg import Drawing, straight_line, text
-from helpers.course.memory_planner import STAGES, MemoryPlan, dense, plan
-from helpers.course.simulations.controls import buttons, format_value, slider
-from helpers.course.simulations.experiment import Experiment, View
-from helpers.course.simulations.number_format import byte_size, significant
-from helpers.course.simulations.plot import (
+from helpers.course.charts.plot import (
     BLUE,
     GREEN,
     ORANGE,
@@ -19,6 +14,11 @@ from helpers.course.simulations.plot import (
     legend,
     text_width,
 )
+from helpers.course.charts.svg import Drawing, straight_line, text
+from helpers.course.memory_planner import STAGES, MemoryPlan, dense, plan
+from helpers.course.simulations.controls import buttons, format_value, slider
+from helpers.course.simulations.experiment import Experiment, View
+from helpers.course.simulations.number_format import byte_size, significant
 from helpers.i18n import _, join_phrases, join_sentences
 
 WIDTHS = 256, 512, 1024, 2048, 4096, 8192, 16384
