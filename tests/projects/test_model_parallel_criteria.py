@@ -165,7 +165,7 @@ def test_operations_are_counted(changed: dict[str, int], text: str) -> None:
         ({"problem": "array", "found": "5"}, "process 1 has 5"),
         (
             {"problem": "loss", "batch": 2, "found": 1.5, "wanted": 0.5, "cause": "mean"},
-            "loss of batch 2 is 0.5 (2 processes, micro-batches per batch: 2, batches of 8) |",
+            "loss of batch 2 is 0.5 (processes: 2, micro-batches per batch: 2, batches of 8) |",
         ),
     ],
 )

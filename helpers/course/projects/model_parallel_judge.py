@@ -10,7 +10,7 @@ from helpers.course.projects.judge import expect_errors, expect_returned, proces
 from helpers.course.projects.model_parallel_expected import KIND, TOLERANCE
 from helpers.course.projects.model_parallel_runs import GRACE, HANG
 from helpers.course.projects.observations import from_data
-from helpers.i18n import _, gettext_noop, ngettext, number
+from helpers.i18n import _, gettext_noop, join_items, ngettext, number
 
 HINTS = {  # by the mistake that explains the result, see `model_parallel_expected`
     "mean": gettext_noop(
@@ -182,11 +182,11 @@ def expect_fault(found: Mapping[str, Any], stage: str) -> None:
 
 def describe_pipeline(call: Mapping[str, Any]) -> str:
     """The processes, micro-batches and batches of a call, in words."""
-    text = _("{workers} processes, micro-batches per batch: {count}, batches of {sizes}")
+    text = _("processes: {workers}, micro-batches per batch: {count}, batches of {sizes}")
     return text.format(
         workers=len(call["widths"]) - 1,
         count=call["micro_batches"],
-        sizes=", ".join(map(str, call["sizes"])),
+        sizes=join_items(map(str, call["sizes"])),
     )
 
 
