@@ -77,7 +77,7 @@ PUBLIC_API: Mapping[str, tuple[str, ...]] = {
         "synchronous_step",
         "tf_config",
     ),
-    "helpers.course.memory_planner": ("conv2d", "dense", "layers_of", "plan"),
+    "helpers.course.memory_planner": ("dense", "layers_of", "plan"),
     "helpers.course.model": ("learning_rate", "make_network"),
     "helpers.course.panel": ("Panel",),
     "helpers.course.peak_memory": ("PeakMemory", "PeakTensorMemory"),
