@@ -25,9 +25,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from helpers.system import capabilities
+from helpers.course import process_memory
 
-STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+CLEAR_REFS = Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 THRESHOLD = 65_536  # bytes; larger blocks return to the system when they are freed
@@ -108,16 +108,12 @@ def return_freed_memory() -> None:
 
 def resident_bytes() -> int:
     """The memory of this process that is in RAM now."""
-    if capabilities.has_procfs():
-        return _status("VmRSS")
+    if (found := process_memory.read(os.getpid())) is not None:
+        return found
     return 1024 * int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(os.getpid())]))
 
 
 def peak_bytes() -> int:
     """The highest value of `resident_bytes` since the last reset, or now if there is no /proc."""
-    return _status("VmHWM") if capabilities.has_procfs() else resident_bytes()
-
-
-def _status(name: str) -> int:
-    lines = STATUS.read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+    found = process_memory.read(os.getpid(), process_memory.PEAK)
+    return resident_bytes() if found is None else found

@@ -98,7 +98,7 @@ def test_an_address_is_right_everywhere_and_leaves_no_trace(course: Path) -> Non
         check_badges(readme.read_text("utf-8").split("\n\n")[1], f"notebooks/{lang}")
     cited = yaml.safe_load((course / "CITATION.cff").read_text("utf-8"))
     assert cited["repository-code"] == published.ADDRESS
-    told = [path for path, text in contents(course).items() if published.NAME.encode() in text]
-    assert len(told) == 5 * len(project.notebooks) + len(project.assignments) + 5 + 1
+    named = [path for path, text in contents(course).items() if published.NAME.encode() in text]
+    assert len(named) == 5 * len(project.notebooks) + len(project.assignments) + 5 + 1
     published.give_address(course, "")
     assert contents(course) == before

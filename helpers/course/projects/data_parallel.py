@@ -15,6 +15,7 @@ from helpers.course.projects.data_parallel_expected import TOLERANCE
 from helpers.course.projects.data_parallel_runs import GRACE, HANG, SURVIVORS, WAIT, run
 from helpers.course.projects.judge import (
     expect_bytes,
+    expect_connected,
     expect_errors,
     expect_returned,
     processes,
@@ -79,8 +80,7 @@ def _stage(seen: Mapping[str, Any], stage: str) -> Any:
 def expect_weights(session: Mapping[str, Any]) -> None:
     """Fails unless all calls of a session ended with the weights of one worker."""
     workers = session["workers"]
-    hint = _("Does connect wait for a process that is waiting for this one?")
-    expect_returned(from_data(session["opened"]), "connect", processes(workers), HANG, hint)
+    expect_connected(from_data(session["opened"]), processes(workers), HANG)
     for call in session["calls"]:
         hint = _(
             "Does every process start the same all-reduces in the same order, even if it has no "

@@ -6,7 +6,6 @@ loopback, without the relay. The weights of both are compared with those of one 
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +17,8 @@ from helpers.course.projects.data_parallel_expected import train_alone
 from helpers.course.projects.data_parallel_runs import HANG, NAME, Job, make_arguments
 from helpers.course.projects.group import ProcessGroup
 from helpers.course.projects.observations import all_returned
-from helpers.course.projects.race import WORKERS, take_turns
-from helpers.i18n import _, number
+from helpers.course.projects.race import WORKERS, compare_medians, take_turns
+from helpers.i18n import _
 from helpers.strategies import MULTI_WORKER
 
 BATCH = 64
@@ -53,16 +52,11 @@ class Sides(NamedTuple):
     tensorflow: Side
 
     def __str__(self) -> str:
-        own, other = (statistics.median(side.seconds) for side in self)
         text = _(
             "Median time of a training step in two processes: {own} ms with your module, {other} "
             "ms with TensorFlow. Yours is {ratio} times as fast."
         )
-        return text.format(
-            own=number(own * 1e3, ".2f"),
-            other=number(other * 1e3, ".2f"),
-            ratio=number(other / own, ".2f"),
-        )
+        return compare_medians(text, self.own.seconds, self.tensorflow.seconds)
 
 
 def race(module: str) -> None:

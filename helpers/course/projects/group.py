@@ -19,7 +19,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from helpers.course.projects import memory, wire
+from helpers.course import process_memory
+from helpers.course.projects import wire
 from helpers.course.projects.adapters import Address
 from helpers.course.projects.relay import Relay, listening_socket
 from helpers.system import orphans, parent_death, programs
@@ -241,11 +242,11 @@ class ProcessGroup:
         for member in self.members:
             with suppress(OSError):
                 Path(f"/proc/{member.pid}/clear_refs").write_text("5")
-        return [memory.read(member.pid) for member in self.members]
+        return [process_memory.read(member.pid) for member in self.members]
 
     def peaks(self) -> list[int | None]:
         """The peak memory of each process in bytes since `reset_peaks`, or None if unknown."""
-        return [memory.read(member.pid, memory.PEAK) for member in self.members]
+        return [process_memory.read(member.pid, process_memory.PEAK) for member in self.members]
 
     def _ranks(self, ranks: Sequence[int] | None) -> Sequence[int]:
         return range(self._workers) if ranks is None else ranks

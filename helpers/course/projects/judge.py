@@ -35,6 +35,12 @@ def expect_returned(
         raise CheckFailed(expected, late, hint)
 
 
+def expect_connected(opened: Iterable[Reply], situation: str, seconds: float) -> None:
+    """Fails unless `connect` returned in every process."""
+    hint = _("Does connect wait for a process that is waiting for this one?")
+    expect_returned(opened, "connect", situation, seconds, hint)
+
+
 def expect_errors(
     replies: Mapping[int, Reply],
     expected: str,

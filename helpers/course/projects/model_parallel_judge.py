@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from helpers.course.criteria import CheckFailed, expect
-from helpers.course.projects.judge import expect_errors, expect_returned, processes
+from helpers.course.projects.judge import (
+    expect_connected,
+    expect_errors,
+    expect_returned,
+    processes,
+)
 from helpers.course.projects.model_parallel_expected import KIND, TOLERANCE
 from helpers.course.projects.model_parallel_runs import GRACE, HANG
 from helpers.course.projects.observations import from_data
@@ -53,8 +58,7 @@ HINTS = {  # by the mistake that explains the result, see `model_parallel_expect
 def expect_right(session: Mapping[str, Any]) -> None:
     """Fails unless all calls of a session returned, and their results are right."""
     workers = processes(session["workers"])
-    hint = _("Does connect wait for a process that is waiting for this one?")
-    expect_returned(from_data(session["opened"]), "connect", workers, HANG, hint)
+    expect_connected(from_data(session["opened"]), workers, HANG)
     for call in session["calls"]:
         pipeline = call["method"] == "train_stage"
         situation = describe_pipeline(call) if pipeline else _describe_block(call)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.course.projects import memory
+from helpers.course import process_memory
 
 FORWARD, BACKWARD = 0, 1  # what a layer computes, and the byte that it sends to the clock
 ANSWER_TIMEOUT = 60.0  # seconds, more than an operation ever takes
@@ -164,7 +164,7 @@ def _wait_for(clock: socket.socket) -> Callable[[int], None]:
     """A function that waits until the clock ends an operation, or has closed the connection."""
 
     def wait(kind: int) -> None:
-        memory.return_free()
+        process_memory.return_free()
         with suppress(OSError):
             clock.sendall(bytes([kind]))
             clock.recv(1)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.course.projects import memory
+from helpers.course import process_memory
 from helpers.course.projects.group import ProcessGroup, Reply
 from helpers.course.projects.model_parallel_clock import (
     IDLE_TOLERANCE,
@@ -118,7 +118,7 @@ def observe_clock(module: Path, job: Job, seed: int) -> Observation:
         base = group.reset_peaks()
 
         def grown(rank: int) -> int | None:
-            used, before = memory.read(pids[rank]), base[rank]
+            used, before = process_memory.read(pids[rank]), base[rank]
             return None if used is None or before is None else used - before
 
         with Clock(job.workers, job.micro_batches, grown) as clock:

@@ -5,14 +5,15 @@ Both use loopback. The module's connections do not go through the relay.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from helpers.cluster.local import LocalCluster
 from helpers.course.projects.group import ProcessGroup
 from helpers.course.projects.observations import all_returned
 from helpers.errors import ConfigError
-from helpers.i18n import _
+from helpers.i18n import _, number
 
 WORKERS = 2
 OPEN_SECONDS = 8.0
@@ -45,3 +46,13 @@ def take_turns(
             if not works:
                 raise ConfigError(_("The module does not work with two processes yet."))
             other_turn(cluster)
+
+
+def compare_medians(text: str, own: Sequence[float], tensorflow: Sequence[float]) -> str:
+    """Fills `own`, `other` in milliseconds and `ratio` into a text, from lists of seconds."""
+    mine, other = statistics.median(own), statistics.median(tensorflow)
+    return text.format(
+        own=number(mine * 1e3, ".2f"),
+        other=number(other * 1e3, ".2f"),
+        ratio=number(other / mine, ".2f"),
+    )

@@ -16,6 +16,7 @@ from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exerci
 from helpers.course.projects.judge import (
     different_bits,
     expect_bytes,
+    expect_connected,
     expect_errors,
     expect_returned,
     processes,
@@ -60,8 +61,7 @@ def _stage(seen: Mapping[str, Any], stage: str) -> Any:
 def expect_sums(session: Mapping[str, Any]) -> None:
     """Fails unless all calls of a session returned the sum in every process."""
     workers = session["workers"]
-    hint = _("Does connect wait for a process that is waiting for this one?")
-    expect_returned(from_data(session["opened"]), "connect", processes(workers), HANG, hint)
+    expect_connected(from_data(session["opened"]), processes(workers), HANG)
     for call in session["calls"]:
         situation = _situation(workers, call["size"])
         hint = _(

@@ -7,17 +7,16 @@ that only reduces, and includes the time to call it.
 
 from __future__ import annotations
 
-import statistics
 from pathlib import Path
 from typing import NamedTuple
 
 from helpers.cluster.local import LocalCluster
 from helpers.course.projects.group import ProcessGroup
 from helpers.course.projects.observations import all_returned
-from helpers.course.projects.race import WORKERS, take_turns
+from helpers.course.projects.race import WORKERS, compare_medians, take_turns
 from helpers.course.projects.ring_all_reduce_report import GRADIENTS
 from helpers.course.projects.ring_all_reduce_runs import HANG, NAME, make_arrays
-from helpers.i18n import _, number
+from helpers.i18n import _
 from helpers.strategies import MULTI_WORKER
 
 ROUNDS, CALLS, WARM_UP = 3, 100, 10
@@ -30,16 +29,11 @@ class Times(NamedTuple):
     tensorflow: list[float]
 
     def __str__(self) -> str:
-        own, other = (statistics.median(times) for times in self)
         text = _(
             "Median time of an all-reduce of 1.4 MB in two processes: {own} ms with your module, "
             "{other} ms with TensorFlow's RING. Yours is {ratio} times as fast."
         )
-        return text.format(
-            own=number(own * 1e3, ".2f"),
-            other=number(other * 1e3, ".2f"),
-            ratio=number(other / own, ".2f"),
-        )
+        return compare_medians(text, self.own, self.tensorflow)
 
 
 def race(module: str) -> None:

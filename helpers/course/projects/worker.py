@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers.course.projects import adapters, memory, wire
+from helpers.course import process_memory
+from helpers.course.projects import adapters, wire
 from helpers.system import parent_death
 
 Answer = tuple[dict[str, Any], list[Any]]
@@ -53,7 +54,7 @@ class Session:
         """Stores the arguments of the next calls."""
         self._result = None
         self._arguments = arrays
-        memory.return_free()
+        process_memory.return_free()
         return {}, []
 
     def call(self, method: str, repeat: int) -> Answer:

@@ -1,4 +1,4 @@
-"""The memory of the processes of a project, as the system counts it."""
+"""The memory of processes, as the system counts it."""
 
 from __future__ import annotations
 
