@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from helpers.course.lazy_defaults import model_fn as model_fn
     from helpers.course.messages import print_tr as print_tr
     from helpers.course.messages import tr as tr
+    from helpers.course.predictions import compare_prediction as compare_prediction
+    from helpers.course.predictions import record_prediction as record_prediction
     from helpers.protocol.job import estimator_job as estimator_job
     from helpers.system.machine import share_cores as share_cores
     from helpers.system.ports import free_ports as free_ports
@@ -48,6 +50,7 @@ _LAZY_IMPORTS = {  # the module that defines each name of this one
     "TFConfig": "helpers.tf_config",
     "TFJob": "helpers.backends.kubernetes.tfjob",
     "compare": "helpers.compare",
+    "compare_prediction": "helpers.course.predictions",
     "config_from_slurm": "helpers.tf_config.slurm",
     "estimator_job": "helpers.protocol.job",
     "free_ports": "helpers.system.ports",
@@ -55,6 +58,7 @@ _LAZY_IMPORTS = {  # the module that defines each name of this one
     "input_fn": "helpers.course.lazy_defaults",
     "model_fn": "helpers.course.lazy_defaults",
     "print_tr": "helpers.course.messages",
+    "record_prediction": "helpers.course.predictions",
     "share_cores": "helpers.system.machine",
     "tfjob": "helpers.backends.kubernetes.tfjob",
     "tr": "helpers.course.messages",

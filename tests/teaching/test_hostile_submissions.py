@@ -217,18 +217,18 @@ def test_all_that_is_not_graded_is_named_with_what_to_do(tmp_path: Path) -> None
     found, sentences = submissions.find(tmp_path, [NAME])
     assert [one.path for one in found] == [right]
     expected = {
-        f"ana: {NAME} (1).ipynb is not graded: only the notebook {NAME}.ipynb is graded.",
-        f"ana: {NAME}-Copy1.ipynb is not graded: only the notebook {NAME}.ipynb is graded.",
-        f"ana: {NAME}.ipynb.ipynb is not graded: only the notebook {NAME}.ipynb is graded.",
-        "ana: own.ipynb is not graded: no exercise of this course has that name.",
-        "bob: not graded: there is no notebook in the folder.",
-        f"broken: {NAME}.ipynb is not graded: it is a link. Put a copy in its place.",
-        f"carl: {NAME}.ipynb is not graded: it is not a file.",
-        f"dora: {NAME}.ipynb is not graded: it is not a file.",
-        f"eve: eve/{NAME}.ipynb is not graded: move it into the folder eve itself.",
-        "link: not graded: it is a link. Put a folder in its place.",
-        f"linked: {NAME}.ipynb is not graded: it is a link. Put a copy in its place.",
-        "zip.zip: not graded: it is not in a student's folder.",
+        f"ana: {NAME} (1).ipynb is ignored: only the notebook {NAME}.ipynb is read.",
+        f"ana: {NAME}-Copy1.ipynb is ignored: only the notebook {NAME}.ipynb is read.",
+        f"ana: {NAME}.ipynb.ipynb is ignored: only the notebook {NAME}.ipynb is read.",
+        "ana: own.ipynb is ignored: no notebook to submit has that name.",
+        "bob: ignored: there is no notebook in the folder.",
+        f"broken: {NAME}.ipynb is ignored: it is a link. Put a copy in its place.",
+        f"carl: {NAME}.ipynb is ignored: it is not a file.",
+        f"dora: {NAME}.ipynb is ignored: it is not a file.",
+        f"eve: eve/{NAME}.ipynb is ignored: move it into the folder eve itself.",
+        "link: ignored: it is a link. Put a folder in its place.",
+        f"linked: {NAME}.ipynb is ignored: it is a link. Put a copy in its place.",
+        "zip.zip: ignored: it is not in a student's folder.",
     }
     missing = {one for one in expected if not any(text.startswith(one) for text in sentences)}
     assert not missing and len(sentences) == len(expected), sentences

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from nbgrader.api import Gradebook, MissingEntry
 
+from tools.teaching.submissions import spreadsheet_cell
+
 COLUMNS = (
     *("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email"),
     *("raw_score", "late_submission_penalty", "score", "max_score"),
 )
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # first characters of a formula in a spreadsheet
 
 
 def write(book: Gradebook, path: Path) -> None:
@@ -22,7 +23,7 @@ def write(book: Gradebook, path: Path) -> None:
     with draft.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
-        writer.writerows([*map(_cell, row)] for row in _rows(book))
+        writer.writerows([*map(spreadsheet_cell, row)] for row in _rows(book))
     os.replace(draft, path)
 
 
@@ -38,10 +39,3 @@ def _rows(book: Gradebook) -> Iterator[tuple[object, ...]]:
             except MissingEntry:
                 when, scores = None, (0.0, 0.0, 0.0)
             yield assignment.name, assignment.duedate, when, *person, *scores, assignment.max_score
-
-
-def _cell(value: object) -> object:
-    if value is None or isinstance(value, (int, float)):
-        return value
-    text = str(value)
-    return f"'{text}" if text.startswith(FORMULA) else text

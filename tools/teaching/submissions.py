@@ -1,4 +1,4 @@
-"""The submissions in a folder, with their students, and the files that cannot be graded."""
+"""The submissions in a folder, with their students, and the files that are ignored."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ SAFE = re.compile(r"\w[\w.+-]{0,99}")  # a single, safe name for nbgrader and ot
 OWN = re.compile(r"student-[0-9a-f]{16}")
 MAX_BYTES = 50_000_000
 NOTEBOOK = ".ipynb"
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # first characters of a formula in a spreadsheet
 # The names of second copies in browsers and JupyterLab.
 COPY = re.compile(r"(.+?)(?: ?\(\d+\)|[-_ ]?[Cc]opy\d*|\.ipynb)+\.ipynb")
 
@@ -82,10 +83,10 @@ def find(folder: Path, assignments: Sequence[str]) -> tuple[list[Submission], li
         if entry.name.startswith("."):
             continue
         if entry.is_symlink():
-            ignored.append(f"{name}: not graded: it is a link. Put a folder in its place.")
+            ignored.append(f"{name}: ignored: it is a link. Put a folder in its place.")
         elif not entry.is_dir():
             ignored.append(
-                f"{name}: not graded: it is not in a student's folder. Unpack an archive, and put "
+                f"{name}: ignored: it is not in a student's folder. Unpack an archive, and put "
                 "notebooks into a folder named after the student."
             )
         else:
@@ -113,6 +114,14 @@ def printable(name: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def spreadsheet_cell(value: object) -> object:
+    """A value for a CSV file, in which no text is a formula for a spreadsheet."""
+    if value is None or isinstance(value, (int, float)):
+        return value
+    text = str(value)
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
 def _in_folder(folder: Path, assignments: Sequence[str]) -> tuple[list[Submission], list[str]]:
     """The submissions of a student, and sentences about other files."""
     student, name = student_id(folder.name), printable(folder.name)
@@ -123,24 +132,24 @@ def _in_folder(folder: Path, assignments: Sequence[str]) -> tuple[list[Submissio
         assignment = path.name.removesuffix(NOTEBOOK)
         copied = COPY.fullmatch(path.name)
         if path.is_symlink():
-            sentences.append(f"{place} is not graded: it is a link. Put a copy in its place.")
+            sentences.append(f"{place} is ignored: it is a link. Put a copy in its place.")
         elif not path.is_file():
-            sentences.append(f"{place} is not graded: it is not a file.")
+            sentences.append(f"{place} is ignored: it is not a file.")
         elif assignment in assignments and path.parent == folder:
             found.append(Submission(student, name, assignment, path))
         elif assignment in assignments:
-            sentences.append(f"{place} is not graded: move it into the folder {name} itself.")
+            sentences.append(f"{place} is ignored: move it into the folder {name} itself.")
         elif copied and copied[1] in assignments:
             sentences.append(
-                f"{place} is not graded: only the notebook {copied[1]}{NOTEBOOK} is graded. "
-                "Rename it to that name if it is the one to grade."
+                f"{place} is ignored: only the notebook {copied[1]}{NOTEBOOK} is read. "
+                "Rename it to that name if it is the one to submit."
             )
         else:
-            sentences.append(f"{place} is not graded: no exercise of this course has that name.")
+            sentences.append(f"{place} is ignored: no notebook to submit has that name.")
     if not found and not sentences:
         sentences.append(
-            f"not graded: there is no notebook in the folder. It needs {assignments[0]}{NOTEBOOK}, "
-            "or another exercise under its name."
+            f"ignored: there is no notebook in the folder. It needs {assignments[0]}{NOTEBOOK}, "
+            "or another notebook to submit under its name."
         )
     return found, sentences
 
