@@ -13,7 +13,7 @@ from enum import Enum, auto
 from numbers import Real
 
 from helpers.errors import unknown_choice
-from helpers.i18n import _, gettext_noop, join_phrases, join_sentences, labeled, number
+from helpers.i18n import _, gettext_noop, join_items, join_phrases, join_sentences, labeled, number
 
 MAX_SHOWN = 40  # characters of a value that is not a number
 FOUR_DIGITS = 999.5  # from here on, three significant digits would need an exponent
@@ -132,7 +132,7 @@ def record_prediction(name: str, prediction: object = None, /, *rest: object) ->
         sentence = _("no prediction yet. Replace None with a number, and run this cell again.")
         print(labeled(_(question.label), sentence))
     else:
-        entered = ", ".join(_shorten(value) for value in (prediction, *rest))
+        entered = join_items(_shorten(value) for value in (prediction, *rest))
         message = _("{entered} is not a number. Enter one number, with a point as in 0.5.")
         print(labeled(_(question.label), message.format(entered=entered)))
 
@@ -163,8 +163,7 @@ def compare_prediction(name: str, result: float | None, /) -> None:
         phrases.append(_("result {number}").format(number=_format(result)))
         if prediction is not None:
             phrases += _distance(question.scale, prediction, result)
-    line = labeled(_(question.label), join_phrases(phrases))
-    print(join_sentences([line, *(f"({sentence})" for sentence in _late_sentences(name))]))
+    print(labeled(_(question.label), join_phrases(phrases)), *_late_sentences(name), sep="\n")
 
 
 def find_question(name: str) -> Question:

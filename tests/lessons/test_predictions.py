@@ -87,7 +87,8 @@ def test_a_prediction_after_the_result_is_marked(capsys: pytest.CaptureFixture[s
     late = "You entered it after the result was shown."
     assert lines(capsys)[1:] == [
         f"{LABEL}: your prediction is 0.5. {late}",
-        f"{LABEL}: prediction 0.5, result 0.49, difference -0.01 ({late})",
+        f"{LABEL}: prediction 0.5, result 0.49, difference -0.01",
+        late,
     ]
 
 
