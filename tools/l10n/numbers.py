@@ -24,14 +24,17 @@ NUMBER_WORDS = {
     "two": "2", "twice": "2", "both": "2", "second": "2", "pair": "2", "double": "2",
     "three": "3", "third": "3", "thirds": "3", "four": "4", "fourth": "4", "five": "5",
     "six": "6", "seven": "7",
-    "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "twenty": "20",
+    "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12",
+    "fifteen": "15", "twenty": "20",
     "thirty": "30", "sixty": "60", "quarter": "4", "quarters": "4", "fifth": "5", "eighth": "8",
     "tenth": "10", "twentieth": "20",
     "hundred": "100", "thousand": "1000", "million": "1000000", "a": "1", "an": "1",
     "each": "1", "per": "1", "every": "1",
 }  # fmt: skip
 
-PHRASES = {"half an hour": "30", "four billion": "4000000000"}
+PHRASES = {
+    "half an hour": "30", "half a minute": "30", "one and a half": "1.5", "four billion": "4000000000",
+}  # fmt: skip
 
 
 def check_numbers(lang: str, english: str, text: str) -> Iterator[Problem]:
