@@ -81,7 +81,7 @@ QUESTIONS: Mapping[str, Question] = {
     ),
     "nudged_loss": Question(
         "11_move_to_keras",
-        gettext_noop("largest difference of the loss in the last 50 steps"),
+        gettext_noop("largest difference between the losses in the last 50 steps"),
         Scale.RATIO,
     ),
     "worker_difference": Question(
@@ -133,7 +133,7 @@ def record_prediction(name: str, prediction: object = None, /, *rest: object) ->
         print(labeled(_(question.label), sentence))
     else:
         entered = join_items(_shorten(value) for value in (prediction, *rest))
-        message = _("{entered} is not a number. Enter one number, with a point as in 0.5.")
+        message = _("{entered} is not a number. Enter one number, with a decimal point, as in 0.5.")
         print(labeled(_(question.label), message.format(entered=entered)))
 
 

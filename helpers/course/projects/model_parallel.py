@@ -242,7 +242,7 @@ EXERCISE = Exercise(
         ),
         Criterion(
             2,
-            gettext_noop("The number of micro-batches need not divide a batch."),
+            gettext_noop("The batch size need not be divisible by the number of micro-batches."),
             _results("uneven"),
         ),
         Criterion(

@@ -193,8 +193,8 @@ def _survives(kind: str, what: str) -> Any:
 def _situation(workers: int, size: Size) -> str:
     length, kind = size
     numbers = ngettext(
-        "{workers} processes, {count} number of {kind}",
-        "{workers} processes, {count} numbers of {kind}",
+        "{workers} processes, {count} {kind} number",
+        "{workers} processes, {count} {kind} numbers",
         length,
     )
     return numbers.format(workers=workers, count=number(length, ",d"), kind=kind)

@@ -248,7 +248,7 @@ EXERCISE = Exercise(
         Criterion(
             3,
             gettext_noop(
-                "N may not divide the length of a parameter, or may be larger than the length."
+                "The length of a parameter need not be divisible by N, and may be less than N."
             ),
             _parameters("lengths"),
         ),

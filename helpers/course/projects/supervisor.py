@@ -43,8 +43,8 @@ HINTS = {
     FIRST: (
         gettext_noop("Read the messages of all workers at the same time, until each has ended."),
         gettext_noop(
-            "There was no fault in this run. A worker that has ended may have written its result "
-            "before. Read its output to the end first."
+            "There was no fault in this run. A worker that has ended may already have written its "
+            "result. Read its output to the end first."
         ),
     ),
     "killed": (
@@ -81,8 +81,8 @@ HINTS = {
     "slow": (
         gettext_noop("A pipe that nothing reads is full after 64 KB, and then its writer waits."),
         gettext_noop(
-            "Heartbeats count from a worker's first message, and progress from the moment at which "
-            "all workers have sent theirs. Is a pipe for standard error full?"
+            "heartbeat_timeout starts with a worker's first message, and progress_timeout only when all "
+            "workers have sent theirs. Is a pipe for standard error full?"
         ),
     ),
     "gives_up": (
@@ -293,7 +293,7 @@ EXERCISE = Exercise(
         ),
         Criterion(
             2,
-            gettext_noop("A frozen worker is reported, even if it froze within a message."),
+            gettext_noop("A frozen worker is reported, even if it froze in the middle of a message."),
             _ends_well("frozen"),
         ),
         Criterion(
