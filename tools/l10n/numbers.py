@@ -33,7 +33,8 @@ NUMBER_WORDS = {
 }  # fmt: skip
 
 PHRASES = {
-    "half an hour": "30", "half a minute": "30", "one and a half": "1.5", "four billion": "4000000000",
+    "half an hour": "30", "half a minute": "30", "one and a half": "1.5", "sixty-fourth": "64",
+    "four billion": "4000000000",
 }  # fmt: skip
 
 
