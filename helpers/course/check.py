@@ -24,6 +24,7 @@ from helpers.course.criteria import (
     execution_error,
 )
 from helpers.course.exercises.sandbox_protocol import from_json, to_json
+from helpers.course.projects.printed import output_file
 from helpers.errors import UserCodeError, unknown_choice
 from helpers.i18n import _, ngettext, number
 
@@ -119,6 +120,7 @@ def check(name: str, answers: Mapping[str, Any] | None = None, **case: Any) -> f
             lines = _report(task.criteria[0], wrong)
         else:
             earned, lines = _judge(task, seen, case)
+            lines += _printed(name)
     print(_head(name, earned, task.points), *lines, sep="\n")
     return earned
 
@@ -213,6 +215,14 @@ def _module(name: str) -> Path:
         hint = _("Run the cell that starts with %%writefile first.")
         raise CheckFailed(expected, _("no file of that name"), hint)
     return path
+
+
+def _printed(name: str) -> list[str]:
+    """Where the output of a project's processes is, if they printed anything."""
+    path = output_file(name)
+    if name not in PROJECTS or not path.is_file():
+        return []
+    return ["", _("What your module printed is in the file {name}.").format(name=path.name)]
 
 
 def _notebook() -> Mapping[str, Any]:

@@ -278,6 +278,14 @@ AVERAGED_WEIGHTS = """    def train(self, network, batches, learning_rate, bucke
                 weights[...] = (total / self.group.workers).reshape(weights.shape)
 
 """
+AVERAGED_AT_THE_END = AVERAGED_WEIGHTS.replace(
+    """            for weights in network.weights:
+                total = self.group.all_reduce(weights.ravel())
+                weights""",
+    """        for weights in network.weights:
+            total = self.group.all_reduce(weights.ravel())
+            weights""",
+)
 
 
 def reference() -> str:
@@ -386,6 +394,23 @@ def wrong() -> dict[str, Wrong]:
             10,
             ("the weights of one worker, within 1e-06", "within 5 s all processes"),
         ),
+        "averages weights at the end": Wrong(
+            start + AVERAGED_AT_THE_END + rest,
+            2,
+            ("each process has trained alone",),
+        ),
+        "starts with the mean": Wrong(
+            changed(
+                ("        own = weights if self.rank == 0 else np.zeros_like(weights)\n", MEAN)
+            ),
+            18,
+            ("all processes start with the mean of their weights",),
+        ),
+        "reduces in another order": Wrong(
+            changed((submit, "(bucket, examples)"), ("        return started", REVERSED)),
+            0,
+            ("Two all-reduces that run at the same time",),
+        ),
         "ignores errors": Wrong(
             changed((update, CATCHES + update.replace("bucket.result()", "found"))),
             18,
@@ -401,6 +426,11 @@ def wrong() -> dict[str, Wrong]:
     }
 
 
+MEAN = "        own = weights / np.float32(self.group.workers)\n"
+REVERSED = """        order = started if self.rank else started[::-1]
+        futures = {id(one): self.thread.submit(self.reduce, *one) for one in order}
+        return [futures[id(one)] for one in started]
+"""
 GRADIENTS_FIRST = "= list(network.gradients(examples, labels))"
 FINISHED = """
 

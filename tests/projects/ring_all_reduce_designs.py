@@ -328,6 +328,21 @@ def wrong() -> dict[str, Wrong]:
         "exits": Wrong(
             changed((closed, EXITS + closed)), 18, ("process 2 ended, and printed bye",)
         ),
+        "accepts without a timeout": Wrong(
+            changed(("    listener.settimeout(timeout)\n", "")),
+            18,
+            ("if process 1 was frozen before it connected", "on the listener"),
+        ),
+        "sends without a timeout": Wrong(
+            replace(THREADS, ("    listener.settimeout(timeout)", UNLIMITED)),
+            18,
+            ("process 0 was still waiting after 8 s", "recv and sendall wait forever"),
+        ),
+        "fails by itself": Wrong(
+            changed(("            if not readable and", FAILS + "            if not readable and")),
+            14,
+            ("raised TimeoutError: large array", "A large array causes"),
+        ),
         "connects in each call": Wrong(
             changed(("def connect(", "def open_ring(")) + RECONNECTS,
             18,
@@ -344,6 +359,11 @@ SEND_FIRST = """        self.right.setblocking(True)
 """
 EXITS = """                    print("bye", flush=True)
                     os._exit(3)
+"""
+UNLIMITED = """    right.settimeout(None)
+    listener.settimeout(timeout)"""
+FAILS = """            if outgoing.nbytes > 900_000 and len(out) < 100_000:
+                raise TimeoutError("large array")
 """
 CATCHES = """    def all_reduce(self, array):
         try:
@@ -386,7 +406,8 @@ DESIGNS = Designs(
         "large": [(2, [(1000, "float64")])],
         "traffic": [(3, [(30_000, "float32")])],
         "repeated": [(2, [(5, "float32"), (6, "float64")])],
-        "faulty": (500_000, "float64"),
+        "killed": (500_000, "float64"),
+        "frozen": (500_000, "float64"),
         "timeout": 0.5,
     },
     circles=1 + (9 if os.path.exists("/proc") else 6),

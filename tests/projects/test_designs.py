@@ -84,6 +84,52 @@ def test_a_missing_and_an_empty_module_are_reported(
         report(name)
 
 
+RAISES = """
+class Raises:
+    def __getattr__(self, name):
+        return self.fail
+
+    def fail(self, *arguments, **names):
+        print("about to fail")
+        raise RuntimeError("always")
+
+
+def connect(*arguments, **names):
+    return Raises()
+
+
+create_optimizer = connect
+serve = supervise = Raises().fail
+"""
+
+
+@pytest.mark.parametrize("designs", EACH)
+def test_a_module_without_functions_and_one_that_always_raises_earn_nothing(
+    designs: Designs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    earned, printed = grade(prepare(designs, ""), capsys)
+    assert earned == 0
+    assert "has no attribute" in printed
+    assert "hint: Compare the functions of your module" in printed
+    earned, printed = grade(prepare(designs, RAISES), capsys)
+    assert earned == 0
+    assert f"raised RuntimeError: always ({designs.project}.py, line 8)" in printed
+    name = f"{designs.project}-output.txt"
+    assert f"What your module printed is in the file {name}." in printed
+    assert "printed:\nabout to fail\n" in Path(name).read_text("utf-8")
+
+
+def test_an_empty_module_of_project_1_is_named_in_project_2(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = prepare(data_parallel_designs.DESIGNS, data_parallel_designs.reference())
+    write("ring_all_reduce", ring_all_reduce_designs.DESIGNS.empty)
+    earned, printed = grade(name, capsys)
+    assert earned == 0
+    assert "process 0 raised NotImplementedError (ring_all_reduce.py, line 2)" in printed
+    assert "hint: Write your answer in place of the line that raises NotImpl" in printed
+
+
 @pytest.mark.grading
 @pytest.mark.parametrize(("designs", "name"), RIGHT)
 def test_a_right_design_earns_all_points(

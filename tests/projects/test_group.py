@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, ProcessGroup
+from helpers.course.projects.printed import MAX_CHARACTERS, keep_output
 from tests.projects.designs import write
 from tests.support.processes import is_running, wait_until
 
@@ -45,9 +47,52 @@ def test_a_process_that_hangs_one_that_ends_and_one_that_fails_are_distinguished
         replies = group.call("all_reduce", SECONDS)
         assert [reply.kind for reply in replies] == [RETURNED, LATE, DEAD, RAISED]
         assert replies[2].text == "farewell"
-        assert replies[3].text == "ValueError: three (ring_all_reduce.py, line 12)"
+        assert replies[3].text == "ValueError: three"
+        assert (replies[3].file, replies[3].line) == ("ring_all_reduce.py", 12)
         pids = [member.pid for member in group.members]
     assert wait_until(lambda: not any(map(is_running, [*pids, child])), SECONDS)
+
+
+PRINTS = """
+import sys
+
+class Prints:
+    def all_reduce(self, array):
+        print("number", array[0])
+        print("to standard error", file=sys.stderr)
+        print("x" * 9000)
+        return array
+
+def connect(rank, listener, addresses, timeout):
+    return Prints()
+"""
+
+
+def test_what_processes_print_is_in_a_file_even_if_they_are_killed() -> None:
+    module, path = write(NAME, PRINTS), Path(f"{NAME}-output.txt")
+    path.write_text("of an earlier check")
+
+    @keep_output
+    def run(module: Path, case: Any) -> dict[str, Any]:
+        for workers in (1, 2):
+            with ProcessGroup(module, NAME, workers) as group:
+                group.open(SECONDS)
+                if workers == 2:
+                    group.put([[np.full(1, 5)], [np.full(1, case)]])
+                    group.call("all_reduce", SECONDS)
+        return {}
+
+    run(module, 7)
+    text = path.read_text("utf-8")
+    assert text.startswith("Group 2: 2 processes\nprocess 0 printed:\nxxx")  # nothing in group 1
+    assert text.count("x" * MAX_CHARACTERS) == 2
+    assert "x" * (MAX_CHARACTERS + 1) not in text
+    module.write_text(PRINTS.replace('print("x" * 9000)', "pass"))
+    run(module, 7)
+    assert "process 1 printed:\nnumber 7\nto standard error\n" in path.read_text("utf-8")
+    module.write_text(WAITS)
+    run(module, 0)
+    assert not path.exists()
 
 
 def test_an_interrupt_leaves_no_process() -> None:

@@ -37,12 +37,13 @@ def session(workers: int = 2, replies: Sequence[Reply] = (), **call: Any) -> dic
 
 def fault(*replies: Reply) -> dict[str, Any]:
     found = to_data(replies or [Reply(RAISED, "TimeoutError")] * 3)
-    return {"session": session(4), "timeout": 2.0, "replies": found, "triggered": True}
+    found_by = {"timeout": 2.0, "ranks": [0, 2, 3], "replies": found}
+    return {"session": session(4), "triggered": True, **found_by}
 
 
 def seen(**changed: Any) -> dict[str, Any]:
     stages = ("pair", "sizes", "lengths", "large", "traffic", "repeated")
-    faults = {"killed": fault(), "frozen": fault()}
+    faults = {"killed": fault(), "frozen": fault(), "absent": fault()}
     return {**{stage: [session()] for stage in stages}, **faults, **changed}
 
 
@@ -130,6 +131,17 @@ def test_after_a_fault_only_an_error_is_right() -> None:
         assert text in found[7]
     found = failures(seen(killed={**fault(), "triggered": False}))
     assert "so it was never killed" in found[6]
+    found = failures(seen(absent=fault(error, Reply(LATE), error)))
+    assert list(found) == [7]
+    assert "if process 1 was frozen before it connected" in found[7]
+    assert "process 2 was still waiting after 8 s | accept waits forever" in found[7]
+
+
+def test_an_error_without_a_fault_earns_nothing_for_errors_after_a_fault() -> None:
+    fails = session(4, replies=[Reply(RAISED, "TimeoutError")] * 4)
+    found = failures(seen(killed={**fault(), "session": fails}))
+    assert list(found) == [6]
+    assert "process 0 raised TimeoutError" in found[6]
 
 
 def test_a_sum_within_rounding_in_any_order_is_right() -> None:

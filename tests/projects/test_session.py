@@ -63,22 +63,28 @@ def test_a_changed_argument_and_another_result_are_reported(
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "text"),
+    ("code", "kind", "found"),
     [
-        ("def connect(\n", "SyntaxError", "(a_student.py, line 1)"),
-        ("import nowhere_at_all\n", "ModuleNotFoundError", "(a_student.py, line 1)"),
-        ("", "AttributeError", "has no attribute 'connect'"),
-        ("def connect(*a):\n    b = 1\n    return b[0]\n", "TypeError", "(a_student.py, line 3)"),
-        ("def connect(*a):\n    raise NotImplementedError\n", "NotImplementedError", "line 2"),
+        ("def connect(\n", "SyntaxError", ("was never closed", 1)),
+        ("import nowhere_at_all\n", "ModuleNotFoundError", ("No module named", 1)),
+        ("", "AttributeError", ("has no attribute 'connect'", 0)),
+        ("def connect(*a):\n    b = 1\n    return b[0]\n", "TypeError", ("subscriptable", 3)),
+        ("def connect(*a):\n    raise NotImplementedError\n", "NotImplementedError", ("", 2)),
     ],
 )
 def test_an_error_names_the_students_line(
-    code: str, kind: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: str,
+    kind: str,
+    found: tuple[str, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _session, header = opened(tmp_path, code, monkeypatch)
     assert header["type"] == kind
     assert header["error"].startswith(kind)
+    text, line = found
     assert text in header["error"]
+    assert (header["file"], header["line"]) == ("a_student.py" if line else "", line)
 
 
 def test_a_missing_method_and_an_exit_are_errors(

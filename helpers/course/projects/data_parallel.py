@@ -12,13 +12,15 @@ from typing import Any
 
 from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
 from helpers.course.projects.data_parallel_expected import TOLERANCE
-from helpers.course.projects.data_parallel_runs import GRACE, HANG, SURVIVORS, WAIT, run
+from helpers.course.projects.data_parallel_runs import SURVIVORS, WAIT, run
+from helpers.course.projects.group import GRACE, HANG
 from helpers.course.projects.judge import (
     expect_bytes,
     expect_connected,
     expect_errors,
     expect_returned,
     processes,
+    stage_reader,
 )
 from helpers.course.projects.observations import from_data
 from helpers.i18n import _, gettext_noop, ngettext, number
@@ -27,6 +29,14 @@ TRAFFIC_TOLERANCE = 0.05  # of the bytes, for headers and numbers of examples
 HINTS = {  # by the mistake that explains the weights, see `data_parallel_expected`
     "start": gettext_noop(
         "These are the weights you get if each process starts with its own weights."
+    ),
+    "mean start": gettext_noop(
+        "These are the weights you get if all processes start with the mean of their weights, and "
+        "not with those of process 0."
+    ),
+    "mean at the end": gettext_noop(
+        "This is the mean of weights that each process has trained alone. Reduce the gradients of "
+        "every step."
     ),
     "mean": gettext_noop(
         "These weights result from the plain mean of the processes' gradients. Every example must "
@@ -38,10 +48,14 @@ HINTS = {  # by the mistake that explains the weights, see `data_parallel_expect
     ),
     "weighted sum": gettext_noop("Divide by the number of examples of all processes."),
     "own": gettext_noop("This process has used only its own gradients."),
+    "last bucket": gettext_noop("Is the last bucket reduced too, even if it is not full?"),
     "": gettext_noop(
-        "Print the layers of each bucket. Is the last bucket reduced too, even if it is not full?"
+        "Print the layers of each bucket in every process, and when its all-reduce starts and "
+        "ends. Two all-reduces that run at the same time, for example in two threads, mix their "
+        "bytes."
     ),
 }
+_stage = stage_reader(gettext_noop("Two processes must train like one worker first."))
 
 
 def _weights(stage: str) -> Any:
@@ -69,12 +83,6 @@ def _same_bits(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
                     ),
                     _("Does your all-reduce return the same bits in every process?"),
                 )
-
-
-def _stage(seen: Mapping[str, Any], stage: str) -> Any:
-    if stage not in seen:
-        raise CheckSkipped(_("Two processes must train like one worker first."))
-    return seen[stage]
 
 
 def expect_weights(session: Mapping[str, Any]) -> None:

@@ -5,7 +5,8 @@ If the weights of a student's module differ, they are also compared with those o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -54,16 +55,38 @@ def compare(arguments: Arguments, results: Sequence[Any]) -> dict[str, Any] | No
 
 def find_mistake(arguments: Arguments, rank: int, result: Any) -> str:
     """The name of the mistake that explains the weights of a process, or an empty text."""
-    for name, combine in MISTAKES.items():
-        found = _train_wrongly(arguments, combine, rank, own_start=name == "start")
-        if np.allclose(found, result, rtol=0, atol=TOLERANCE):
+    own, mean = list(map(_start, arguments)), _mean_weights(map(_start, arguments))
+    first, last = [own[0]] * len(own), _last_bucket(arguments[0])
+
+    def mistakes() -> Iterator[tuple[str, list[Any]]]:
+        yield "start", _train_wrongly(arguments, own, _weighted_mean)[rank]
+        yield "mean start", _train_wrongly(arguments, [mean] * len(own), _weighted_mean)[rank]
+        for name, combine in MISTAKES.items():
+            yield name, _train_wrongly(arguments, first, combine)[rank]
+        yield "mean at the end", _mean_weights(_train_wrongly(arguments, first, _own))
+        for combine in (_none, _own):
+            others = dict.fromkeys(last, combine)
+            yield "last bucket", _train_wrongly(arguments, first, _weighted_mean, others)[rank]
+
+    for name, weights in mistakes():
+        if np.allclose(_join(weights), result, rtol=0, atol=TOLERANCE):
             return name
     return ""
 
 
-def _train_wrongly(arguments: Arguments, combine: Combine, rank: int, own_start: bool) -> Any:
-    """The weights of a process that combines the gradients of all processes in another way."""
-    networks = [Network(_start(one if own_start else arguments[0])) for one in arguments]
+def _train_wrongly(
+    arguments: Arguments,
+    starts: Sequence[list[Any]],
+    combine: Combine,
+    others: Mapping[int, Combine] = MappingProxyType({}),
+) -> list[list[Any]]:
+    """The weights of all processes, if they combine the gradients in another way.
+
+    Args:
+      starts: the weights of each process at the start.
+      others: how they combine the gradients of certain layers.
+    """
+    networks = [Network(start) for start in starts]
     for step in zip(*map(_batches, arguments), strict=True):
         sizes = [len(labels) for _examples, labels in step]
         found = [
@@ -72,8 +95,24 @@ def _train_wrongly(arguments: Arguments, combine: Combine, rank: int, own_start:
         for place, network in enumerate(networks):
             for layer, weights in enumerate(network.weights):
                 gradients = [one[layer] for one in found]
-                network.weights[layer] = weights - RATE * combine(gradients, sizes, place)
-    return _join(networks[rank].weights)
+                change = others.get(layer, combine)(gradients, sizes, place)
+                network.weights[layer] = weights - RATE * change
+    return [network.weights for network in networks]
+
+
+def _mean_weights(weights: Iterable[list[Any]]) -> list[Any]:
+    return [sum(arrays) / len(arrays) for arrays in zip(*weights, strict=True)]
+
+
+def _last_bucket(arguments: Sequence[Any]) -> list[int]:
+    """The layers of the last bucket, if it is not full."""
+    layers: list[int] = []
+    weights = _start(arguments)
+    for layer in reversed(range(len(weights))):
+        layers.append(layer)
+        if sum(weights[one].nbytes for one in layers) >= arguments[0][1]:
+            layers = []
+    return layers
 
 
 Combine = Callable[[list[Any], list[int], int], Any]
@@ -100,8 +139,11 @@ def _own(gradients: list[Any], sizes: list[int], rank: int) -> Any:
     return gradients[rank]
 
 
+def _none(gradients: list[Any], sizes: list[int], rank: int) -> Any:
+    return 0 * gradients[rank]
+
+
 MISTAKES: dict[str, Combine] = {
-    "start": _weighted_mean,  # with the process's own weights at the start
     "mean": _mean,
     "sum": _sum,
     "weighted sum": _weighted_sum,

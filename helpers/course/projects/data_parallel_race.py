@@ -14,8 +14,8 @@ import numpy as np
 
 from helpers.cluster.local import LocalCluster
 from helpers.course.projects.data_parallel_expected import train_alone
-from helpers.course.projects.data_parallel_runs import HANG, NAME, Job, make_arguments
-from helpers.course.projects.group import ProcessGroup
+from helpers.course.projects.data_parallel_runs import NAME, Job, make_arguments
+from helpers.course.projects.group import HANG, ProcessGroup
 from helpers.course.projects.observations import all_returned
 from helpers.course.projects.race import WORKERS, compare_medians, take_turns
 from helpers.i18n import _

@@ -11,14 +11,13 @@ from typing import Any
 from helpers.course.charts.svg import Drawing
 from helpers.course.projects.data_parallel_gate import Gate
 from helpers.course.projects.data_parallel_runs import (
-    HANG,
     NAME,
     STOPPED_TIMEOUT,
     Job,
     Script,
     observe,
 )
-from helpers.course.projects.group import ProcessGroup
+from helpers.course.projects.group import HANG, ProcessGroup
 from helpers.course.projects.observations import all_returned, from_data, subtract
 from helpers.course.projects.panels import Panel, draw, not_measured
 from helpers.course.projects.ring_all_reduce import wanted_bytes

@@ -17,7 +17,7 @@ import numpy as np
 
 from helpers.course.projects.data_parallel_expected import RATE, compare
 from helpers.course.projects.data_parallel_gate import Gate
-from helpers.course.projects.group import ProcessGroup
+from helpers.course.projects.group import GRACE, HANG, ProcessGroup
 from helpers.course.projects.observations import (
     all_returned,
     from_data,
@@ -28,11 +28,10 @@ from helpers.course.projects.observations import (
     until_failure,
     works,
 )
+from helpers.course.projects.printed import keep_output
 
 NAME = "data_parallel"
-HANG = 8.0  # seconds after which a call counts as one that never returns
 STOPPED_HANG = 20.0  # the same for a call that the kernel stops
-GRACE = 6.0  # seconds beyond the timeout, because the machine may be busy
 EARLY = 0.5  # seconds in which a module could send gradients before their bucket is full
 WAIT = 5.0  # seconds until it is certain that a module sends no gradients, or waits for them
 STOPPED_TIMEOUT = 30.0  # seconds, the timeout of processes that the kernel stops
@@ -67,12 +66,13 @@ class Job(NamedTuple):
         return [4 * (inputs + 1) * outputs for inputs, outputs in _pairs(self.widths)]
 
 
+@keep_output
 def run(module: Path, case: Case) -> dict[str, Any]:
     """Runs the module in every situation. If two processes fail, the others are omitted."""
     seed = case["seed"]
     pair = observe_session(module, [Job((6, 5, 3), [[4, 4]], 64)], seed)
     for replies in (pair["opened"], *(call["replies"] for call in pair["calls"])):
-        raise_if_empty(from_data(replies))
+        raise_if_empty(module, from_data(replies))
     if not works(pair):
         return {"pair": [pair]}
 
@@ -233,7 +233,7 @@ def observe_kill(module: Path, case: Case, seed: int) -> dict[str, Any]:
     """Kills one of three processes in the second step."""
     job = Job(*case["killed"])
     with ProcessGroup(module, NAME, job.workers, timeout=case["timeout"]) as group:
-        session = observe_calls(group, [Job((6, 5, 3), [[2] * job.workers], 64)], seed)
+        session = observe_calls(group, [job], seed)  # without a fault, it works
         found: dict[str, Any] = {"session": session, "timeout": group.timeout}
         if works(session):
             assert group.relay

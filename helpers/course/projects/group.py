@@ -20,14 +20,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from helpers.course import process_memory
-from helpers.course.projects import wire
+from helpers.course.projects import printed, wire
 from helpers.course.projects.adapters import Address
 from helpers.course.projects.relay import Relay, listening_socket
 from helpers.system import orphans, parent_death, programs
 
 MESSAGE_TIMEOUT = 10.0  # for one message to or from a process that works
 AFTER_FAILURE = 1.0  # seconds that processes have to answer after another one has failed
-LOG_BYTES = 2000
+HANG = 8.0  # seconds after which a call counts as one that never returns
+GRACE = 6.0  # seconds beyond the timeout, because the machine may be busy
+LOG_BYTES, LOG_CHARACTERS = 20_000, 2000  # of the output that is read, and shown
 WORKER = "helpers.course.projects.worker"
 RETURNED, RAISED, LATE, DEAD = "returned", "raised", "late", "dead"
 
@@ -42,6 +44,7 @@ class Reply(NamedTuple):
       seconds: of each repetition.
       changed: whether the call changed its arguments.
       other: the text of a result that is no array.
+      file, line: the last line of the student's code in the traceback of the error.
     """
 
     kind: str
@@ -50,6 +53,8 @@ class Reply(NamedTuple):
     seconds: tuple[float, ...] = ()
     changed: bool = False
     other: str = ""
+    file: str = ""
+    line: int = 0
 
 
 class Member:
@@ -90,8 +95,13 @@ class Member:
 
     def log_tail(self) -> str:
         """The last lines that the process printed."""
-        lines = self._log.read_bytes()[-LOG_BYTES:].decode(errors="replace").strip().splitlines()
-        return "\n".join(lines[-5:])
+        return "\n".join(self.output()[-LOG_CHARACTERS:].splitlines()[-5:])
+
+    def output(self) -> str:
+        """The end of what the process printed."""
+        with self._log.open("rb") as log:
+            log.seek(max(0, self._log.stat().st_size - LOG_BYTES))
+            return log.read().decode(errors="replace").strip()
 
     def close(self) -> None:
         """Kills the process and all its descendants, and waits for its end."""
@@ -144,6 +154,7 @@ class ProcessGroup:
     def __enter__(self) -> ProcessGroup:
         try:
             logs = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="project-")))
+            self._stack.callback(self._keep_output)  # after the end of all processes
             for rank in range(self._workers):
                 member = Member(rank, self._module.parent, logs)
                 self._stack.callback(member.close)
@@ -159,14 +170,23 @@ class ProcessGroup:
     def __exit__(self, *_error: object) -> None:
         self._stack.close()
 
+    def _keep_output(self) -> None:
+        printed.add([member.output() for member in self.members])
+
     @property
     def sent(self) -> list[int]:
         """The bytes that each process has sent to the others so far, as counted by the relay."""
         assert self.relay
         return list(self.relay.sent)
 
-    def open(self, seconds: float, ranks: Sequence[int] | None = None) -> list[Reply]:
-        """Makes all processes, or these ranks, import the module and call the adapter."""
+    def open(
+        self, seconds: float, ranks: Sequence[int] | None = None, *, wait_for_all: bool = False
+    ) -> list[Reply]:
+        """Makes all processes, or these ranks, import the module and call the adapter.
+
+        Args:
+          wait_for_all: as in `call`.
+        """
         ranks = self._ranks(ranks)
         own = [member.address for member in self.members]
         messages = [
@@ -181,7 +201,7 @@ class ProcessGroup:
         ]
         for rank, message in zip(ranks, messages, strict=True):
             _send(self.members[rank], {"operation": "open", **message})
-        return self._replies(ranks, seconds)
+        return self._replies(ranks, seconds, wait_for_all)
 
     def put(
         self,
@@ -283,7 +303,8 @@ def _receive(member: Member) -> tuple[Reply, list[Any]]:
     except (EOFError, OSError, ValueError):
         return Reply(DEAD, member.log_tail()), []
     if "error" in header:
-        return Reply(RAISED, str(header["error"]), str(header["type"])), []
+        file, line = str(header["file"]), int(header["line"])
+        return Reply(RAISED, str(header["error"]), str(header["type"]), file=file, line=line), []
     seconds = tuple(map(float, header.get("seconds", ())))
     other = str(header.get("other", ""))
     return Reply(RETURNED, "", "", seconds, bool(header.get("changed")), other), arrays

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from helpers.course.criteria import CheckFailed, expect
+from helpers.course.criteria import CheckFailed, CheckSkipped, expect
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
 from helpers.i18n import _, ngettext, number
+
+
+def stage_reader(reason: str) -> Callable[[Mapping[str, Any], str], Any]:
+    """A function that returns the observation of a stage, or skips the criterion.
+
+    Args:
+      reason: what must work first, an English text.
+    """
+
+    def stage(seen: Mapping[str, Any], name: str) -> Any:
+        if name not in seen:
+            raise CheckSkipped(_(reason))
+        return seen[name]
+
+    return stage
 
 
 def expect_returned(
@@ -25,7 +40,7 @@ def expect_returned(
     late = None
     for rank, reply in enumerate(replies):
         if reply.kind == RAISED:
-            raise CheckFailed(expected, raised(rank, reply), _("Start at the line in parentheses."))
+            raise CheckFailed(expected, raised(rank, reply), error_hint(reply))
         if reply.kind == DEAD:
             raise CheckFailed(expected, ended(rank, reply), _("Raise errors, and do not exit."))
         if reply.kind == LATE and late is None:  # possibly because another one failed
@@ -107,7 +122,24 @@ def different_bits(found: Mapping[str, Any], situation: str, hint: str) -> Check
 
 def raised(rank: int, reply: Reply) -> str:
     """What a process raised, in words."""
-    return _("process {rank} raised {error}").format(rank=rank, error=reply.text)
+    return _("process {rank} raised {error}").format(rank=rank, error=error_text(reply))
+
+
+def error_text(reply: Reply) -> str:
+    """An error, with the student's line."""
+    if not reply.file:
+        return reply.text
+    text = _("{error} ({file}, line {line})")
+    return text.format(error=reply.text, file=reply.file, line=reply.line)
+
+
+def error_hint(reply: Reply) -> str:
+    """Where to look after an error."""
+    if reply.type == NotImplementedError.__name__ and reply.file:
+        return _("Write your answer in place of the line that raises NotImplementedError.")
+    if not reply.file:  # the error occurred in the call of the student's code
+        return _("Compare the functions of your module and their arguments with the specification.")
+    return _("Start at the line in parentheses.")
 
 
 def ended(rank: int, reply: Reply) -> str:

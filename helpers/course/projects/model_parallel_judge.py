@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from helpers.course.criteria import CheckFailed, expect
+from helpers.course.projects.group import GRACE, HANG
 from helpers.course.projects.judge import (
     expect_connected,
     expect_errors,
@@ -13,7 +14,6 @@ from helpers.course.projects.judge import (
     processes,
 )
 from helpers.course.projects.model_parallel_expected import KIND, TOLERANCE
-from helpers.course.projects.model_parallel_runs import GRACE, HANG
 from helpers.course.projects.observations import from_data
 from helpers.i18n import _, gettext_noop, join_items, ngettext, number
 

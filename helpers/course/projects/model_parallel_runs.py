@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from helpers.course import process_memory
-from helpers.course.projects.group import ProcessGroup, Reply
+from helpers.course.projects.group import GRACE, HANG, ProcessGroup, Reply
 from helpers.course.projects.model_parallel_clock import (
     IDLE_TOLERANCE,
     Clock,
@@ -44,21 +44,21 @@ from helpers.course.projects.observations import (
     to_data,
     until_failure,
 )
+from helpers.course.projects.printed import keep_output
 
 NAME = "model_parallel"
-HANG = 8.0  # seconds after which a call counts as one that never returns
 CLOCK_HANG = 20.0  # the same for a call that the clock stops
 CLOCK_TIMEOUT = 60.0  # seconds, the timeout of processes that the clock stops
-GRACE = 6.0  # seconds beyond the timeout, because the machine may be busy
 BROKEN = 1
 Case = Mapping[str, Any]
 
 
+@keep_output
 def run(module: Path, case: Case) -> Observation:
     """Runs the module in every situation. What needs a part that does not work is omitted."""
     seed = case["seed"]
     pair = observe_pipeline(module, [Job((5, 4, 3), [8], 2)], seed)
-    raise_if_empty(from_data(pair["opened"]))
+    raise_if_empty(module, from_data(pair["opened"]))
 
     def pipeline(jobs: Any) -> Observation:
         return observe_pipeline(module, [Job(*job) for job in jobs], seed)
@@ -134,7 +134,7 @@ def observe_kill(module: Path, case: Case, seed: int) -> Observation:
     with ProcessGroup(module, NAME, job.workers, timeout=case["timeout"]) as group:
         session = _open(group)
         if all_returned(from_data(session["opened"])):
-            session["calls"].append(_train(group, job._replace(sizes=job.sizes[:1]), seed))
+            session["calls"].append(_train(group, job, seed))  # without a fault, it works
         if works(session):
             _put(group, job, seed)
             survivors = [rank for rank in range(job.workers) if rank != BROKEN]
@@ -161,16 +161,9 @@ def observe_block(module: Path, case: Any, seed: int) -> Observation:
             before = group.sent
             arrays = make_pass(widths, size, seed, turn)
             for method, array in zip(("forward", "backward"), arrays, strict=True):
-                group.put([[array]] * 2)
-                call = _call(group, session, method, widths, size)
-                wanted = getattr(alone, method)(array)
                 mistakes = {name: getattr(other, method)(array) for name, other in others.items()}
-                mistakes = {**_mistakes(method, wanted, alone), **(mistakes if turn else {})}
-                if all_returned(from_data(call["replies"])):
-                    call["difference"] = find_block_difference(
-                        method, wanted, group.fetch(), mistakes
-                    )
-                if not _is_right(call):
+                mistakes = mistakes if turn else {}
+                if not _pass(group, session, method, array, alone, others=mistakes):
                     return session
                 sent.append(subtract(group.sent, before))
                 before = group.sent
@@ -207,8 +200,9 @@ def observe_freeze(module: Path, case: Case, seed: int) -> Observation:
     widths, size = case["frozen"]
     with ProcessGroup(module, NAME, 2, timeout=case["timeout"]) as group:
         session = _open(group)
-        if _create(group, session, widths, seed):
-            group.put([[make_pass(widths, size, seed, 0)[0]]] * 2)
+        inputs, alone = make_pass(widths, size, seed, 0)[0], Block(make_block(widths, seed))
+        created = _create(group, session, widths, seed)
+        if created and _pass(group, session, "forward", inputs, alone):  # without a fault
             more = KIND.itemsize * size * widths[-1] // 2
             session["broken"] = _break(group, "forward", more, signal.SIGSTOP, [1 - BROKEN])
         return session
@@ -283,6 +277,30 @@ def _call(
     call |= {"deadline": HANG, "widths": list(widths), "size": size}
     session["calls"].append(call)
     return call
+
+
+def _pass(
+    group: ProcessGroup,
+    session: Observation,
+    method: str,
+    array: Any,
+    alone: Block,
+    *,
+    others: Mapping[str, Any] | None = None,
+) -> bool:
+    """Makes one pass of a block, and returns whether it equals that of one process.
+
+    Args:
+      others: what mistakes of earlier steps would return.
+    """
+    group.put([[array]] * 2)
+    first, _biases, second, _last_biases = alone.weights
+    call = _call(group, session, method, [*first.shape, second.shape[1]], len(array))
+    wanted = getattr(alone, method)(array)
+    if all_returned(from_data(call["replies"])):
+        mistakes = {**_mistakes(method, wanted, alone), **(others or {})}
+        call["difference"] = find_block_difference(method, wanted, group.fetch(), mistakes)
+    return _is_right(call)
 
 
 def _mistakes(method: str, wanted: Any, alone: Block) -> dict[str, Any]:

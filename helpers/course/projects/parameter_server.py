@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
+from helpers.course.criteria import CheckFailed, Criterion, Exercise, expect
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED
-from helpers.course.projects.judge import expect_bytes
+from helpers.course.projects.judge import expect_bytes, stage_reader
 from helpers.course.projects.observations import from_data
 from helpers.course.projects.parameter_server_judge import (
     Session,
@@ -31,6 +31,7 @@ from helpers.i18n import _, gettext_noop, ngettext, number
 
 Check = Callable[[Session], None]
 TOLERANCE = 0.02  # of the bytes, for headers
+_stage = stage_reader(gettext_noop("A single worker must train first."))
 
 
 def steps_ahead(slow: int, bound: int) -> int:
@@ -48,12 +49,6 @@ def _each(check: Check, *stages: str) -> Any:
                 check(session)
 
     return criterion
-
-
-def _stage(seen: Mapping[str, Any], stage: str) -> Any:
-    if stage not in seen:
-        raise CheckSkipped(_("A single worker must train first."))
-    return seen[stage]
 
 
 def _trains_alone(session: Session) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from helpers.course.criteria import CheckFailed, expect
-from helpers.course.projects.group import DEAD, LATE, RAISED, Reply
-from helpers.course.projects.judge import ended, expect_returned, raised
+from helpers.course.projects.group import DEAD, HANG, LATE, RAISED, Reply
+from helpers.course.projects.judge import ended, error_hint, expect_returned, raised
 from helpers.course.projects.observations import from_data
-from helpers.course.projects.parameter_server_loops import HANG
 from helpers.i18n import _, ngettext, number
 
 Session = Mapping[str, Any]  # the data of a session
@@ -56,7 +55,7 @@ def failed_call(failure: Mapping[str, Any], expected: str, late: str) -> CheckFa
         what = text.format(what=what, lines=failure["printed"])
         return CheckFailed(expected, what, _("Start at the error that process 0 printed."))
     hints = {
-        RAISED: _("Start at the line in parentheses."),
+        RAISED: error_hint(reply),
         DEAD: _("Raise errors, and do not exit."),
     }
     return CheckFailed(expected, what, hints.get(reply.kind, late))

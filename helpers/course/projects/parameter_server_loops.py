@@ -12,11 +12,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from helpers.course.projects.group import LATE, RETURNED, ProcessGroup, Reply
+from helpers.course.projects.group import HANG, LATE, RETURNED, ProcessGroup, Reply
 from helpers.course.projects.observations import all_returned, from_data, to_data
 
 NAME = "parameter_server"
-HANG = 8.0  # seconds after which a call counts as one that never returns
 QUIET = 1.0  # seconds in which a call that must wait could return by mistake
 CAUSE = 0.5  # seconds in which the server's error can arrive after a worker's
 SERVER = 0

@@ -29,6 +29,7 @@ from helpers.course.projects.parameter_server_loops import (
     open_loops,
 )
 from helpers.course.projects.parameter_server_updates import Descent, Updates
+from helpers.course.projects.printed import keep_output
 
 Case = Mapping[str, Any]
 SMALL, LARGE = 1000, 250_000  # parameters
@@ -36,11 +37,12 @@ HUGE = 1_000_000  # 8 MB, more than the buffers of a connection hold
 BEFORE, AFTER = 1, 5  # the steps before one worker is killed, and in total
 
 
+@keep_output
 def run(module: Path, case: Case) -> dict[str, Any]:
     """Runs the module in every situation. If one worker fails, the others are omitted."""
     seed = case["seed"]
     single = observe_concurrent(module, (1, 4, "float64"), SMALL, seed)
-    raise_if_empty(from_data([*single["opened"], *_failed(single)]))
+    raise_if_empty(module, from_data([*single["opened"], *_failed(single)]))
     if not (has_worked(single) and _is_right(single)):
         return {"single": [single]}
     observers: dict[str, Callable[..., dict[str, Any]]] = {

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
+from helpers.course.criteria import CheckFailed, Criterion, Exercise, expect
+from helpers.course.projects.group import GRACE, HANG
 from helpers.course.projects.judge import (
     different_bits,
     expect_bytes,
@@ -20,12 +21,14 @@ from helpers.course.projects.judge import (
     expect_errors,
     expect_returned,
     processes,
+    stage_reader,
 )
 from helpers.course.projects.observations import from_data
-from helpers.course.projects.ring_all_reduce_runs import GRACE, HANG, SURVIVORS, Case, Size, run
+from helpers.course.projects.ring_all_reduce_runs import Case, Size, run
 from helpers.i18n import _, gettext_noop, ngettext, number
 
 TOLERANCE = 0.02  # of the bytes, for headers
+_stage = stage_reader(gettext_noop("Two processes must return the sum first."))
 
 
 def wanted_bytes(workers: int, array_bytes: float) -> float:
@@ -50,12 +53,6 @@ def _same_bits(seen: Mapping[str, Any], case: Case) -> None:
             if call["difference"]:
                 situation = _situation(session["workers"], call["size"])
                 raise _difference(call["difference"], situation, call["size"])
-
-
-def _stage(seen: Mapping[str, Any], stage: str) -> Any:
-    if stage not in seen:
-        raise CheckSkipped(_("Two processes must return the sum first."))
-    return seen[stage]
 
 
 def expect_sums(session: Mapping[str, Any]) -> None:
@@ -172,22 +169,42 @@ def _survives(kind: str, what: str) -> Any:
         sent = sent.format(what=_(what))
         hint = _("Does a large array reach the second step? Each step needs all processes.")
         expect(found["triggered"], expected=expected, found=sent, hint=hint)
-        expect_errors(
-            dict(zip(SURVIVORS, from_data(found["replies"]), strict=True)),
-            expected,
-            found["timeout"] + GRACE,
-            late=_(
-                "If the other process has ended, recv returns b''. If it is frozen, recv waits "
-                "forever, unless you call settimeout(timeout) on the socket, which makes it raise "
-                "TimeoutError."
-            ),
-            returned=(
-                _("process {rank} returned a result, which cannot be the sum"),
-                _("Do not catch socket errors in all_reduce."),
-            ),
+        late = _(
+            "If the other process has ended, recv returns b''. If it is frozen, recv and sendall "
+            "wait forever, unless you call settimeout(timeout) on each socket, which makes them "
+            "raise TimeoutError."
         )
+        _expect_errors(found, expected, late)
+        if kind == "frozen":
+            _expect_errors_without(_stage(seen, "absent"))
 
     return check
+
+
+def _expect_errors_without(found: Mapping[str, Any]) -> None:
+    """Fails unless all processes raised an error after one of them did not connect."""
+    expected = _(
+        "connect or all_reduce raises an error within {seconds} s if process 1 was frozen before "
+        "it connected"
+    )
+    late = _(
+        "accept waits forever for a process that does not connect. Call settimeout(timeout) on the "
+        "listener and on each accepted socket."
+    )
+    _expect_errors(found, expected.format(seconds=number(found["timeout"], "g")), late)
+
+
+def _expect_errors(found: Mapping[str, Any], expected: str, late: str) -> None:
+    expect_errors(
+        dict(zip(found["ranks"], from_data(found["replies"]), strict=True)),
+        expected,
+        found["timeout"] + GRACE,
+        late=late,
+        returned=(
+            _("process {rank} returned a result, which cannot be the sum"),
+            _("Do not catch socket errors in all_reduce."),
+        ),
+    )
 
 
 def _situation(workers: int, size: Size) -> str:
@@ -243,7 +260,8 @@ EXERCISE = Exercise(
         "large": [(2, [(4_000_000, "float64")])],
         "traffic": [(2, [(350_000, "float32")]), (4, [(350_000, "float32")])],
         "repeated": [(3, [(3000, "float32"), (7, "float64"), (1, "float32"), (90, "float64")] * 3)],
-        "faulty": (500_000, "float64"),
+        "killed": (500_000, "float64"),
+        "frozen": (2_400_000, "float64"),  # so that a chunk does not fit into buffers
         "timeout": 2.0,
     },
     independent=True,

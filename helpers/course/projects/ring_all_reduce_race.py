@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from helpers.cluster.local import LocalCluster
-from helpers.course.projects.group import ProcessGroup
+from helpers.course.projects.group import HANG, ProcessGroup
 from helpers.course.projects.observations import all_returned
 from helpers.course.projects.race import WORKERS, compare_medians, take_turns
 from helpers.course.projects.ring_all_reduce_report import GRADIENTS
-from helpers.course.projects.ring_all_reduce_runs import HANG, NAME, make_arrays
+from helpers.course.projects.ring_all_reduce_runs import NAME, make_arrays
 from helpers.i18n import _
 from helpers.strategies import MULTI_WORKER
 

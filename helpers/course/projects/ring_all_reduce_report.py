@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from helpers.course.charts.svg import Drawing
-from helpers.course.projects.group import ProcessGroup
+from helpers.course.projects.group import HANG, ProcessGroup
 from helpers.course.projects.observations import all_returned, subtract
 from helpers.course.projects.panels import Panel, draw, not_measured
 from helpers.course.projects.ring_all_reduce import wanted_bytes
-from helpers.course.projects.ring_all_reduce_runs import HANG, NAME, make_arrays
+from helpers.course.projects.ring_all_reduce_runs import NAME, make_arrays
 from helpers.i18n import _, number
 
 WORKERS = (2, 4, 8)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.course.projects.group import ProcessGroup
+from helpers.course.projects.group import GRACE, HANG, RAISED, RETURNED, ProcessGroup
 from helpers.course.projects.observations import (
     all_returned,
     find_difference,
@@ -25,22 +25,22 @@ from helpers.course.projects.observations import (
     until_failure,
     works,
 )
+from helpers.course.projects.printed import keep_output
 
 NAME = "ring_all_reduce"
-HANG = 8.0  # seconds after which a call counts as one that never returns
-GRACE = 6.0  # seconds beyond the timeout, because the machine may be busy
 FAULTS = {"killed": signal.SIGKILL, "frozen": signal.SIGSTOP}
 VICTIM, SURVIVORS = 1, (0, 2, 3)
 Case = Mapping[str, Any]
 Size = tuple[int, str]  # the length and the type of an array
 
 
+@keep_output
 def run(module: Path, case: Case) -> dict[str, Any]:
     """Runs the module in every situation. If two processes fail, the others are omitted."""
     seed = case["seed"]
     pair = observe_session(module, 2, [(1000, "float64")], seed)
     for replies in (pair["opened"], *(call["replies"] for call in pair["calls"])):
-        raise_if_empty(from_data(replies))
+        raise_if_empty(module, from_data(replies))
     if not works(pair):
         return {"pair": [pair]}
 
@@ -52,6 +52,7 @@ def run(module: Path, case: Case) -> dict[str, Any]:
         "pair": [pair],
         **{name: until_failure(observe_group, case[name], works) for name in stages},
         **{kind: observe_fault(module, kind, case) for kind in FAULTS},
+        "absent": observe_absence(module, case),
     }
 
 
@@ -101,22 +102,51 @@ def observe_session(module: Path, workers: int, sizes: Iterable[Size], seed: int
 
 
 def observe_fault(module: Path, kind: str, case: Case) -> dict[str, Any]:
-    """Kills or freezes one of four processes while they sum a large array."""
+    """Kills or freezes one of four processes while they sum a large array.
+
+    They first sum one of that size without a fault, because errors count only if that works.
+    """
     workers, seed = 1 + len(SURVIVORS), case["seed"]
     with ProcessGroup(module, NAME, workers, timeout=case["timeout"]) as group:
-        session = observe_calls(group, [(1000, "float64")], seed)
+        session = observe_calls(group, [case[kind]], seed)
         found: dict[str, Any] = {"session": session, "timeout": group.timeout}
         if works(session):
             assert group.relay
-            arrays = make_arrays(workers, case["faulty"], seed)
+            arrays = make_arrays(workers, case[kind], seed)
             group.put([[array] for array in arrays])
             victim, signum = group.members[VICTIM], FAULTS[kind]
             # No other process can know the sum after that, because it needs the whole array.
             group.relay.set_trigger(VICTIM, arrays[0].nbytes // 4, lambda: victim.signal(signum))
             seconds = group.timeout + GRACE
             replies = group.call("all_reduce", seconds, awaited=SURVIVORS, wait_for_all=True)
-            found |= {"replies": to_data(replies), "triggered": group.relay.is_triggered}
+            found |= {"ranks": SURVIVORS, "replies": to_data(replies)}
+            found["triggered"] = group.relay.is_triggered
     return found
+
+
+def observe_absence(module: Path, case: Case) -> dict[str, Any]:
+    """Freezes one of four processes before it connects.
+
+    Either `connect` or the first call must raise an error in each of the others.
+    """
+    workers = 1 + len(SURVIVORS)
+    with ProcessGroup(module, NAME, workers, timeout=case["timeout"] / 2) as group:
+        group.members[VICTIM].signal(signal.SIGSTOP)
+        seconds = group.timeout + GRACE
+        opened = group.open(seconds, SURVIVORS, wait_for_all=True)
+        pairs = dict(zip(SURVIVORS, opened, strict=True))
+        connected = [rank for rank, reply in pairs.items() if reply.kind == RETURNED]
+        replies = {rank: reply for rank, reply in pairs.items() if rank not in connected}
+        if connected and all(reply.kind == RAISED for reply in replies.values()):
+            arrays = make_arrays(len(connected), (1000, "float64"), case["seed"])
+            group.put([[array] for array in arrays], ranks=connected)
+            called = group.call("all_reduce", seconds, awaited=connected, wait_for_all=True)
+            replies |= zip(connected, called, strict=True)
+    return {
+        "timeout": group.timeout,
+        "ranks": list(replies),
+        "replies": to_data(replies.values()),
+    }
 
 
 def observe_calls(group: ProcessGroup, sizes: Iterable[Size], seed: int) -> dict[str, Any]:

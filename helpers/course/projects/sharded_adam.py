@@ -18,6 +18,7 @@ from helpers.course.projects.judge import (
     expect_bytes,
     expect_returned,
     processes,
+    stage_reader,
 )
 from helpers.course.projects.observations import from_data
 from helpers.course.projects.ring_all_reduce import wanted_bytes
@@ -33,6 +34,21 @@ HINTS = {
     "unchanged": gettext_noop(
         "This is its initial value. Does every process receive the new values of all others?"
     ),
+    "copies": gettext_noop(
+        "No parameter has changed. flatten() returns a copy, but reshape(-1) of a contiguous array "
+        "returns a view. Assign to elements, as in parameter[...] = values."
+    ),
+    "not finite": gettext_noop(
+        "Which division has 0 as its divisor, or which root a negative argument? In the first call "
+        "of step, t is 1, so neither 1 − β₁ᵗ nor 1 − β₂ᵗ is 0."
+    ),
+    "corrected": gettext_noop(
+        "This is the result if epsilon is added to the square root of the corrected v, as in "
+        "PyTorch. Here, epsilon is added to the square root of v itself."
+    ),
+    "inside": gettext_noop(
+        "This is the result if epsilon is added to v. Add it to the square root of v."
+    ),
     "sum": gettext_noop("This is the result for the sum of the gradients. Use their mean."),
     "bias": gettext_noop(
         "This is the result without bias correction. In the first call of step, t is 1."
@@ -44,6 +60,7 @@ HINTS = {
     "moments": gettext_noop("This is the result if the moments are zero after load."),
     "steps moments": gettext_noop("This is the result if load restores nothing."),
 }
+_stage = stage_reader(gettext_noop("Two processes must compute the right parameters first."))
 
 
 def parameter_bytes(shapes: Shapes) -> int:
@@ -109,12 +126,6 @@ def _parameters(stage: str) -> Any:
             expect_right(session)
 
     return check
-
-
-def _stage(seen: Mapping[str, Any], stage: str) -> Any:
-    if stage not in seen:
-        raise CheckSkipped(_("Two processes must compute the right parameters first."))
-    return seen[stage]
 
 
 def _sends_little(seen: Mapping[str, Any], case: Case) -> None:
@@ -201,7 +212,12 @@ def _saves_once(seen: Mapping[str, Any], case: Case) -> None:
             found=ngettext(
                 "{count} file with {size} bytes", "{count} files with {size} bytes", found["files"]
             ).format(count=found["files"], size=number(found["bytes"], ",d")),
-            hint=_("Together, the processes save each moment of each element once, and no more."),
+            hint=_(
+                "A file of float64 is twice as large as one of float32, which is enough. Together, "
+                "the processes save each moment of each element once, and no more."
+            )
+            if found["bytes"] > limit
+            else _("Together, the processes save each moment of each element once."),
         )
 
 
@@ -221,6 +237,14 @@ def _detects_loss(seen: Mapping[str, Any], case: Case) -> None:
 
 def _situation(session: Mapping[str, Any]) -> str:
     workers, steps = processes(session["workers"]), len(session["sent"])
+    if "saved_by" in session:
+        after = ngettext(
+            "{processes}, {count} step after load, with files of {others}",
+            "{processes}, {count} steps after load, with files of {others}",
+            steps,
+        )
+        others = processes(session["saved_by"])
+        return after.format(processes=workers, count=steps, others=others)
     if not steps:
         return workers
     return ngettext("{processes}, {count} step", "{processes}, {count} steps", steps).format(

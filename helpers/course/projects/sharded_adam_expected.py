@@ -49,6 +49,7 @@ def unsharded_adam(
     settings: Settings,
     *,
     correct: bool = True,
+    root: str = "",
     restored: int = -1,
     forget: str = "",
 ) -> Any:
@@ -59,6 +60,8 @@ def unsharded_adam(
 
     Args:
       correct: whether the bias of the moments is corrected.
+      root: "corrected" if epsilon is added to the root of the corrected v, as in PyTorch, or
+        "inside" if it is added to v.
       restored: the number of steps before a restart that forgets something.
       forget: "steps", "moments", or "steps moments".
     """
@@ -71,8 +74,11 @@ def unsharded_adam(
         step += 1
         m = beta_1 * m + (1 - beta_1) * gradient
         v = beta_2 * v + (1 - beta_2) * gradient**2
-        alpha = rate * np.sqrt(1 - beta_2**step) / (1 - beta_1**step) if correct else rate
-        found = found - alpha * m / (np.sqrt(v) + epsilon)
+        scale = np.sqrt(1 - beta_2**step) if correct else 1
+        alpha = rate * scale / (1 - beta_1**step) if correct else rate
+        added = epsilon * scale if root == "corrected" else epsilon
+        divisor = np.sqrt(v + epsilon) if root == "inside" else np.sqrt(v) + added
+        found = found - alpha * m / divisor
     return found
 
 
@@ -103,5 +109,7 @@ def frequent_mistakes(
     yield "unchanged", first[0]
     yield "sum", adam(sum(step) for step in own)
     yield "bias", adam(correct=False)
+    for root in ("corrected", "inside"):
+        yield root, adam(root=root)
     for rank in range(min(map(len, own))):  # a restart may change the number of processes
         yield "local", adam(step[rank] for step in own)

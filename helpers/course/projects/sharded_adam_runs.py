@@ -23,6 +23,7 @@ from helpers.course.projects.observations import (
     to_data,
     until_failure,
 )
+from helpers.course.projects.printed import keep_output
 from helpers.course.projects.sharded_adam_expected import (
     KIND,
     Settings,
@@ -43,11 +44,12 @@ RESET_ERROR = 1 << 20  # bytes by which memory may grow right after its peak was
 Case = Mapping[str, Any]
 
 
+@keep_output
 def run(module: Path, case: Case) -> dict[str, Any]:
     """Runs the module in every situation. If two processes fail, the others are omitted."""
     pair = observe_steps(module, case, 2, PAIR, 1)
     for call in pair["calls"]:
-        raise_if_empty(from_data(call["replies"]))
+        raise_if_empty(module, from_data(call["replies"]))
     if not works(pair):
         return {"pair": [pair]}
 
@@ -145,6 +147,7 @@ class Training:
         """Creates the optimizers for the parameters of another group, and loads their state."""
         self._start, self._gradients = saved._start, list(saved._gradients)
         self._restored = len(saved._gradients)
+        self.session["saved_by"] = saved.session["workers"]
         parameters, first = [], saved.parameters
         for shape in self._shapes:
             count = int(np.prod(shape))
@@ -167,6 +170,10 @@ class Training:
         found = find_difference(results, wanted, allowed, KIND)
         if found and found["problem"] == "value":
             place = found["element"]
+            if all((result == self._start.astype(KIND)).all() for result in results):
+                return {**found, "mistake": "copies"}
+            if not np.isfinite(found["found"]):
+                return {**found, "mistake": "not finite"}
             mistakes = frequent_mistakes(
                 self._start, self._gradients, self._settings, place, self._restored
             )
@@ -225,8 +232,10 @@ def observe_checkpoint(
         found |= {"files": len(files), "bytes": sum(files.values())}
         with Training(module, case, others, shapes) as resumed:
             found["restored"] = resumed.session
-            if resumed.open() and resumed.resume(training, folder) and resumed.steps(3):
-                resumed.compare()
+            if resumed.open() and resumed.resume(training, folder):
+                resumed.compare()  # `load` must not change the parameters
+                if works(resumed.session) and resumed.steps(3):
+                    resumed.compare()
         if files and works(found["restored"]):
             max(sorted(files, reverse=True), key=lambda path: files[path]).unlink()
             with Training(module, case, others, shapes) as broken:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
+from helpers.course.criteria import CheckFailed, Criterion, Exercise, expect
 from helpers.course.projects.fault_injector import Fault, Plan
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
+from helpers.course.projects.judge import error_hint, error_text, stage_reader
 from helpers.course.projects.observations import from_data
 from helpers.course.projects.supervised_worker import SAVE, START, final_states
 from helpers.course.projects.supervisor_runs import (
@@ -90,6 +91,7 @@ HINTS = {
         gettext_noop("After max_restarts restarts, the next fault is the last one in the list."),
     ),
 }
+_stage = stage_reader(gettext_noop("A run without faults must return the results first."))
 
 
 def _ends_well(name: str) -> Callable[[Mapping[str, Any], Case], None]:
@@ -155,12 +157,6 @@ def _remainder(one: Mapping[str, Any]) -> tuple[str, str]:
     return _("port {port} still accepts connections").format(port=one["port"]), hint
 
 
-def _stage(seen: Mapping[str, Any], name: str) -> Any:
-    if name not in seen:
-        raise CheckSkipped(_("A run without faults must return the results first."))
-    return seen[name]
-
-
 def _plan(name: str, case: Case) -> tuple[Plan, int]:
     return next((plan, restarts) for other, plan, restarts in plans(case) if other == name)
 
@@ -208,8 +204,8 @@ def _expect_returned(found: Mapping[str, Any], plan: Plan, starts: int, late: st
 def _no_return(reply: Reply, starts: int, late: str) -> tuple[str, str]:
     """What `supervise` did instead of returning, and a hint."""
     if reply.kind == RAISED:
-        raised = _("supervise raised {error}").format(error=reply.text)
-        return raised, _("Start at the line in parentheses.")
+        raised = _("supervise raised {error}").format(error=error_text(reply))
+        return raised, error_hint(reply)
     if reply.kind == DEAD:
         ended = _("the process of supervise ended, and printed: {lines}")
         return ended.format(lines=reply.text), _("Raise errors, and do not exit.")

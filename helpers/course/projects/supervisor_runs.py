@@ -19,6 +19,7 @@ import numpy as np
 from helpers.course.projects.fault_injector import Fault, FaultInjector, Plan, Start
 from helpers.course.projects.group import LATE, RETURNED, ProcessGroup, Reply
 from helpers.course.projects.observations import from_data, raise_if_empty, to_data
+from helpers.course.projects.printed import keep_output
 from helpers.course.projects.supervised_worker import HOST
 from helpers.system import orphans, programs
 
@@ -42,13 +43,14 @@ TIMEOUTS = ("start_timeout", "heartbeat_timeout", "progress_timeout")
 Case = Mapping[str, Any]
 
 
+@keep_output
 def run(module: Path, case: Case) -> dict[str, Any]:
     """Runs the module in every situation. If an undisturbed run fails, the others are omitted."""
     seen: dict[str, Any] = {}
     repeats = MAX_REPEATS
     for name, plan, restarts in plans(case):
         seen[name] = observe(module, case, plan, restarts)
-        raise_if_empty(from_data(seen[name]["replies"]))
+        raise_if_empty(module, from_data(seen[name]["replies"]))
         if repeats and seen[name]["busy"] and not is_right(seen[name], plan):
             repeats -= 1
             seen[name] = observe(module, case, plan, restarts, SLOWER)

@@ -9,6 +9,7 @@ fields of a message are the arguments of a method of `Session`, and each message
 from __future__ import annotations
 
 import importlib.util
+import io
 import socket
 import sys
 import time
@@ -84,7 +85,7 @@ class Session:
                 setattr(self, attribute, function())
                 seconds.append(time.perf_counter() - start)
         except BaseException as error:  # SystemExit of the student's code too
-            return {"error": describe(error), "type": type(error).__name__}, []
+            return describe(error), []
         return {"seconds": seconds}, []
 
 
@@ -99,14 +100,17 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def describe(error: BaseException) -> str:
-    """An error with the student's last line in its traceback: `ValueError: … (ring.py, line 7)`."""
-    text = (f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)[:MAX_TEXT]
-    if isinstance(error, SyntaxError):  # its text has the line
-        return text
+def describe(error: BaseException) -> dict[str, Any]:
+    """An error, and the student's last line in its traceback, if there is one."""
+    kind, text, file, line = type(error).__name__, str(error), "", 0
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).parent == FOLDER]
-    return f"{text} ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else text
+    for frame in frames:
+        if Path(frame.filename).parent == FOLDER:
+            file, line = Path(frame.filename).name, frame.lineno or 0
+    if isinstance(error, SyntaxError) and error.filename:
+        text, file, line = error.msg, Path(error.filename).name, error.lineno or 0
+    text = f"{kind}: {text}" if text else kind
+    return {"error": text[:MAX_TEXT], "type": kind, "file": file, "line": line}
 
 
 def serve(connection: Connection, session: Session) -> None:
@@ -126,6 +130,8 @@ def main() -> None:
     """Runs the process."""
     parent_death.die_with_parent()
     control, listener = map(int, sys.argv[1:])
+    assert isinstance(sys.stdout, io.TextIOWrapper)
+    sys.stdout.reconfigure(line_buffering=True)  # because most processes end by a signal
     serve(Connection(control), Session(socket.socket(fileno=listener)))
 
 
