@@ -270,7 +270,7 @@ def wrong() -> dict[str, Wrong]:
         "double precision": Wrong(
             changed(('np.zeros(shape, "float32")', 'np.zeros(shape, "float64")')),
             14,
-            ("120% of that", "the files have at most"),
+            ("120% of that", "the files have at most", "A file of float64 is twice as large"),
         ),
         "copy of the parameters": Wrong(
             changed(("        self.steps = 0\n", COPY)),
@@ -320,6 +320,39 @@ def wrong() -> dict[str, Wrong]:
             13,
             ("4 files with 1,9",),
         ),
+        "epsilon of PyTorch": Wrong(
+            changed(("(np.sqrt(v) + self.epsilon)", "(np.sqrt(v) + self.epsilon * root)"), ROOT),
+            0,
+            ("added to the square root of the corrected v, as in PyTorch",),
+        ),
+        "epsilon in the root": Wrong(
+            changed(("(np.sqrt(v) + self.epsilon)", "np.sqrt(v + self.epsilon)")),
+            0,
+            ("if epsilon is added to v",),
+        ),
+        "flattened copies": Wrong(
+            changed(("[parameter.reshape(-1) for", "[parameter.flatten() for")),
+            0,
+            ("No parameter has changed. flatten() returns a copy",),
+        ),
+        "counts from 0": Wrong(
+            changed(("self.steps = self.group, self.steps + 1", "self.steps = self.group, 0")),
+            0,
+            ("it is nan in process", "In the first call of step, t is 1"),
+        ),
+        "load changes parameters": Wrong(
+            changed(("        name = next(", ZERO + "        name = next(")),
+            16,
+            ("(3 processes, after load, saved by 4 processes)", "It changes no parameter"),
+        ),
+        "load leaves other moments": Wrong(
+            changed(("        for start, stop, first in self._places():\n", MOMENTS)),
+            16,
+            ("step returns in every process (3 processes, after load, saved by 4 processes)",),
+        ),
+        "stage 1 of lesson 13": Wrong(
+            LESSON, 10, ("is not divisible by", "has no attribute 'save'")
+        ),
         "one process calls more": Wrong(
             changed(
                 (
@@ -334,6 +367,45 @@ def wrong() -> dict[str, Wrong]:
     }
 
 
+ROOT = (
+    "        done = 0\n",
+    "        root, done = np.sqrt(1 - self.beta_2**self.steps), 0\n",
+)
+ZERO = """        for parameter in self.parameters:
+            parameter[:] = 0
+"""
+MOMENTS = """        self.moments = self.moments[:, :1]
+        for start, stop, first in []:
+"""
+LESSON = """
+import numpy as np
+
+
+class Lesson:
+    def __init__(self, parameters, group, rate, beta_1, beta_2, epsilon):
+        self.layers = [parameter.reshape(-1) for parameter in parameters]
+        self.settings, self.group, self.steps = (rate, beta_1, beta_2, epsilon), group, 0
+        self.states = [np.zeros([2, len(layer) // group.size], "float32") for layer in self.layers]
+
+    def step(self, gradients):
+        self.steps += 1
+        for layer, state, gradient in zip(self.layers, self.states, gradients):
+            gradient = self.group.reduce_scatter(gradient.reshape(-1)) / self.group.size
+            share = len(gradient)
+            part = layer[self.group.rank * share : (self.group.rank + 1) * share]
+            self.adam(part, gradient, state)
+            layer[:] = self.group.all_gather(part)
+
+    def adam(self, part, gradient, state):
+        rate, beta_1, beta_2, epsilon = self.settings
+        state[0] += (1 - beta_1) * (gradient - state[0])
+        state[1] += (1 - beta_2) * (gradient**2 - state[1])
+        rate *= (1 - beta_2**self.steps) ** 0.5 / (1 - beta_1**self.steps)
+        part -= rate * state[0] / (np.sqrt(state[1]) + epsilon)
+
+
+create_optimizer = Lesson
+"""
 SKIP_MISSING = """            if len(list(Path(folder).glob(f"{rank}-of-*"))) == 0:
                 continue
 """

@@ -359,12 +359,16 @@ def wrong() -> dict[str, Wrong]:
         "never gives up": Wrong(
             changed(("while len(faults) <= max_restarts:", "while True:")),
             18,
-            ("supervise was still running after", "return after fault number"),
+            ("supervise was still running after", "Return at fault number 3, without another"),
         ),
         "gives up too early": Wrong(
             changed(("while len(faults) <= max_restarts:", "while len(faults) < max_restarts:")),
             6,
-            ("supervise returned the results None", "After max_restarts restarts"),
+            (
+                "supervise returned the results None",
+                "the group restarts after fault number 2, too. Only fault number 3",
+                "The run ends at fault number 3",
+            ),
         ),
         "leaves workers": Wrong(
             changed(
@@ -391,6 +395,27 @@ def wrong() -> dict[str, Wrong]:
             changed(('return {"results": None, "faults": faults}', "raise RuntimeError(faults)")),
             18,
             ("supervise raised RuntimeError", "(supervisor.py, line"),
+        ),
+        "keeps its port": Wrong(
+            changed(
+                ("    with socket.socket() as probe:\n", "    for probe in [socket.socket()]:\n"),
+                ("        return probe", "        KEPT.append(probe)\n        return probe"),
+            )
+            + "\n\nKEPT = []\n",
+            0,
+            ("A worker ended with exit code 4, because its port was in use",),
+        ),
+        "gives up one fault late": Wrong(
+            changed(
+                ("while len(faults) <= max_restarts:", "while len(faults) <= max_restarts + 1:")
+            ),
+            18,
+            ("max_restarts is 2 in this run", "The run ends at fault number 3"),
+        ),
+        "raises after the first fault": Wrong(
+            changed(("        faults.append(fault)", "        raise RuntimeError(fault)")),
+            4,
+            ("supervise raised RuntimeError", "A run with a fault must return first"),
         ),
         "returns a list": Wrong(
             changed(('return {"results": results, "faults": faults}', "return results")),

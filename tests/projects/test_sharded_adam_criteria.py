@@ -86,6 +86,10 @@ def test_if_two_processes_fail_nothing_else_is_judged() -> None:
     [
         ({"problem": "value"}, "it is 0.5 in process 1 | Which elements are wrong"),
         ({"problem": "value", "mistake": "sum"}, "result for the sum of the gradients"),
+        ({"problem": "value", "mistake": "copies"}, "flatten() returns a copy"),
+        ({"problem": "value", "mistake": "not finite"}, "In the first call of step, t is 1"),
+        ({"problem": "value", "mistake": "corrected"}, "as in PyTorch"),
+        ({"problem": "value", "mistake": "inside"}, "Add it to the square root of v"),
         ({"problem": "bits"}, "element 7 is 1.5 in process 0, but 0.5 in process 1"),
         ({"problem": "array", "found": "float64[3]"}, "process 1 has float64[3]"),
     ],
@@ -137,7 +141,13 @@ def test_a_checkpoint_is_judged_by_its_results_its_size_and_a_missing_file() -> 
     assert list(found) == [6, 8]
     found = failures(seen(checkpoints=[checkpoint(bytes=8_000_000)]))
     assert "at most 4,400,000 bytes" in found[7]
-    assert "2 files with 8,000,000 bytes" in found[7]
+    assert "2 files with 8,000,000 bytes | A file of float64 is twice as large" in found[7]
+    resumed = session(("load", "step"), [OK, Reply(LATE)], saved_by=4, sent=[])
+    found = failures(seen(checkpoints=[checkpoint(restored=resumed)]))
+    assert "step returns in every process (2 processes, after load, saved by 4" in found[6]
+    resumed = session(("load", "step"), saved_by=4, sent=[[1, 1]] * 3)
+    found = failures(seen(checkpoints=[checkpoint(restored={**resumed, "difference": lost})]))
+    assert "(2 processes, 3 steps after load, saved by 4 processes)" in found[6]
     assert list(failures(seen(checkpoints=[checkpoint(files=0, bytes=0)]))) == [7]
     quiet = session(("import", "create_optimizer", "load"))
     found = failures(seen(checkpoints=[checkpoint(broken=quiet)]))
@@ -180,7 +190,8 @@ def test_single_precision_is_within_rounding_and_each_mistake_is_not() -> None:
     assert find_difference([right, right], wanted, allowed, KIND) is None
     mistakes = list(frequent_mistakes(start, steps, SETTINGS, place=5, restored=4))
     assert [name for name, _value in mistakes] == [
-        "steps", "moments", "steps moments", "unchanged", "sum", "bias", "local", "local", "local",
+        "steps", "moments", "steps moments", "unchanged", "sum", "bias", "corrected", "inside",
+        "local", "local", "local",
     ]  # fmt: skip
     for name, value in mistakes:
         assert abs(value - wanted[5]) > 2 * allowed[5], name

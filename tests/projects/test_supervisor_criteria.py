@@ -47,7 +47,7 @@ def observation(name: str, **other: Any) -> dict[str, Any]:
     ]
     returned = {"results": None if plan.always else RESULTS, "faults": faults}
     found = {"replies": to_data([Reply(RETURNED)]), "returned": returned, "starts": starts}
-    return {**found, "left": [], "quiet": 6.5, **other}
+    return {**found, "left": [], "quiet": 6.5, "port_busy": False, **other}
 
 
 def seen(**changed: Any) -> dict[str, Any]:
@@ -80,7 +80,10 @@ def test_if_a_run_without_faults_fails_nothing_else_is_judged() -> None:
     [
         (Reply(LATE), "within 6.5 s of the last event (worker 1 is frozen at step 6; worker 2"),
         (Reply(LATE), "still running after 3 starts of the group | A frozen process does not"),
-        (Reply(RAISED, "KeyError: 1 (supervisor.py, line 4)"), "raised KeyError: 1 (supervisor.py"),
+        (
+            Reply(RAISED, "KeyError: 1", file="supervisor.py", line=4),
+            "raised KeyError: 1 (supervisor.py, line 4) | Start at the line",
+        ),
         (Reply(DEAD, "Killed"), "the process of supervise ended, and printed: Killed"),
     ],
 )
@@ -106,13 +109,30 @@ def test_results_and_restarts_are_judged() -> None:
     found = failures(seen(killed=observation("killed", **returned(RESULTS[::-1], faults))))
     assert f"supervise returned the results {RESULTS[::-1]}" in found[1]
     found = failures(seen(killed=observation("killed", **returned(None, faults))))
-    assert "The group may restart max_restarts times" in found[1]
+    assert "so the group restarts after fault number 2, too. Only fault number 3" in found[1]
     starts = [[start, 0, 0] for start in range(4)]
     found = failures(seen(killed=observation("killed", starts=starts)))
     assert "3 starts of the group (worker 2 is killed" in found[1]
     assert "4 starts of the group" in found[1]
     found = failures(seen(gives_up=observation("gives_up", **returned([1], [[1, "died"]] * 3))))
     assert "the results are None (at every start, worker 1 is killed at step 6)" in found[7]
+    found = failures(seen(gives_up=observation("gives_up", **returned(None, [[1, "died"]] * 2))))
+    assert "max_restarts is 2 in this run" in found[7]
+    assert "The run ends at fault number 3" in found[7]
+
+
+def test_a_port_in_use_is_named() -> None:
+    died = returned(None, [[0, "died"]])
+    found = failures(seen(killed=observation("killed", **died, port_busy=True)))
+    assert list(found) == [1]
+    assert "ended with exit code 4, because its port was in use" in found[1]
+
+
+def test_a_supervisor_that_never_returns_after_a_fault_earns_nothing_for_leaving_nothing() -> None:
+    raised = {"replies": to_data([Reply(RAISED, "KeyError: 1")])}
+    runs = {name: observation(name, **raised) for name, plan, _ in plans(CASE) if plan.faults}
+    found = failures(seen(**runs))
+    assert found[8] == "skipped: A run with a fault must return first."
 
 
 @pytest.mark.parametrize("value", ["[1, 2]", "null", "'faults'"])

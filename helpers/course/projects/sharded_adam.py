@@ -103,12 +103,11 @@ def _difference(
         return different_bits(found, situation, hint)
     wanted, value = (number(found[key], ".9g") for key in ("wanted", "found"))
     mistake: str | None = found.get("mistake")
-    restored = any(call["method"] == "load" for call in session["calls"])
-    unknown = (
-        _("Each moment belongs to an element, which another process may own after load.")
-        if restored
-        else _("Which elements are wrong, and which process owns them? Print their numbers.")
-    )
+    unknown = _("Which elements are wrong, and which process owns them? Print their numbers.")
+    if any(call["method"] == "load" for call in session["calls"]):
+        unknown = _("Each moment belongs to an element, which another process may own after load.")
+        if not session["sent"]:  # no step yet
+            unknown = _("load restores only the state of the optimizer. It changes no parameter.")
     return CheckFailed(
         _(
             "element {element} of all parameters, joined in one array, is {wanted} ({situation})"
@@ -238,11 +237,13 @@ def _detects_loss(seen: Mapping[str, Any], case: Case) -> None:
 def _situation(session: Mapping[str, Any]) -> str:
     workers, steps = processes(session["workers"]), len(session["sent"])
     if "saved_by" in session:
-        after = ngettext(
-            "{processes}, {count} step after load, with files of {others}",
-            "{processes}, {count} steps after load, with files of {others}",
-            steps,
-        )
+        after = _("{processes}, after load, saved by {others}")
+        if steps:
+            after = ngettext(
+                "{processes}, {count} step after load, saved by {others}",
+                "{processes}, {count} steps after load, saved by {others}",
+                steps,
+            )
         others = processes(session["saved_by"])
         return after.format(processes=workers, count=steps, others=others)
     if not steps:

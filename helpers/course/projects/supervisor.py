@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from helpers.course.criteria import CheckFailed, Criterion, Exercise, expect
+from helpers.course.criteria import CheckFailed, CheckSkipped, Criterion, Exercise, expect
 from helpers.course.projects.fault_injector import Fault, Plan
 from helpers.course.projects.group import DEAD, LATE, RAISED, RETURNED, Reply
 from helpers.course.projects.judge import error_hint, error_text, stage_reader
 from helpers.course.projects.observations import from_data
-from helpers.course.projects.supervised_worker import SAVE, START, final_states
+from helpers.course.projects.supervised_worker import START, final_states
 from helpers.course.projects.supervisor_runs import (
     END_SECONDS,
     FIRST,
@@ -24,73 +24,9 @@ from helpers.course.projects.supervisor_runs import (
     plans,
     run,
 )
-from helpers.i18n import _, gettext_noop, join_clauses, ngettext, number
+from helpers.course.projects.supervisor_texts import HINTS, situation_of
+from helpers.i18n import _, gettext_noop, ngettext, number
 
-STEP = "step"
-PHRASES = {
-    ("killed", START): gettext_noop("worker {rank} is killed before its first message"),
-    ("frozen", START): gettext_noop("worker {rank} is frozen before its first message"),
-    ("killed", STEP): gettext_noop("worker {rank} is killed at step {step}"),
-    ("crashed", STEP): gettext_noop("worker {rank} ends with exit code 1 at step {step}"),
-    ("quit", STEP): gettext_noop("worker {rank} ends with exit code 0 at step {step}, too early"),
-    ("frozen", STEP): gettext_noop("worker {rank} is frozen at step {step}"),
-    ("silent", STEP): gettext_noop("worker {rank} hangs at step {step}"),
-    ("killed", SAVE): gettext_noop("worker {rank} is killed while it saves step {step}"),
-    ("frozen", SAVE): gettext_noop("worker {rank} is frozen while it saves step {step}"),
-    ("silent", SAVE): gettext_noop("worker {rank} hangs while it saves step {step}"),
-}
-# For each run, what to look at if supervise does not return, and if it names the wrong faults.
-HINTS = {
-    FIRST: (
-        gettext_noop("Read the messages of all workers at the same time, until each has ended."),
-        gettext_noop(
-            "There was no fault in this run. A worker that has ended may already have written its "
-            "result. Read its output to the end first."
-        ),
-    ),
-    "killed": (
-        gettext_noop(
-            "When a worker has ended, its output reaches the end of the file, and poll() no "
-            "longer returns None."
-        ),
-        gettext_noop(
-            "Exit code 3 means that a worker has lost its connection to another one. The other "
-            "one is the cause."
-        ),
-    ),
-    "start": (
-        gettext_noop("A worker that sends no message within start_timeout counts as frozen."),
-        gettext_noop("Until a worker has sent its first message, start_timeout applies to it."),
-    ),
-    "frozen": (
-        gettext_noop(
-            "A frozen process does not react to SIGTERM, and may have written only part of a "
-            "line. Which of your calls waits for it?"
-        ),
-        gettext_noop("The frozen worker is the only one whose heartbeats have stopped."),
-    ),
-    "silent": (
-        gettext_noop("A worker that hangs still sends heartbeats. Which messages show progress?"),
-        gettext_noop(
-            "All workers wait for the one that hangs. Which of them is behind the others?"
-        ),
-    ),
-    "saving": (
-        gettext_noop("A worker that resumes from a damaged file ends with exit code 5."),
-        gettext_noop("A worker that resumes from a damaged file ends with exit code 5."),
-    ),
-    "slow": (
-        gettext_noop("A pipe that nothing reads is full after 64 KB, and then its writer waits."),
-        gettext_noop(
-            "heartbeat_timeout starts with a worker's first message, and progress_timeout only when all "
-            "workers have sent theirs. Is a pipe for standard error full?"
-        ),
-    ),
-    "gives_up": (
-        gettext_noop("Count the faults, and return after fault number max_restarts + 1."),
-        gettext_noop("After max_restarts restarts, the next fault is the last one in the list."),
-    ),
-}
 _stage = stage_reader(gettext_noop("A run without faults must return the results first."))
 
 
@@ -114,7 +50,7 @@ def _resumes(seen: Mapping[str, Any], case: Case) -> None:
                 resume == wanted,
                 expected=_(
                     "start {start} of the group resumes from step {step} ({situation})"
-                ).format(start=start + 1, step=wanted, situation=_situation(plan)),
+                ).format(start=start + 1, step=wanted, situation=situation_of(plan)),
                 found=_("worker {rank} resumed from step {step}").format(rank=rank, step=resume),
                 hint=_(
                     "Compare steps as numbers. A checkpoint is complete if the files of all "
@@ -138,10 +74,15 @@ def expected_resumes(faults: Iterable[Fault], save_every: int) -> list[int]:
 
 def _nothing_is_left(seen: Mapping[str, Any], case: Case) -> None:
     _stage(seen, "killed")
+    runs = [seen[name] for name, plan, _restarts in plans(case) if plan.faults]
+    if not any(reply.kind == RETURNED for run in runs for reply in from_data(run["replies"])):
+        raise CheckSkipped(_("A run with a fault must return first."))
     for name, plan, _restarts in plans(case):
         for one in seen[name]["left"]:
             expected = _("nothing is left {seconds} s after supervise has returned ({situation})")
-            expected = expected.format(seconds=number(END_SECONDS, "g"), situation=_situation(plan))
+            expected = expected.format(
+                seconds=number(END_SECONDS, "g"), situation=situation_of(plan)
+            )
             raise CheckFailed(expected, *_remainder(one))
 
 
@@ -164,11 +105,16 @@ def _plan(name: str, case: Case) -> tuple[Plan, int]:
 def expect_run(found: Mapping[str, Any], name: str, case: Case) -> None:
     """Fails unless `supervise` returned the right faults and results in this run."""
     plan, restarts = _plan(name, case)
-    late, wrong = map(_, HINTS[name])
+    late, wrong = (_(hint).format(restarts=restarts, last=restarts + 1) for hint in HINTS[name])
+    if found["port_busy"]:
+        late = wrong = _(
+            "A worker ended with exit code 4, because its port was in use. Find a free port for "
+            "each start of the group, and close the socket with which you found it."
+        )
     starts = 1 + max((start for start, *_rest in found["starts"]), default=-1)
     _expect_returned(found, plan, starts, late)
     returned, faults = found["returned"], expected_faults(plan, restarts)
-    situation = _situation(plan)
+    situation = situation_of(plan)
     if "other" in returned:
         expected = _('supervise returns a dict with "results" and "faults" ({situation})')
         value = _("supervise returned {value}").format(value=returned["other"])
@@ -182,7 +128,7 @@ def expect_run(found: Mapping[str, Any], name: str, case: Case) -> None:
         found=_("supervise returned the faults {faults}").format(faults=_show(returned["faults"])),
         hint=wrong,
     )
-    _expect_results(returned["results"], plan, situation, case)
+    _expect_results(returned["results"], plan, situation, case, restarts)
     wanted = len(faults) + (not plan.always)
     expect(
         starts == wanted,
@@ -197,7 +143,7 @@ def _expect_returned(found: Mapping[str, Any], plan: Plan, starts: int, late: st
     if reply.kind == RETURNED:
         return
     expected = _("supervise returns within {seconds} s of the last event ({situation})")
-    expected = expected.format(seconds=number(found["quiet"], ".2g"), situation=_situation(plan))
+    expected = expected.format(seconds=number(found["quiet"], ".2g"), situation=situation_of(plan))
     raise CheckFailed(expected, *_no_return(reply, starts, late))
 
 
@@ -217,7 +163,7 @@ def _no_return(reply: Reply, starts: int, late: str) -> tuple[str, str]:
     return running.format(count=starts), late
 
 
-def _expect_results(results: Any, plan: Plan, situation: str, case: Case) -> None:
+def _expect_results(results: Any, plan: Plan, situation: str, case: Case, restarts: int) -> None:
     if plan.always:
         expect(
             results is None,
@@ -228,7 +174,10 @@ def _expect_results(results: Any, plan: Plan, situation: str, case: Case) -> Non
         return
     hint = _('The results are those in the "done" messages, in the order of the ranks.')
     if results is None:
-        hint = _("The group may restart max_restarts times. Only the next fault ends the run.")
+        hint = _(
+            "max_restarts is {restarts} in this run, so the group restarts after fault number "
+            "{restarts}, too. Only fault number {last} would end the run."
+        ).format(restarts=restarts, last=restarts + 1)
     wanted = final_states(case["workers"], case["steps"], case["seed"])
     expect(
         results == wanted,
@@ -247,21 +196,6 @@ def _starts(count: int, situation: str) -> str:
         count,
     )
     return text.format(count=count, situation=situation)
-
-
-def _situation(plan: Plan) -> str:
-    """The faults of a run, in words."""
-    if plan.always:
-        always = _("at every start, {fault}")
-        return always.format(fault=_phrase(plan.faults[0]))
-    if plan.faults:
-        return join_clauses(map(_phrase, plan.faults))
-    return _("slow workers, but no fault") if plan.traits else _("no fault")
-
-
-def _phrase(fault: Fault) -> str:
-    phase = fault.phase if fault.phase in (START, SAVE) else STEP
-    return _(PHRASES[fault.kind, phase]).format(rank=fault.rank, step=fault.step)
 
 
 def _show(faults: Any) -> str:

@@ -236,6 +236,7 @@ def _observation(reply: Reply, injector: FaultInjector, max_restarts: int) -> di
         "starts": [[start.number, start.rank, start.resume] for start in injector.starts],
         "left": [],
         "busy": False,
+        "port_busy": injector.port_busy,
         "quiet": OPEN_SECONDS,
         "seconds": [],
     }
