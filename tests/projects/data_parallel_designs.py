@@ -469,6 +469,6 @@ DESIGNS = Designs(
         "timeout": 0.5,
     },
     circles=1 + 9,
-    label=("MB sent in a step: 1.316 with N = 2 (formula 1.316)",),
+    label=("MB sent per step: 1.316 with N = 2 (formula 1.316)",),
     files={f"{RING}.py": ring()},
 )

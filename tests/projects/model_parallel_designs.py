@@ -549,7 +549,7 @@ DESIGNS = Designs(
     short=SHORT,
     circles=1 + (12 if os.path.exists("/proc") else 8),
     label=(
-        "% of the time waiting: 50 with m = 1 (formula 50), 33.33 with m = 2",
+        "% of time spent waiting: 50 with m = 1 (formula 50), 33.33 with m = 2",
         "11.11 with m = 8 (formula 11.11)",
         "8 with m = 1 (formula 8), 16",
         "(formula 24.24)",

@@ -427,5 +427,5 @@ DESIGNS = Designs(
         "restore": [(2, 1, [(100, 20)])],
     },
     circles=1 + (12 if os.path.exists("/proc") else 4),
-    label=("MB sent in a step: 0 with N = 1 (formula 0), 16.0", "(formula 36.02)"),
+    label=("MB sent per step: 0 with N = 1 (formula 0), 16.0", "(formula 36.02)"),
 )

@@ -19,9 +19,9 @@ from helpers.course.projects.data_parallel_runs import (
 )
 from helpers.course.projects.group import HANG, ProcessGroup
 from helpers.course.projects.observations import all_returned, from_data, subtract
-from helpers.course.projects.panels import Panel, draw, not_measured
+from helpers.course.projects.panels import Panel, draw, megabytes, milliseconds, not_measured
 from helpers.course.projects.ring_all_reduce import wanted_bytes
-from helpers.i18n import _, number
+from helpers.i18n import _
 
 WORKERS = (2, 3, 4)
 LAYERS = 5
@@ -49,19 +49,19 @@ def measure(module: Path) -> Drawing:
     panels = [
         Panel(
             _("MB sent per step"),
-            f"2(N−1)/N · {number(LAYERS * layer, '.3g')} MB",
+            f"2(N−1)/N · {megabytes(LAYERS * layer)}",
             [(count, wanted_bytes(count, 1) * LAYERS * layer) for count in WORKERS],
             sent,
         ),
         Panel(
             _("MB sent before the first layer"),
-            f"2(N−1)/N · {number((LAYERS - 1) * layer, '.3g')} MB",
+            f"2(N−1)/N · {megabytes((LAYERS - 1) * layer)}",
             [(count, wanted_bytes(count, 1) * (LAYERS - 1) * layer) for count in WORKERS],
             early,
         ),
         Panel(
             _("ms per step"),
-            f"{LAYERS} · {number(LAYER_SECONDS / MS, 'g')} ms + 2(N−1) · {number(latency, 'g')} ms",
+            f"{LAYERS} · {milliseconds(LAYER_SECONDS / MS)} + 2(N−1) · {milliseconds(latency)}",
             [(count, last + 2 * (count - 1) * latency) for count in WORKERS],
             times,
         ),

@@ -10,8 +10,8 @@ from helpers.course.projects.model_parallel_clock import Operation, idle_share, 
 from helpers.course.projects.model_parallel_expected import Job
 from helpers.course.projects.model_parallel_judge import activation_bytes
 from helpers.course.projects.model_parallel_runs import NAME, observe_clock, works
-from helpers.course.projects.panels import Panel, draw, not_measured
-from helpers.i18n import _, number
+from helpers.course.projects.panels import Panel, draw, megabytes, not_measured
+from helpers.i18n import _
 
 MICRO_BATCHES = (1, 2, 4, 8)
 WIDTHS, ROWS = (10, 1000, 10), 1000  # of the network, and of each micro-batch
@@ -41,14 +41,14 @@ def measure(module: Path) -> Drawing:
         ),
         Panel(
             _("MB sent by process 0"),
-            f"m · {number(_job(1).sent[0] / MB, '.3g')} MB",
+            f"m · {megabytes(_job(1).sent[0] / MB)}",
             [(count, _job(count).sent[0] / MB) for count in MICRO_BATCHES],
             [(count, session["calls"][-1]["sent"][0] / MB) for count, session in sessions.items()],
             symbol="m",
         ),
         Panel(
             _("MB of activations in process 0"),
-            f"(min(m, p) + 1) · {number(unit, '.3g')} MB",
+            f"(min(m, p) + 1) · {megabytes(unit)}",
             [(count, (min(count, 2) + 1) * unit) for count in MICRO_BATCHES],
             [(count, value / MB) for count, value in most.items() if value is not None],
             symbol="m",

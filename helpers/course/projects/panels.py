@@ -41,6 +41,16 @@ class Panel(NamedTuple):
     symbol: str = "N"
 
 
+def megabytes(size: float, spec: str = ".3g") -> str:
+    """A number of MB with its unit, for a formula."""
+    return _("{count} MB").format(count=number(size, spec))
+
+
+def milliseconds(time: float) -> str:
+    """A number of milliseconds with its unit, for a formula."""
+    return _("{count} ms").format(count=number(time, "g"))
+
+
 def draw(title: str, panels: Sequence[Panel]) -> Drawing:
     """The panels side by side. The alternative text has all numbers."""
     width = (WIDTH - LEFT - GAP * (len(panels) - 1)) / len(panels)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from helpers.course.charts.svg import Drawing
-from helpers.course.projects.panels import Panel, draw, not_measured
+from helpers.course.projects.panels import Panel, draw, megabytes, not_measured
 from helpers.course.projects.parameter_server import steps_ahead
 from helpers.course.projects.parameter_server_loops import NAME, has_worked
 from helpers.course.projects.parameter_server_runs import observe_concurrent, observe_straggler
-from helpers.i18n import _, ngettext, number
+from helpers.i18n import _, ngettext
 
 BOUNDS = 0, 1, 2, 4
 WORKERS, SLOW, ROUNDS = 3, 1, 3
@@ -33,7 +33,6 @@ def measure(module: Path) -> Drawing:
         session = observe_concurrent(module, (1, bound + 1, "float32"), LENGTH, seed=0)
         _require(session, bool(session.get("final")))
         traffic.append((bound, sum(session["sent"]) / session["steps"] / MB))
-    size = number(4 * LENGTH / MB, "g")
     done = ROUNDS - 1
     panels = [
         Panel(
@@ -46,7 +45,7 @@ def measure(module: Path) -> Drawing:
         Panel(_("largest staleness"), "s", [(bound, bound) for bound in BOUNDS], staleness, "s"),
         Panel(
             _("MB per step"),
-            f"2 · {size} MB",
+            f"2 · {megabytes(4 * LENGTH / MB)}",
             [(bound, 2 * 4 * LENGTH / MB) for bound in BOUNDS],
             traffic,
             "s",

@@ -7,7 +7,7 @@ from pathlib import Path
 from helpers.course.charts.svg import Drawing
 from helpers.course.projects.group import HANG, ProcessGroup
 from helpers.course.projects.observations import all_returned, subtract
-from helpers.course.projects.panels import Panel, draw, not_measured
+from helpers.course.projects.panels import Panel, draw, megabytes, milliseconds, not_measured
 from helpers.course.projects.ring_all_reduce import wanted_bytes
 from helpers.course.projects.ring_all_reduce_runs import NAME, make_arrays
 from helpers.i18n import _, number
@@ -40,19 +40,19 @@ def measure(module: Path) -> Drawing:
     panels = [
         Panel(
             _("MB sent by each process"),
-            f"2(N−1)/N · {number(size, 'g')} MB",
+            f"2(N−1)/N · {megabytes(size)}",
             [(workers, wanted_bytes(workers, 1) * size) for workers in WORKERS],
             sent,
         ),
         Panel(
             _("ms with {latency} ms of latency").format(latency=number(LATENCY / MS, "g")),
-            f"2(N−1) · {number(LATENCY / MS, 'g')} ms",
+            f"2(N−1) · {milliseconds(LATENCY / MS)}",
             [(workers, 2 * (workers - 1) * LATENCY / MS) for workers in WORKERS],
             steps,
         ),
         Panel(
             _("MB of additional memory"),
-            f"(1 + 1/N) · {number(large, 'g')} MB",
+            f"(1 + 1/N) · {megabytes(large)}",
             [(workers, (1 + 1 / workers) * large) for workers in WORKERS],
             memory,
         ),

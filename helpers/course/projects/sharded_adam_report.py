@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from helpers.course.charts.svg import Drawing
-from helpers.course.projects.panels import Panel, Points, draw, not_measured
+from helpers.course.projects.panels import Panel, Points, draw, megabytes, not_measured
 from helpers.course.projects.ring_all_reduce import wanted_bytes
 from helpers.course.projects.sharded_adam import EXERCISE, MB, parameter_bytes, wanted_memory
 from helpers.course.projects.sharded_adam_runs import NAME, observe_memory, works
-from helpers.i18n import _, number
+from helpers.i18n import _
 
 WORKERS = (1, 2, 4, 8)
 SHAPES = [(2000, 2000), (2000,)]  # 16 MB
@@ -24,13 +24,12 @@ def measure(module: Path) -> Drawing:
     """
     sessions = [_session(module, workers) for workers in WORKERS]
     size = parameter_bytes(SHAPES) / MB
-    text = number(size, ".3g")
     sent = [(found["workers"], max(found["sent"][-1]) / MB) for found in sessions]
-    memory = f"(2 + 2/N) · {text} MB"
+    memory = f"(2 + 2/N) · {megabytes(size)}"
     panels = [
         Panel(
             _("MB sent per step"),
-            f"2(N−1)/N · {text} MB",
+            f"2(N−1)/N · {megabytes(size)}",
             [(workers, wanted_bytes(workers, size)) for workers in WORKERS],
             sent,
         ),
