@@ -218,7 +218,7 @@ def _module(name: str) -> Path:
 
 
 def _printed(name: str) -> list[str]:
-    """Where the output of a project's processes is, if they printed anything."""
+    """The name of the file with the output of a project's processes, if there is any."""
     path = output_file(name)
     if name not in PROJECTS or not path.is_file():
         return []
