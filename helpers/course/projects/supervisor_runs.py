@@ -107,7 +107,8 @@ def observe(
         seen = {**_observation(reply, injector, max_restarts), "quiet": quiet}
         gap = max(injector.largest_gap, *_spreads(injector), 0.0)
         busy = gap > scale * BUSY * case["heartbeat_timeout"] or injector.port_busy
-        busy = busy and reply.kind != LATE  # more time would not help
+        if reply.kind == LATE:  # more time would not help, unless no worker has started yet
+            busy = not injector.starts
         times = detection_seconds(injector.starts)
         return {**seen, "returned": returned, "left": left, "busy": busy, "seconds": times}
 
