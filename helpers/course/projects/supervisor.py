@@ -223,7 +223,9 @@ EXERCISE = Exercise(
         ),
         Criterion(
             2,
-            gettext_noop("A frozen worker is reported, even if it froze in the middle of a message."),
+            gettext_noop(
+                "A frozen worker is reported, even if it froze in the middle of a message."
+            ),
             _ends_well("frozen"),
         ),
         Criterion(
