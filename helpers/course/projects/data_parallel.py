@@ -77,7 +77,9 @@ def _same_bits(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
                     _("the same bits in every process ({situation})").format(
                         situation=_situation(call)
                     ),
-                    _("the weights of process {rank} differ from process 0 by {found}").format(
+                    _(
+                        "the weights of process {rank} differ from those of process 0 by {found}"
+                    ).format(
                         rank=call["difference"]["rank"],
                         found=number(call["difference"]["found"], ".2g"),
                     ),

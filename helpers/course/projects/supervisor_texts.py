@@ -35,8 +35,8 @@ HINTS = {
             "longer returns None."
         ),
         gettext_noop(
-            "Exit code 3 means that a worker has lost its connection to another one. The other "
-            "one is the cause."
+            "Exit code 3 means that a worker has lost its connection to another one. The cause "
+            "is another worker, not this one."
         ),
     ),
     "start": (
@@ -63,8 +63,8 @@ HINTS = {
     "slow": (
         gettext_noop("A pipe that nothing reads is full after 64 KB, and then its writer waits."),
         gettext_noop(
-            "heartbeat_timeout starts with a worker's first message, and progress_timeout only when "
-            "all workers have sent theirs. Is a pipe for standard error full?"
+            "heartbeat_timeout starts with a worker's first message, and progress_timeout only "
+            "when all workers have sent theirs. Is a pipe for standard error full?"
         ),
     ),
     "gives_up": (
