@@ -1,8 +1,8 @@
-"""Measures the reference solutions of projects 1 and 2 and TensorFlow in turns.
+"""Measures the reference solutions of the projects and TensorFlow in turns.
 
-    python -m benchmarks.projects ring_all_reduce|data_parallel [--quick] [--output FOLDER]
+    python -m benchmarks.projects PROJECT [--quick] [--output FOLDER]
 
-Both do the same in two processes (`helpers.course.projects.race`). Writes `results/PROJECT.md`.
+Both do the same, in two processes or with two workers and a server. Writes `results/PROJECT.md`.
 --quick measures one round.
 """
 
@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import RESULTS, ROOT
+from benchmarks import RESULTS, ROOT, parameter_server_race, sharded_adam_race
 from benchmarks.machine import describe, sentence
 from helpers.course.projects import data_parallel_race, ring_all_reduce_race
 from tools.lessons import notebook
@@ -22,6 +22,7 @@ from tools.lessons.project import Project
 
 MAGIC = "%%writefile "
 QUICK_STEPS = 10
+QUICK_UPDATES = 40
 
 
 def write_modules(domain: str, folder: Path) -> None:
@@ -67,10 +68,61 @@ def data_parallel(folder: Path, quick: bool) -> str:
     return "\n".join(lines)
 
 
+def sharded_adam(folder: Path, quick: bool) -> str:
+    """The moments, the times of a step and the differences from one process, as Markdown."""
+    write_modules("projects/03_sharded_adam", folder)
+    race = sharded_adam_race
+    rounds, steps = (1, QUICK_STEPS) if quick else (race.ROUNDS, race.STEPS)
+    sides = race.measure(folder / "sharded_adam.py", rounds, steps)
+    lines = [
+        "| Adam in two processes | moments of a process, MB | median of a step, ms | "
+        "quartiles, ms | difference from one |",
+        "|---|---|---|---|---|",
+    ]
+    for name, side in zip(("reference solution", "TensorFlow"), sides, strict=True):
+        low, middle, high = (1e3 * value for value in statistics.quantiles(side.seconds, n=4))
+        lines.append(
+            f"| {name} | {side.state / 1e6:.2f} | {middle:.2f} | {low:.2f} to {high:.2f} | "
+            f"{side.difference:.1g} |"
+        )
+    return "\n".join(lines)
+
+
+def parameter_server(folder: Path, quick: bool) -> str:
+    """The updates per second and their staleness, with and without a slow worker, as Markdown."""
+    write_modules("projects/05_parameter_server", folder)
+    race = parameter_server_race
+    rounds, updates = (1, QUICK_UPDATES) if quick else (race.ROUNDS, race.UPDATES)
+    sides: dict[str, Callable[[float], parameter_server_race.Result]] = {
+        f"reference solution, bound {race.BOUND}": lambda delay: race.measure_own(
+            folder / "parameter_server.py", updates, delay
+        ),
+        "TensorFlow": lambda delay: race.measure_tensorflow(updates, delay),
+    }
+    lines = [
+        "| two workers and a server | slow worker | updates per second | range | "
+        "mean staleness | largest |",
+        "|---|---|---|---|---|---|",
+    ]
+    for slow, delay in (("none", 0.0), (f"{1e3 * race.DELAY:.0f} ms per step", race.DELAY)):
+        found = [{name: side(delay) for name, side in sides.items()} for _round in range(rounds)]
+        for name in sides:
+            results = [turn[name] for turn in found]
+            rates = [result.rate for result in results]
+            staleness = [value for result in results for value in result.staleness]
+            lines.append(
+                f"| {name} | {slow} | {statistics.median(rates):.0f} | {min(rates):.0f} to "
+                f"{max(rates):.0f} | {statistics.mean(staleness):.1f} | {max(staleness)} |"
+            )
+    return "\n".join(lines)
+
+
 Table = Callable[[Path, bool], str]
 PROJECTS: dict[str, tuple[str, Table]] = {
     "ring_all_reduce": ("Ring all-reduce by hand", ring_all_reduce),
     "data_parallel": ("Data parallelism by hand", data_parallel),
+    "sharded_adam": ("Sharded Adam by hand", sharded_adam),
+    "parameter_server": ("Parameter server by hand", parameter_server),
 }
 
 

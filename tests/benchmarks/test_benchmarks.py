@@ -231,6 +231,30 @@ def test_data_parallelism_by_hand_is_measured_beside_tensorflows(tmp_path: Path)
         )
 
 
+@pytest.mark.benchmarks
+def test_a_sharded_adam_by_hand_has_half_of_tensorflows_moments(tmp_path: Path) -> None:
+    projects.main(["sharded_adam", "--quick", f"--output={tmp_path}"])
+    text = (tmp_path / "sharded_adam.md").read_text("utf-8")
+    for name, megabytes in (("reference solution", "1.39"), ("TensorFlow", "2.78")):
+        assert re.search(
+            rf"^\| {name} \| {megabytes} \| \d+\.\d\d \| .* to .* \| \de-0[678] \|",
+            text,
+            re.MULTILINE,
+        )
+
+
+@pytest.mark.benchmarks
+def test_a_parameter_server_by_hand_is_measured_beside_tensorflows(tmp_path: Path) -> None:
+    projects.main(["parameter_server", "--quick", f"--output={tmp_path}"])
+    text = (tmp_path / "parameter_server.md").read_text("utf-8")
+    rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()[6:]]
+    own, other = "reference solution, bound 2", "TensorFlow"
+    assert [row[1] for row in rows] == [own, other] * 2
+    assert [row[2] for row in rows] == ["none"] * 2 + ["10 ms per step"] * 2
+    assert all(float(row[3]) > 0 for row in rows)
+    assert all(int(row[6]) <= 2 for row in rows if row[1] == own)
+
+
 def test_talkers_are_watched_as_workers_are_and_one_that_dies_is_missed() -> None:
     cost = scale.measure(workers=3, seconds=1.0)
     assert cost.events > 10
