@@ -14,7 +14,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import RESULTS, ROOT, parameter_server_race, sharded_adam_race
+from benchmarks import (
+    RESULTS,
+    ROOT,
+    model_parallel_race,
+    parameter_server_race,
+    sharded_adam_race,
+)
 from benchmarks.machine import describe, sentence
 from helpers.course.projects import data_parallel_race, ring_all_reduce_race
 from tools.lessons import notebook
@@ -60,12 +66,31 @@ def data_parallel(folder: Path, quick: bool) -> str:
         "| training of two processes | median of a step, ms | range, ms | difference from one |",
         "|---|---|---|---|",
     ]
-    for name, side in zip(("reference solution", "TensorFlow"), sides, strict=True):
+    return "\n".join(lines + side_lines(sides, "TensorFlow"))
+
+
+def side_lines(sides: data_parallel_race.Sides, other: str) -> list[str]:
+    """The rows of both, of which TensorFlow's has this name."""
+    lines = []
+    for name, side in zip(("reference solution", other), sides, strict=True):
         low, middle, high = (
             1e3 * function(side.seconds) for function in (min, statistics.median, max)
         )
         lines.append(f"| {name} | {middle:.2f} | {low:.2f} to {high:.2f} | {side.difference:.1g} |")
-    return "\n".join(lines)
+    return lines
+
+
+def model_parallel(folder: Path, quick: bool) -> str:
+    """The times of a step of the block, and the differences from one process, as Markdown."""
+    write_modules("projects/04_model_parallel", folder)
+    race = model_parallel_race
+    rounds, steps = (1, QUICK_STEPS) if quick else (race.ROUNDS, race.STEPS)
+    sides = race.measure(folder / "model_parallel.py", rounds, steps)
+    lines = [
+        "| two layers in two processes | median of a step, ms | range, ms | difference from one |",
+        "|---|---|---|---|",
+    ]
+    return "\n".join(lines + side_lines(sides, "TensorFlow's DTensor"))
 
 
 def sharded_adam(folder: Path, quick: bool) -> str:
@@ -121,6 +146,7 @@ Table = Callable[[Path, bool], str]
 PROJECTS: dict[str, tuple[str, Table]] = {
     "ring_all_reduce": ("Ring all-reduce by hand", ring_all_reduce),
     "data_parallel": ("Data parallelism by hand", data_parallel),
+    "model_parallel": ("Tensor parallelism by hand", model_parallel),
     "sharded_adam": ("Sharded Adam by hand", sharded_adam),
     "parameter_server": ("Parameter server by hand", parameter_server),
 }

@@ -244,6 +244,16 @@ def test_a_sharded_adam_by_hand_has_half_of_tensorflows_moments(tmp_path: Path) 
 
 
 @pytest.mark.benchmarks
+def test_tensor_parallelism_by_hand_is_measured_beside_dtensor(tmp_path: Path) -> None:
+    projects.main(["model_parallel", "--quick", f"--output={tmp_path}"])
+    text = (tmp_path / "model_parallel.md").read_text("utf-8")
+    for name in ("reference solution", "TensorFlow's DTensor"):
+        assert re.search(
+            rf"^\| {name} \| \d+\.\d\d \| .* to .* \| \de-1[1-6] \|", text, re.MULTILINE
+        )
+
+
+@pytest.mark.benchmarks
 def test_a_parameter_server_by_hand_is_measured_beside_tensorflows(tmp_path: Path) -> None:
     projects.main(["parameter_server", "--quick", f"--output={tmp_path}"])
     text = (tmp_path / "parameter_server.md").read_text("utf-8")
