@@ -4,12 +4,10 @@ Four parts of a step need memory. Rajbhandari et al., 2020, "ZeRO: Memory optimi
 training trillion parameter models" (https://arxiv.org/abs/1910.02054), section 3, calls the first
 three the model states, and the activations and buffers the residual states:
 
-| part | bytes for P weights |
-|---|---|
-| weights | 4 P in float32; 2 P in 16 bits |
-| gradients | as the weights |
-| optimizer | SGD 0, momentum 4 P, Adam 8 P; in 16 bits also 4 P for the weights in float32 |
-| activations | for each example, what the backward pass needs of the forward pass |
+- Weights: 4 P bytes for P weights in float32, 2 P in 16 bits.
+- Gradients: as the weights.
+- Optimizer: SGD 0, momentum 4 P, Adam 8 P; in 16 bits also 4 P for the weights in float32.
+- Activations: for each example, what the backward pass needs of the forward pass.
 
 In data parallelism every worker stores all of them. The three ZeRO stages (section 5 of the paper)
 divide the optimizer's state, then also the gradients, then also the weights among N workers.

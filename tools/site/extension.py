@@ -86,7 +86,8 @@ def _address(app: Sphinx, name: str, place: Place) -> str:
 def visit_formula(self: Any, node: nodes.Node) -> None:
     """Writes a formula as MathML, which browsers render themselves."""
     block = isinstance(node, nodes.math_block)
-    formula = latex2mathml.tex2mathml(node.astext(), as_block=block)
+    tex = node.astext().replace("…", r"\ldots ")  # docutils rejects the character
+    formula = latex2mathml.tex2mathml(tex, as_block=block)
     self.body.append(f'<div class="math">{formula}</div>' if block else formula)
     raise nodes.SkipNode
 

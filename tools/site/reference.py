@@ -20,6 +20,7 @@ OWNERS = re.compile(r"(?:[-*+•]|\.\.|(?:\d+|\w)[.)]) .*|.*::\s*")
 
 def write(tree: Tree, folder: Path) -> None:
     """Writes the pages, for Sphinx's autodoc to fill with docstrings."""
+    importlib.import_module("helpers.estimator")  # needs Keras 2, which TensorFlow's import selects
     _ = strings.translator(tree.project, tree.lang)
     target = folder / REFERENCE
     target.parent.mkdir(parents=True, exist_ok=True)
