@@ -14,7 +14,7 @@ from sphinx.locale import _ as sphinx_word
 from sphinx.transforms import SphinxTransform
 
 from tools.lessons.project import SOURCE
-from tools.site import reference, settings
+from tools.site import questions, reference, settings
 from tools.site.tree import Place
 
 SIGNATURE = re.compile(r"<dl>\s*((?:<dd>(?:(?!</?d[ld]>).)*</dd>\s*)+)</dl>", re.DOTALL)
@@ -120,6 +120,8 @@ def add_context(
     if name.startswith(f"{reference.FOLDER}/{reference.PACKAGE}"):
         written_in = SOURCE
         context["body"] = SIGNATURE.sub(_signature, context["body"])
+    if f'class="{questions.CLASS}"' in context.get("body", ""):
+        app.add_js_file(questions.SCRIPT, loading_method="defer")
     context["in_english"] = written_in != context["reads"]
     context["tags"] = {code: settings.html_lang(code) for code in app.config.site_languages}
     site = app.config.site_tree.project.site

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
-from tools.site import generated_pages, pictures, reference
+from tools.site import generated_pages, pictures, questions, reference
 from tools.site.anchors import anchors
 from tools.site.tree import Page, Tree
 
@@ -52,6 +52,7 @@ def _notebook(page: Page, site: Path) -> str:
             notebook.add_tag(cell, FOLDED_TAG)
         for output in cell["outputs"]:
             _strip_machine_outputs(output.get("data", {}), site, up)
+        questions.make_interactive(cell, page.lang)
     return notebook.dumps(parsed)
 
 

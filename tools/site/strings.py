@@ -59,6 +59,17 @@ ABOUT_PROJECTS = gettext_noop(
 ABOUT_LESSONS = gettext_noop(
     "Every lesson is a Jupyter notebook, shown here with the outputs and plots of a run."
 )
+# i18n: below the questions of a lesson; "answered" counts questions whose right choice was found
+LESSON_SCORE = gettext_noop(
+    "This lesson: {answered} of {total} questions answered, {first} on the first try."
+)
+# i18n: below the questions of a lesson, after the score of the lesson
+COURSE_SCORE = gettext_noop(
+    "Whole course: {answered} of {total} questions answered, {first} on the first try."
+)
+# i18n: a button below the questions of a lesson, which removes the answers given so far
+START_OVER = gettext_noop("Start over")
+ANSWERS_ARE_STORED = gettext_noop("Your answers are stored only in this browser.")
 # The theme's own texts, for languages without a translation in the theme, such as Korean.
 THEME_STRINGS = (
     gettext_noop("Back to top"),

@@ -10,8 +10,12 @@ from collections.abc import Sequence
 from html import escape
 
 from helpers.course.quiz.question import Choice, Question
-from helpers.i18n import _, join_sentences
+from helpers.i18n import _, gettext_noop, join_sentences
 
+INVITATION = gettext_noop(
+    "Choose an answer to each question. You see at once whether it is right, and why."
+)
+RIGHT, WRONG = gettext_noop("Right."), gettext_noop("Wrong.")
 LETTERS = "ABCD"
 BACKQUOTES = re.compile(r"`([^`]+)`")
 
@@ -28,8 +32,7 @@ def plain(text: str) -> str:
 
 def invitation() -> str:
     """The instruction above the questions."""
-    tip = _("Choose an answer to each question. You see at once whether it is right, and why.")
-    return f'<p class="mwl-tip">{escape(tip)}</p>'
+    return f'<p class="mwl-tip">{escape(_(INVITATION))}</p>'
 
 
 def head(number: int, question: Question) -> str:
@@ -46,7 +49,7 @@ def choice_line(letter: str, choice: Choice) -> str:
 
 def verdict(right: bool) -> str:
     """A sign and a word, so that the result does not depend on colors."""
-    return "✓ " + _("Right.") if right else "✗ " + _("Wrong.")
+    return "✓ " + _(RIGHT) if right else "✗ " + _(WRONG)
 
 
 def explanation(choice: Choice, right: bool) -> str:
