@@ -14,7 +14,7 @@ from sphinx.locale import _ as sphinx_word
 from sphinx.transforms import SphinxTransform
 
 from tools.lessons.project import SOURCE
-from tools.site import questions, reference, settings
+from tools.site import feed, previews, questions, reference, settings
 from tools.site.tree import Place
 
 SIGNATURE = re.compile(r"<dl>\s*((?:<dd>(?:(?!</?d[ld]>).)*</dd>\s*)+)</dl>", re.DOTALL)
@@ -124,8 +124,19 @@ def add_context(
         app.add_js_file(questions.SCRIPT, loading_method="defer")
     context["in_english"] = written_in != context["reads"]
     context["tags"] = {code: settings.html_lang(code) for code in app.config.site_languages}
-    site = app.config.site_tree.project.site
+    tree = app.config.site_tree
+    site, path = tree.project.site, f"{tree.lang}/{name}.html"
     context["alternates"] = {code: f"{site}/{code}/{name}.html" for code in context["tags"]}
+    text = previews.description(_prose(document) if document else ())
+    context["preview"] = previews.tags(tree, path, context.get("title", ""), text)
+    context["has_feed"] = bool(feed.feed(tree.project))
+
+
+def _prose(document: nodes.document) -> Iterator[str]:
+    """The paragraphs of a page outside of tables."""
+    for paragraph in document.findall(nodes.paragraph):
+        if not isinstance(paragraph.parent, nodes.entry):
+            yield paragraph.astext()
 
 
 def _signature(found: re.Match[str]) -> str:

@@ -59,6 +59,11 @@ def title(tree: Tree, name: str) -> str:
     return headings(notebook.source(first))[0]
 
 
+def introduction(tree: Tree) -> str:
+    """The first paragraph of the README."""
+    return _chapters(read_text(tree.pages["docs/README"].file))[0][1]
+
+
 def _start(tree: Tree, _: Translate) -> Written:
     """The start page: README's introduction, the paths, and selected chapters."""
     readme = tree.pages["docs/README"]

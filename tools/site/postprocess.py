@@ -1,4 +1,4 @@
-"""The files that all languages share: the first page and the site map.
+"""The files that all languages share: the first page, the site map and the feed of releases.
 
 The first page redirects to the reader's language.
 """
@@ -11,10 +11,11 @@ from pathlib import Path
 
 from babel import Locale
 
-from tools.lessons.project import Project
-from tools.site import search, strings
+from tools.lessons.project import SOURCE, Project
+from tools.site import feed, previews, search, strings
+from tools.site.generated_pages import introduction
 from tools.site.settings import THEME, html_lang
-from tools.site.tree import START, languages
+from tools.site.tree import START, languages, tree
 
 UNUSED = (
     *("*.html", "searchtools.js", "language_data.js", "scripts/*.map", "scripts/fontawesome.*"),
@@ -26,6 +27,8 @@ SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 def write(project: Project, site: Path) -> None:
     """Completes a site whose trees are built."""
     (site / "index.html").write_text(_first_page(project), "utf-8")
+    if releases := feed.feed(project):
+        (site / feed.NAME).write_text(releases, "utf-8")
     if project.site:
         (site / "sitemap.xml").write_text(sitemap(project, site), "utf-8")
     _drop_unused(site)
@@ -41,8 +44,11 @@ def _first_page(project: Project) -> str:
         for code in codes
     )
     page = (THEME / "first.html").read_text("utf-8")
+    english = tree(project, SOURCE)
+    text = previews.description([introduction(english)])
     for name, value in (
         ("NAME", escape(strings.NAME)),
+        ("PREVIEW", previews.tags(english, "", strings.NAME, text)),
         ("LINKS", links),
         ("CODES", json.dumps(codes)),
     ):

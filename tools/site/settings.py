@@ -124,5 +124,6 @@ def _words(_: strings.Translate) -> dict[str, str]:
         "no_script": _(strings.NO_SCRIPT),
         "language": _(strings.LANGUAGE),
         "in_english": _(strings.IN_ENGLISH),
+        "releases": _(strings.RELEASES),
         **{word: _(word) for word in strings.THEME_STRINGS},
     }

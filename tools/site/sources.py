@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
-from tools.site import generated_pages, pictures, questions, reference
+from tools.site import generated_pages, pictures, previews, questions, reference
 from tools.site.anchors import anchors
 from tools.site.tree import Page, Tree
 
@@ -40,6 +40,7 @@ def write(tree: Tree, folder: Path, site: Path) -> Ids:
         path.write_text(text, "utf-8")
         ids[name] = own
     reference.write(tree, folder)
+    previews.write_picture(tree, site)
     return ids
 
 

@@ -69,6 +69,8 @@ COURSE_SCORE = gettext_noop(
 )
 # i18n: a button below the questions of a lesson, which removes the answers given so far
 START_OVER = gettext_noop("Start over")
+# i18n: the name of the feed of new versions
+RELEASES = gettext_noop("Releases")
 ANSWERS_ARE_STORED = gettext_noop("Your answers are stored only in this browser.")
 # The theme's own texts, for languages without a translation in the theme, such as Korean.
 THEME_STRINGS = (
