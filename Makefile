@@ -111,6 +111,8 @@ test-release:
 
 test-site:
 	@EXTRAS=site VENV=.venv-site ./environment.sh
+	@[ -d .venv-site/lighthouse ] || PATH="$$PWD/.venv-site/bin:$$PATH" npm install --silent --no-fund --no-audit \
+		--prefix .venv-site/lighthouse lighthouse@12.8.2
 	@.venv-site/bin/python -m pytest --lane=site $(SHORT)
 
 site:  ## the course as a web site, into .artefacts/site

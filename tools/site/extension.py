@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -18,6 +19,7 @@ from tools.site import feed, previews, questions, reference, settings
 from tools.site.tree import Place
 
 SIGNATURE = re.compile(r"<dl>\s*((?:<dd>(?:(?!</?d[ld]>).)*</dd>\s*)+)</dl>", re.DOTALL)
+SEARCH_SCRIPTS = ("doctools.js", "sphinx_highlight.js")  # of Sphinx's own search
 EXTERNAL_SCHEMES = ("http:", "https:", "mailto:", "data:", "#")
 HREF = re.compile(r'(?<=<a )href="([^"]+)"')
 
@@ -120,6 +122,11 @@ def add_context(
     if name.startswith(f"{reference.FOLDER}/{reference.PACKAGE}"):
         written_in = SOURCE
         context["body"] = SIGNATURE.sub(_signature, context["body"])
+    context["script_files"][:] = (  # in place, because others add scripts to this list
+        script
+        for script in context["script_files"]
+        if Path(script.filename).name not in SEARCH_SCRIPTS
+    )
     if f'class="{questions.CLASS}"' in context.get("body", ""):
         app.add_js_file(questions.SCRIPT, loading_method="defer")
     context["in_english"] = written_in != context["reads"]

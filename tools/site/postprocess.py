@@ -12,14 +12,14 @@ from pathlib import Path
 from babel import Locale
 
 from tools.lessons.project import SOURCE, Project
-from tools.site import feed, previews, search, strings
+from tools.site import feed, previews, search, strings, weight
 from tools.site.generated_pages import introduction
 from tools.site.settings import THEME, html_lang
 from tools.site.tree import START, languages, tree
 
 UNUSED = (
-    *("*.html", "searchtools.js", "language_data.js", "scripts/*.map", "scripts/fontawesome.*"),
-    *("styles/*.map", "*.png"),
+    *("*.html", "searchtools.js", "language_data.js", "doctools.js", "sphinx_highlight.js"),
+    *("scripts/*.map", "scripts/fontawesome.*", "styles/*.map", "*.png"),
 )
 SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
@@ -32,6 +32,7 @@ def write(project: Project, site: Path) -> None:
     if project.site:
         (site / "sitemap.xml").write_text(sitemap(project, site), "utf-8")
     _drop_unused(site)
+    weight.reduce(site)
     search.write(project, site)
 
 
