@@ -27,14 +27,14 @@ _VariableBytes = Mapping[str, int]
 class _Grid:
     """The positions of tasks: training tasks in one or two rows, the others next to them."""
 
-    def __init__(self, workers: int, others: int) -> None:
+    def __init__(self, workers: int, others: int, width: float) -> None:
         self.workers = workers
         self.rows = 1 if workers + others <= ONE_ROW else 2
         self.columns = math.ceil(workers / self.rows)
         count = self.columns + math.ceil(others / self.rows)
-        self.pitch = WIDTH / max(count, 2)
+        self.pitch = width / max(count, 2)
         self.width = min(self.pitch - 28, BOX_WIDTH)
-        self._left = (WIDTH - count * self.pitch) / 2
+        self._left = (width - count * self.pitch) / 2
         self.height = (self.rows - 1) * ROW + BOX_HEIGHT + 2 * MARGIN
 
     def corner(self, task: int) -> Point:
@@ -50,7 +50,11 @@ class _Grid:
 
 
 def cluster_diagram(
-    tasks: Sequence[TaskStatus], collective: str, variables: _VariableBytes | None = None
+    tasks: Sequence[TaskStatus],
+    collective: str,
+    variables: _VariableBytes | None = None,
+    *,
+    width: float = WIDTH,
 ) -> Drawing:
     """The group: the chief, the addresses, the connections, and each task's state.
 
@@ -58,12 +62,13 @@ def cluster_diagram(
       tasks: the tasks with their states, training tasks first.
       collective: the name of their communication.
       variables: the bytes of variables on each task, if known.
+      width: in pixels, up to `MAX_BOXES` tasks.
     """
     if len(tasks) > MAX_BOXES:
         return _task_grid_diagram(tasks, collective)
     others = [task for task in tasks if task.name.startswith((PS, EVALUATOR))]
     workers = [task for task in tasks if task not in others]
-    grid = _Grid(len(workers), len(others))
+    grid = _Grid(len(workers), len(others), width)
     parts = []
     if servers := [task for task in others if task.name.startswith(PS)]:
         parts += [_bus(grid, len(servers))]
@@ -74,7 +79,7 @@ def cluster_diagram(
     parts += [_link(grid, k) for k in range(len(workers) + len(servers), len(tasks))]
     states = [" ".join(filter(None, _caption(task, variables))) for task in tasks]
     label = _label(len(workers), collective, states)
-    return Drawing(WIDTH, grid.height + 30 * (grid.rows == 1), "".join(parts), label)
+    return Drawing(width, grid.height + 30 * (grid.rows == 1), "".join(parts), label)
 
 
 def _task_grid_diagram(tasks: Sequence[TaskStatus], collective: str) -> Drawing:

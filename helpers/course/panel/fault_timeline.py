@@ -18,25 +18,28 @@ RADIUS = 9
 MAX_TASKS = 12
 
 
-def fault_timeline(result: TrainingResult, tasks: Sequence[str]) -> Drawing:
+def fault_timeline(
+    result: TrainingResult, tasks: Sequence[str], *, width: float = WIDTH
+) -> Drawing:
     """A lane for each task, with a bar while it ran steps and a number for each line of the log.
 
     Args:
       result: the result with the fault log.
       tasks: the names of the tasks, training tasks first.
+      width: in pixels.
     """
     lanes = {name: TOP + ROW * k for k, name in enumerate(tasks[:MAX_TASKS])}
     end = nice_ceiling(max(result.seconds, 1.0))
     bottom = TOP + ROW * len(lanes)
-    scale = (WIDTH - NAMES - RADIUS) / end
+    scale = (width - NAMES - RADIUS) / end
 
     def x(seconds: float) -> float:
         return NAMES + scale * seconds
 
-    parts = [_axis(x, end, bottom)]
+    parts = [_axis(x, end, bottom, width)]
     for name, top in lanes.items():
         parts.append(text(0, top + ROW / 2 + 4, labels.task(name), weight=600))
-        parts.append(straight_line(NAMES, top + ROW / 2, WIDTH, top + ROW / 2, opacity=0.15))
+        parts.append(straight_line(NAMES, top + ROW / 2, width, top + ROW / 2, opacity=0.15))
     for k, (name, points) in enumerate(result.history.items()):
         for start, stop in split_by_attempt(points) if name in lanes else ():
             left, right = x(points[start].seconds), x(points[stop - 1].seconds)
@@ -47,20 +50,20 @@ def fault_timeline(result: TrainingResult, tasks: Sequence[str]) -> Drawing:
     free = dict.fromkeys(lanes, 0.0)  # the position from which a lane's next mark hides none
     for count, line in enumerate(result.fault_log, 1):
         if line.task in lanes:
-            at = min(max(x(line.seconds), free[line.task]), WIDTH - RADIUS)
+            at = min(max(x(line.seconds), free[line.task]), width - RADIUS)
             free[line.task] = at + 2 * RADIUS
             parts.append(_mark(at, lanes[line.task] + ROW / 2, count))
     label = join_clauses(labeled(labels.task(line.task), line.message) for line in result.fault_log)
-    return Drawing(WIDTH, bottom + 40, "".join(parts), label or _("Nothing has happened yet."))
+    return Drawing(width, bottom + 40, "".join(parts), label or _("Nothing has happened yet."))
 
 
-def _axis(x: Callable[[float], float], end: float, bottom: float) -> str:
-    parts = [straight_line(NAMES, bottom + 4, WIDTH, bottom + 4)]
+def _axis(x: Callable[[float], float], end: float, bottom: float, width: float) -> str:
+    parts = [straight_line(NAMES, bottom + 4, width, bottom + 4)]
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         anchor = "end" if share == 1 else "middle"
         value = number(share * end, AXIS)
         parts.append(text(x(share * end), bottom + 18, value, anchor=anchor, opacity=0.7))
-    parts.append(text((NAMES + WIDTH) / 2, bottom + 34, _("seconds"), anchor="middle", opacity=0.7))
+    parts.append(text((NAMES + width) / 2, bottom + 34, _("seconds"), anchor="middle", opacity=0.7))
     return "".join(parts)
 
 

@@ -5,12 +5,13 @@ External text is escaped. Texts are translated when a part is painted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from helpers import labels
 from helpers.course.charts import image
 from helpers.course.charts.svg import Drawing
+from helpers.course.panel.cluster_diagram import WIDTH, cluster_diagram
 from helpers.course.panel.curves import PALETTE, static_svg
 from helpers.course.panel.fault_timeline import fault_log_html
 from helpers.course.panel.run import Run, RunRecord, TaskStatus, speedups
@@ -136,6 +137,20 @@ def runs_table(records: Sequence[RunRecord]) -> str:
         f'<table class="mwl-runs"><caption>{caption}</caption><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows) or empty}</tbody></table>{hint}"
     )
+
+
+def moving_cluster(
+    tasks: Sequence[TaskStatus],
+    way: str,
+    variables: Mapping[str, int] | None,
+    *,
+    width: float = WIDTH,
+) -> str:
+    """The diagram of the cluster, in which gradients flow while a task trains and none is frozen."""
+    states = {task.shown_status for task in tasks}
+    moving = "mwl-moving" if Status.TRAINING in states and Status.FROZEN not in states else ""
+    drawing = cluster_diagram(tasks, way, variables, width=width)
+    return f'<div class="mwl-cluster {moving}">{drawing.svg()}</div>'
 
 
 def side_by_side(drawings: Sequence[Drawing]) -> str:

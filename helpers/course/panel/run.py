@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from helpers import labels
 from helpers.course.panel.status import Status
-from helpers.protocol.events import Event, EventType
+from helpers.protocol.events import Event, EventType, FaultType
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import MULTI_WORKER, PARAMETER_SERVER, training_tasks
 from helpers.tf_config import EVALUATOR, PS, TFConfig
@@ -40,6 +40,8 @@ class TaskStatus:
       status: its state.
       step: the last global step that it reported.
       examples_per_second: its share of the group's throughput.
+      frozen: whether a fault has stopped its process.
+      clock: the seconds of the clock that ends the display of a loss.
     """
 
     name: str
@@ -48,7 +50,9 @@ class TaskStatus:
     status: Status = Status.WAITING
     step: int = 0
     examples_per_second: float | None = None
+    frozen: bool = False
     show_lost_until: float = 0.0
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
 
     @property
     def label(self) -> str:
@@ -57,8 +61,10 @@ class TaskStatus:
 
     @property
     def shown_status(self) -> Status:
-        """`status`, but LOST for a moment after a loss."""
-        return Status.LOST if time.monotonic() < self.show_lost_until else self.status
+        """`status`, but LOST for a moment after a loss, and FROZEN while the process is stopped."""
+        if self.clock() < self.show_lost_until:
+            return Status.LOST
+        return Status.FROZEN if self.frozen else self.status
 
     @property
     def is_trainer(self) -> bool:
@@ -152,13 +158,13 @@ class Run:
         with self.lock:
             for task in self.tasks:
                 if task.name == name:
-                    task.show_lost_until = time.monotonic() + LOST_DISPLAY_SECONDS
+                    task.show_lost_until = task.clock() + LOST_DISPLAY_SECONDS
 
     def finish(self, status: Status) -> RunRecord:
         """Marks the run as finished and returns its record."""
         with self.lock:
             for task in self.tasks:
-                task.show_lost_until = 0.0
+                task.show_lost_until, task.frozen = 0.0, False
                 task.examples_per_second = None
                 if task.status != Status.DONE:
                     task.status = status
@@ -185,9 +191,13 @@ class Run:
 
     def _apply(self, task: TaskStatus, event: Event, processes: Sequence[TaskProcess]) -> None:
         match event["event"]:
+            case EventType.FAULT_INJECTED | EventType.FAULT_CLEARED:
+                if event["fault"] == FaultType.PAUSE:
+                    task.frozen = event["event"] == EventType.FAULT_INJECTED
             case EventType.RESPAWNED:
                 self.mark_lost(task.name)
                 task.status, task.examples_per_second = Status.RESTARTING, None
+                task.frozen = False
             case EventType.LAUNCHED | EventType.STARTED:
                 task.status = Status.RESTARTING if event["attempt"] else Status.STARTING
                 self._set_config(task, processes)
@@ -214,6 +224,7 @@ class Run:
         self.mark_lost(lost)
         for task in self.tasks:
             task.status, task.examples_per_second = Status.RESTARTING, None
+            task.frozen = False
 
 
 def speedups(records: Sequence[RunRecord]) -> list[float | None]:

@@ -18,6 +18,7 @@ class Status(str, Enum):
     READY = "ready"
     TRAINING = "training"
     EVALUATING = "evaluating"
+    FROZEN = "frozen"
     LOST = "lost"
     RESTARTING = "restarting"
     DONE = "done"
@@ -48,6 +49,8 @@ class Status(str, Enum):
             Status.READY: _("ready"),
             Status.TRAINING: _("training"),
             Status.EVALUATING: _("evaluating"),
+            # i18n: the state of a process that SIGSTOP has stopped
+            Status.FROZEN: _("frozen"),
             Status.LOST: _("lost"),
             Status.RESTARTING: _("restarting"),
             Status.DONE: _("done"),
@@ -68,6 +71,7 @@ _COLORS = {
     Status.READY: _BLUE,
     Status.TRAINING: _BLUE,
     Status.EVALUATING: _VIOLET,
+    Status.FROZEN: _RED,
     Status.LOST: _RED,
     Status.RESTARTING: _ORANGE,
     Status.DONE: _GREEN,

@@ -21,7 +21,7 @@ from helpers.course import lazy_defaults
 from helpers.course.panel import curves
 from helpers.course.panel import fragments as texts
 from helpers.course.panel.choices import CHOICES
-from helpers.course.panel.cluster_diagram import MAX_BOXES, cluster_diagram
+from helpers.course.panel.cluster_diagram import MAX_BOXES
 from helpers.course.panel.fault_controls import FaultControls
 from helpers.course.panel.form import ChoiceForm
 from helpers.course.panel.run import TaskStatus
@@ -322,9 +322,8 @@ class Panel(widgets.VBox):
         tasks = state.tasks
         way = communication_label(state.strategy, state.collective)
         lying = result.variables if result else None
-        cluster = cluster_diagram(tasks, result.communication if result else way, lying).svg()
-        moving = "mwl-moving" if any(task.status == Status.TRAINING for task in tasks) else ""
-        self.html["cluster"].value = f'<div class="mwl-cluster {moving}">{cluster}</div>'
+        way = result.communication if result else way
+        self.html["cluster"].value = texts.moving_cluster(tasks, way, lying)
         drawn = [curves.chart(name, result, state.records) for name in self.charts]
         self.html["charts"].value = texts.side_by_side(drawn)
         self._paint_records()
