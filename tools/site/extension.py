@@ -16,6 +16,7 @@ from sphinx.transforms import SphinxTransform
 
 from tools.lessons.project import SOURCE
 from tools.site import feed, previews, questions, reference, settings
+from tools.site.recordings import page as recordings
 from tools.site.tree import Place
 
 SIGNATURE = re.compile(r"<dl>\s*((?:<dd>(?:(?!</?d[ld]>).)*</dd>\s*)+)</dl>", re.DOTALL)
@@ -129,6 +130,9 @@ def add_context(
     )
     if f'class="{questions.CLASS}"' in context.get("body", ""):
         app.add_js_file(questions.SCRIPT, loading_method="defer")
+    if f'class="{recordings.CLASS} ' in context.get("body", ""):
+        app.add_js_file(recordings.SCRIPT, loading_method="defer")
+        app.add_css_file(recordings.SHEET)
     context["in_english"] = written_in != context["reads"]
     context["tags"] = {code: settings.html_lang(code) for code in app.config.site_languages}
     tree = app.config.site_tree

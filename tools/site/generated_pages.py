@@ -17,10 +17,13 @@ from tools.lessons.project import PROJECTS as PROJECTS_FOLDER
 from tools.lessons.project import read_text
 from tools.site import pictures, strings
 from tools.site import tree as names
+from tools.site.recordings import page as recordings
 from tools.site.strings import Translate
 from tools.site.tree import Tree
 
-CODE, COMMANDS = "a-lessons-code", "two-commands"  # chapters of README
+# Chapters of README
+CODE, COMMANDS, PATHS = "a-lessons-code", "two-commands", "three-paths"
+FAILURES = "08_survive_failures"  # the lesson with the fault-injection lab
 CODE_BLOCKS, COMMAND_BLOCKS = 4, 5  # the number of first blocks of each, without tables
 
 
@@ -37,6 +40,8 @@ def pages(tree: Tree) -> Iterator[Written]:
     _ = strings.translator(tree.project, tree.lang)
     yield _start(tree, _)
     yield _lessons(tree, _)
+    failures = recordings.lab(tree, _lesson_link(tree, FAILURES))
+    yield _page(names.FAULT_LAB, _(strings.FAULT_LAB), failures)
     for folder, place, heading, about in (
         (EXERCISES_FOLDER, names.EXERCISES, strings.EXERCISES, strings.ABOUT_EXERCISES),
         (PROJECTS_FOLDER, names.PROJECTS, strings.PROJECTS, strings.ABOUT_PROJECTS),
@@ -65,24 +70,28 @@ def introduction(tree: Tree) -> str:
 
 
 def _start(tree: Tree, _: Translate) -> Written:
-    """The start page: README's introduction, the paths, and selected chapters."""
+    """The start page: README's introduction, a recorded run, the paths, and selected chapters."""
     readme = tree.pages["docs/README"]
     chapters = _chapters(pictures.from_root(readme.file, tree.project.root))
     # Found by their English headings, because each language has the same number of chapters.
     keys = slugs([headings(chapter[0])[0] for chapter in _chapters(read_text(readme.english))])
     found = dict(zip(keys, chapters, strict=True))
-    places = [names.LESSONS, names.EXERCISES, names.PROJECTS, names.GLOSSARY]
+    places = [names.LESSONS, names.FAULT_LAB, names.EXERCISES, names.PROJECTS, names.GLOSSARY]
     places += [names.DOCUMENTS, names.REFERENCE]
+    _heading, introduction, *panel = chapters[0]
     parts = [
-        *chapters[0][1:],
+        introduction,
+        *recordings.first(tree),
+        *found[PATHS],
         f"## {_(strings.LESSONS)}",
         *_paths(tree, _),
         *found[CODE][:CODE_BLOCKS],
+        *panel,
         *found[COMMANDS][:COMMAND_BLOCKS],
         _toctree(places),
     ]
     page = _page(names.START, title(tree, "docs/README"), parts)
-    return page._replace(ids=[*page.ids, ["lessons"], [CODE], [COMMANDS]])
+    return page._replace(ids=[*page.ids, [PATHS], ["lessons"], [CODE], [COMMANDS]])
 
 
 def _paths(tree: Tree, _: Translate) -> Iterator[str]:

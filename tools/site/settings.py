@@ -9,7 +9,7 @@ from babel import Locale
 
 from tools.site import strings
 from tools.site.sources import Ids
-from tools.site.tree import START, Tree, languages
+from tools.site.tree import FAULT_LAB, START, Tree, languages
 
 THEME = Path(__file__).with_name("theme")
 SPHINX = {"zh": "zh_CN"}  # Sphinx's names of languages, if they differ from the code
@@ -83,7 +83,7 @@ def _html(tree: Tree, name: str) -> dict[str, Any]:
         "html_static_path": [str(THEME / "static")],
         "html_css_files": ["site.css"],
         "html_js_files": [("site.js", {"defer": "defer"})],
-        "html_sidebars": {"**": ["sidebar-nav-bs.html"]},
+        "html_sidebars": {FAULT_LAB: [], "**": ["sidebar-nav-bs.html"]},
         "html_copy_source": False,
         "html_show_sourcelink": False,
         "html_show_sphinx": False,
@@ -115,7 +115,7 @@ def _folders(tree: Tree) -> dict[str, tuple[str, str]]:
     }
     readme = tree.pages["docs/README"]
     found[START] = found[readme.name]
-    return {**dict.fromkeys(("lessons", "docs/index"), (tree.lang, "")), **found}
+    return {**dict.fromkeys(("lessons", "docs/index", FAULT_LAB), (tree.lang, "")), **found}
 
 
 def _words(_: strings.Translate) -> dict[str, str]:

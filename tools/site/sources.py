@@ -9,6 +9,7 @@ from tools.lessons import notebook
 from tools.lessons.notebook import Json
 from tools.site import generated_pages, pictures, previews, questions, reference
 from tools.site.anchors import anchors
+from tools.site.recordings import page as recordings
 from tools.site.tree import Page, Tree
 
 NON_DISPLAY_MIME_PREFIX = "application/"  # widgets, and results as data, which readers do not see
@@ -41,6 +42,7 @@ def write(tree: Tree, folder: Path, site: Path) -> Ids:
         ids[name] = own
     reference.write(tree, folder)
     previews.write_picture(tree, site)
+    recordings.write(tree, site / tree.lang)
     return ids
 
 

@@ -44,6 +44,52 @@ SHOW_CODE = gettext_noop("Show the code")
 # i18n: folds a code cell
 HIDE_CODE = gettext_noop("Hide the code")
 IN_ENGLISH = gettext_noop("This page is in English.")
+# i18n: a place in the site's navigation: recorded runs into which a fault was injected
+FAULT_LAB = gettext_noop("Fault-injection lab")
+ABOUT_FAULT_LAB = gettext_noop(
+    "Choose a fault, predict its effect, and watch what happened. The runs were recorded with real "
+    "worker processes on a machine with two CPU cores. To inject faults into your own workers, "
+    "open {lesson} in Jupyter."
+)
+# i18n: above a list of timeouts, one of which ends the waiting for a frozen worker
+TIMEOUTS = gettext_noop("Timeouts")
+# i18n: a choice of timeouts
+TIMEOUT_CHOICE = gettext_noop("{heartbeat} s without a heartbeat, {step} s without a step")
+# i18n: the column of a table, and the heading of a form
+PREDICTION = gettext_noop("Your prediction")
+# i18n: the column of a table, next to "Your prediction"
+RECORDED = gettext_noop("Recorded run")
+# i18n: the row of a table; its value is one of the next three sentences
+OUTCOME = gettext_noop("Outcome")
+GROUP_RESTARTS = gettext_noop("The group restarts from its last checkpoint.")
+TRAINING_CONTINUES = gettext_noop("Training continues without a restart.")
+TRAINING_ENDS = gettext_noop("Training ends with an error.")
+STANDSTILL = gettext_noop("Longest time without a step, in seconds")
+# i18n: the row of a table: the number of steps that were lost, so that they were trained again
+REPEATED = gettext_noop("Steps trained twice")
+# i18n: a button that accepts the prediction and starts the recording
+SHOW_RECORDING = gettext_noop("Show the recording")
+# i18n: a button that starts a recording
+PLAY = gettext_noop("Play")
+# i18n: a button that pauses a recording
+PAUSE = gettext_noop("Pause")
+# i18n: a choice of 0.5×, 1×, 2× or 4×
+PLAYBACK_SPEED = gettext_noop("Playback speed")
+# i18n: the label of a slider, for screen readers
+POSITION = gettext_noop("Position in the recording")
+# i18n: below a recording: the seconds so far, and all seconds
+TIME_OF = gettext_noop("{seconds} s of {total} s")
+LAB_NEEDS_SCRIPT = gettext_noop(
+    "Playing a recording needs JavaScript. Below is the end of one recording."
+)
+# i18n: a button on the first page, which leads to the fault-injection lab
+TRY_IT = gettext_noop("Try it here")
+# i18n: a button on the first page, which leads to the commands that install the course
+RUN_IT = gettext_noop("Run it on your machine")
+# i18n: below the recording on the first page
+ABOUT_FIRST_RECORDING = gettext_noop(
+    "A recorded run: one of two workers freezes, and the group recovers."
+)
 ABOUT_REFERENCE = gettext_noop(
     "The functions and classes that lessons and exercises import, with their docstrings."
 )

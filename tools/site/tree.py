@@ -12,6 +12,7 @@ from tools.lessons.project import SOURCE, Project, read_text
 
 TRANSLATING = "locales/TRANSLATING"
 START, LESSONS, GLOSSARY = "index", "lessons", "glossary"
+FAULT_LAB = "fault_lab"
 EXERCISES, PROJECTS = "exercises/index", "projects/index"
 DOCUMENTS, REFERENCE, MEASUREMENTS = "docs/index", "reference/index", "benchmarks/index"
 

@@ -1,0 +1,1 @@
+"""The recorded fault-injection lab: real runs, stored as events, which the site replays."""
