@@ -539,3 +539,26 @@ def test_stacks_collected_before_a_restart_are_shown_and_stored(sleeper: Panel) 
     assert title == "Stacks before restart 1" and len(lines) == 2
     sleeper.state.stop_and_wait()
     assert lines[1] in lines_of(sleeper._bundle()["text/html"])
+
+
+def test_a_frozen_worker_is_shown_until_it_continues_or_is_replaced() -> None:
+    result = TrainingResult.for_run("MultiWorkerMirroredStrategy", 2, "RING")
+    run = Run(result, planned_tasks(2, evaluator=False), 64)
+    frozen = run.tasks[1]
+    common = {"task": "worker 1", "time": result.started, "attempt": 0}
+    step = {"event": "step", "step": 9, "loss": 1.0, "examples_per_second": None, **common}
+    pause = {"event": "fault_injected", "fault": "pause", "options": {}, **common}
+    run.add(step, [])
+    assert "mwl-moving" in panel_texts.moving_cluster(run.tasks, "RING", None)
+    for event in (pause, step):  # a step that was reported before the freeze may arrive later
+        run.add(event, [])
+        assert frozen.shown_status == Status.FROZEN and run.tasks[0].shown_status != Status.FROZEN
+    assert "mwl-moving" not in panel_texts.moving_cluster(run.tasks, "RING", None)
+    run.add({**pause, "event": "fault_cleared"}, [])
+    assert frozen.shown_status == Status.TRAINING
+    run.add(pause, [])
+    run.add({"event": "group_restart", "reason": "", **common}, [])
+    assert [task.shown_status.value for task in run.tasks] == ["restarting", "lost"]
+    assert not frozen.frozen
+    run.add({**pause, "fault": "throttle"}, [])
+    assert not frozen.frozen

@@ -146,7 +146,7 @@ def moving_cluster(
     *,
     width: float = WIDTH,
 ) -> str:
-    """The diagram of the cluster, in which gradients flow while a task trains and none is frozen."""
+    """The diagram of the cluster. Gradients flow while a task trains and none is frozen."""
     states = {task.shown_status for task in tasks}
     moving = "mwl-moving" if Status.TRAINING in states and Status.FROZEN not in states else ""
     drawing = cluster_diagram(tasks, way, variables, width=width)

@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 
 from helpers.cluster.local import PER_TASK, LocalCluster
+from helpers.cluster.prewarm import is_prewarming
 from helpers.course import lazy_defaults
 from helpers.course.panel import scenarios
 from helpers.course.panel.choices import SAVE_STEPS
@@ -27,6 +28,7 @@ SCENARIOS = ("pause", "kill", "short_pause", "straggler", "partition")
 WORKERS = (2, 3)
 TIMEOUTS = ((2.0, 5.0), (6.0, 12.0))  # for a heartbeat, and for a step, in seconds
 STEPS = 400
+POLL_INTERVAL = 0.1
 SETTINGS = [
     Setting(scenario, workers, *timeouts)
     for scenario, workers, timeouts in product(SCENARIOS, WORKERS, TIMEOUTS)
@@ -80,6 +82,8 @@ def record(setting: Setting, messages: list[str]) -> Recording:
             clusters.append({job: list(found) for job, found in addresses.items()})
         play(event)
 
+    while is_prewarming():  # the import of TensorFlow, which readers need not watch
+        time.sleep(POLL_INTERVAL)
     started = time.time()
     with cluster:
         cluster.train(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from html import escape
-from os.path import commonprefix
 from typing import Any, NamedTuple
 
 from helpers import labels
@@ -27,6 +26,7 @@ from tools.site.recordings.run_file import Recording
 INTERVAL = 0.25  # seconds, as in the panel
 COLLECTIVE = "RING"
 WIDTH = 480  # of the cluster and of the timeline: readable on a phone
+EDIT_SIZE = len("[999,99,99,],")
 TOKENS = re.compile(r"(<[^>]+>)")
 
 Parts = Mapping[str, str]
@@ -151,17 +151,23 @@ def _change(before: str | None, after: str) -> Change:
     old, new = TOKENS.split(before or ""), TOKENS.split(after)
     if before is None or len(old) != len(new):
         return after
-    changed = [
-        [place, *_edit(*pair)]
+    edits = [
+        (place, _edit(*pair))
         for place, pair in enumerate(zip(old, new, strict=True))
         if pair[0] != pair[1]
     ]
-    whole = sum(len(edit[-1]) + len("[999,99,99,],") for edit in changed) > len(after)
-    return after if whole else changed
+    size = sum(len(middle) + EDIT_SIZE for _place, (_start, _end, middle) in edits)
+    return after if size > len(after) else [[place, *edit] for place, edit in edits]
 
 
 def _edit(old: str, new: str) -> tuple[int, int, str]:
     """How many characters remain at the beginning and at the end, and the text between them."""
-    start = len(commonprefix([old, new]))
-    end = len(commonprefix([old[start:][::-1], new[start:][::-1]]))
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
     return start, end, new[start : len(new) - end]
+
+
+def _common(one: str, other: str) -> int:
+    """The number of characters with which both texts begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((k for k, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -123,9 +123,10 @@ def first(tree: Tree) -> list[str]:
             _controls(_),
             f'<p class="mwl-note">{label}</p>',
         )
+        here, there = escape(_(strings.TRY_IT)), escape(_(strings.RUN_IT))
         buttons = (
-            f'<a class="mwl-button mwl-main" href="{FAULT_LAB}.html">{escape(_(strings.TRY_IT))}</a>'
-            f'<a class="mwl-button" href="#two-commands">{escape(_(strings.RUN_IT))}</a>'
+            f'<a class="mwl-button mwl-main" href="{FAULT_LAB}.html">{here}</a>'
+            f'<a class="mwl-button" href="#two-commands">{there}</a>'
         )
     return [*_raw(f'{html}<p class="mwl-buttons">{buttons}</p>')]
 
@@ -187,11 +188,14 @@ def _form(recordings: Iterable[Recording], _: Translate) -> str:
     settings = [recording.setting for recording in recordings]
     names = scenarios.names()
     default = next(setting for setting in settings if setting.name == DEFAULT)
-    found = {key: names[key] for key in scenarios.SCENARIOS if key in {s.scenario for s in settings}}
+    found = {
+        key: names[key] for key in scenarios.SCENARIOS if key in {s.scenario for s in settings}
+    }
     workers = {str(setting.workers): str(setting.workers) for setting in settings}
-    timeouts = {_timeouts(setting): _timeout_label(setting, _) for setting in sorted(
-        settings, key=lambda one: one.heartbeat_timeout
-    )}
+    timeouts = {
+        _timeouts(setting): _timeout_label(setting, _)
+        for setting in sorted(settings, key=lambda one: one.heartbeat_timeout)
+    }
     fields = [
         _select("scenario", _(gettext_noop("Scenario")), found, default.scenario),
         _select("workers", _(gettext_noop("Workers")), workers, str(default.workers)),
@@ -211,7 +215,7 @@ def _form(recordings: Iterable[Recording], _: Translate) -> str:
         f'<p class="mwl-asked"><b>{asked}</b> <span class="mwl-question" aria-live="polite"></span>'
         "</p>",
         radios,
-        f'<label>{standstill} '
+        f"<label>{standstill} "
         '<input type="number" name="standstill" min="0" max="999" step="any" required></label>',
         f'<button class="mwl-button mwl-main">{escape(_(strings.SHOW_RECORDING))}</button>',
     )
@@ -223,7 +227,9 @@ def _select(name: str, label: str, options: Mapping[str, str], chosen: str) -> s
         f'<option value="{escape(value)}"{" selected" * (value == chosen)}>{escape(text)}</option>'
         for value, text in options.items()
     )
-    return f'<label>{escape(label)} <select name="{name}" autocomplete="off">{shown}</select></label>'
+    return (
+        f'<label>{escape(label)} <select name="{name}" autocomplete="off">{shown}</select></label>'
+    )
 
 
 def _timeouts(setting: Setting) -> str:
@@ -248,8 +254,7 @@ def _outcome(_: Translate) -> str:
         )
     )
     heads = "".join(
-        f'<th scope="col">{escape(_(text))}</th>'
-        for text in (strings.PREDICTION, strings.RECORDED)
+        f'<th scope="col">{escape(_(text))}</th>' for text in (strings.PREDICTION, strings.RECORDED)
     )
     table = f"<table><thead><tr><td></td>{heads}</tr></thead><tbody>{rows}</tbody></table>"
     return f'<div class="mwl-outcome" role="status">{table}</div>'

@@ -19,8 +19,8 @@ from helpers.protocol.events import (
 )
 from tools.lessons.project import ToolError
 from tools.site.recordings import reasons
-from tools.site.recordings.reasons import Reason
 
+COMMAND = "python -m tools.site.recordings"
 FOLDER = Path(__file__).with_name("runs")
 KEPT = (  # what the panel shows
     EventType.LAUNCHED,
@@ -74,7 +74,7 @@ class Recording:
       setting: what was chosen.
       clusters: the addresses of the tasks by job, for each attempt.
       events: its events with the seconds since its start as ``time``. The reason of a restart is a
-        `Reason`.
+        `reasons.Reason`.
     """
 
     setting: Setting
@@ -96,7 +96,7 @@ def read_all(folder: Path = FOLDER) -> list[Recording]:
     """
     found = [read(path) for path in folder.glob("*.json")]
     if not found:
-        raise ToolError(f"There is no recording in {folder}. Record some: make recordings")
+        raise ToolError(f"There is no recording in {folder}. Record some: {COMMAND}")
     return sorted(found, key=lambda one: one.setting)
 
 
@@ -109,7 +109,7 @@ def read(path: Path) -> Recording:
     stored = json.loads(path.read_text("utf-8"))
     fields = {EventType(kind): tuple(names) for kind, names in stored["fields"].items()}
     if fields != FIELDS:
-        raise ToolError(f"The format of events has changed since {path.name}: make recordings")
+        raise ToolError(f"The format of events has changed since {path.name}. Record: {COMMAND}")
     events = []
     for time, kind, task, attempt, *values in stored["events"]:
         common = {"time": time, "event": kind, "task": task, "attempt": attempt}
@@ -136,21 +136,22 @@ def _row(event: Event) -> list[Any]:
 
 
 def select(events: Iterable[Event], started: float, messages: Iterable[str]) -> list[Event]:
-    """The events that a recording contains, of all events of a run.
+    """The events that a recording contains, of all events of a run, in the order of their times.
 
     Args:
       started: the time of the start of the run, in seconds since the epoch.
       messages: the English messages of the catalog, for `reasons.parse`.
     """
     messages = list(messages)
-    kept = [event for event in events if event["event"] in KEPT]
+    kept = [{"attempt": 0, **event} for event in events if event["event"] in KEPT]
+    # A busy process reads the pipes of the workers one after the other.
+    kept.sort(key=lambda event: (event["attempt"], event["time"]))
     return [_cleaned(event, started, messages) for event in _thinned(kept)]
 
 
 def _cleaned(event: Event, started: float, messages: list[str]) -> Event:
     names = ("event", "task", "attempt", *FIELDS[EventType(event["event"])])
-    found = {"attempt": 0, **event}
-    cleaned = {name: OF_THE_MACHINE.get(name, found[name]) for name in names}
+    cleaned = {name: OF_THE_MACHINE.get(name, event[name]) for name in names}
     cleaned["time"] = event["time"] - started
     if "reason" in cleaned:
         cleaned["reason"] = reasons.parse(event["reason"], messages)
