@@ -448,4 +448,5 @@ DESIGNS = Designs(
     },
     circles=1 + 9,
     label=("with N = 8 (formula 1.5)",),
+    races=("raises after the first fault",),  # each error counts as a reason to repeat a run
 )
