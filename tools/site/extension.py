@@ -13,6 +13,7 @@ from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
 from sphinx.locale import _ as sphinx_word
 from sphinx.transforms import SphinxTransform
+from sphinx.util.images import get_image_size
 
 from tools.lessons.project import SOURCE
 from tools.site import feed, previews, questions, reference, settings
@@ -76,6 +77,13 @@ def resolve_links(app: Sphinx, document: nodes.document, name: str) -> None:
     for raw in document.findall(nodes.raw):  # prose in HTML, such as a box
         if raw.get("format") == "html" and "href" in raw.astext():
             raw.children = [nodes.Text(HREF.sub(resolve, raw.astext()))]
+
+
+def size_images(app: Sphinx, document: nodes.document, name: str) -> None:
+    """Reserves the space of a document's pictures before they are loaded."""
+    for image in document.findall(nodes.image):
+        if get_image_size(app.srcdir / image["uri"]):
+            image["scale"] = 100  # percent, so that Sphinx writes the size of the file
 
 
 def _address(app: Sphinx, name: str, place: Place) -> str:
@@ -178,6 +186,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", mark_code, priority=400)
     app.connect("builder-inited", without_own_search)
     app.connect("doctree-resolved", resolve_links)
+    app.connect("doctree-resolved", size_images)
     app.connect("html-page-context", add_context)
     app.connect("html-collect-pages", search_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

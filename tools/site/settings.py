@@ -84,6 +84,7 @@ def _html(tree: Tree, name: str) -> dict[str, Any]:
         "html_css_files": ["site.css"],
         "html_js_files": [("site.js", {"defer": "defer"})],
         "html_sidebars": {FAULT_LAB: [], "**": ["sidebar-nav-bs.html"]},
+        "html_scaled_image_link": False,
         "html_copy_source": False,
         "html_show_sourcelink": False,
         "html_show_sphinx": False,

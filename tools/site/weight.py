@@ -117,7 +117,7 @@ def icons(css: str) -> set[int]:
 
 def _keep_icons(path: Path, wanted: set[int]) -> None:
     """Removes all other glyphs from a font."""
-    from fontTools import subset
+    from fontTools import subset  # type: ignore[import-untyped]
 
     options = subset.Options(flavor="woff2", layout_features=[], notdef_outline=True)
     font = subset.load_font(str(path), options)
