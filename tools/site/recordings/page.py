@@ -100,7 +100,7 @@ def lab(tree: Tree, lesson: str) -> list[str]:
             LINK,
             _data(recordings, _),
             _form(recordings, _),
-            f"<noscript><p>{escape(_(strings.LAB_NEEDS_SCRIPT))}</p></noscript>",
+            f'<p class="mwl-unscripted">{escape(_(strings.LAB_NEEDS_SCRIPT))}</p>',
             _outcome(_),
             _tag("div", 'class="mwl-stage"', _controls(_, _speed(_)), _panel(last.parts)),
         )

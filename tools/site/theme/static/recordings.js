@@ -68,6 +68,7 @@
       if (this.wanted !== name) return false; // another one was chosen in the meantime
       this.frames = frames;
       this.html = {};
+      this.announced = 0;
       this.end = frames[frames.length - 1].seconds;
       this.seek.max = Math.ceil(this.end * 4) / 4;
       this.show(seconds);
@@ -122,12 +123,14 @@
       }
     }
 
-    // A screen reader would read a replaced list as a whole, so the new line is also elsewhere.
+    // A screen reader would read a replaced list as a whole, so new lines are also elsewhere.
     announce(place) {
       const list = place.querySelector("ol");
       if (list) list.removeAttribute("aria-live");
-      const line = list && list.lastElementChild ? list.lastElementChild.textContent : "";
-      if (this.live && this.playing) this.live.textContent = line;
+      const lines = [...place.querySelectorAll("li")].map((line) => line.textContent);
+      const added = lines.slice(this.announced);
+      if (this.playing && added.length) this.live.textContent = added.join(". ");
+      this.announced = lines.length;
     }
   }
 
