@@ -107,11 +107,11 @@ ABOUT_LESSONS = gettext_noop(
 )
 # i18n: below the questions of a lesson; "answered" counts questions whose right choice was found
 LESSON_SCORE = gettext_noop(
-    "This lesson: {answered} of {total} questions answered, {first} on the first try."
+    "This lesson: {answered} of {total} questions answered correctly, {first} on the first try."
 )
 # i18n: below the questions of a lesson, after the score of the lesson
 COURSE_SCORE = gettext_noop(
-    "Whole course: {answered} of {total} questions answered, {first} on the first try."
+    "Whole course: {answered} of {total} questions answered correctly, {first} on the first try."
 )
 # i18n: a button below the questions of a lesson, which removes the answers given so far
 START_OVER = gettext_noop("Start over")
