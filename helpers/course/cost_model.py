@@ -21,14 +21,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from helpers.errors import ConfigError, check_count
 from helpers.i18n import _, ngettext, number
 from helpers.results.svg_figure import SvgFigure
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MAX_WORKERS = 4096
 
@@ -137,6 +137,8 @@ def fit(measurements: Sequence[Measurement], *, shared_medium: bool = False) -> 
     Raises:
       ConfigError: there are fewer than two measurements, or all of them last 0 seconds.
     """
+    import numpy as np
+
     if len(measurements) < 2 or min(m.seconds for m in measurements) <= 0:
         message = ngettext(
             "{count} measurement cannot be fitted: pass two or more, on different networks or "
@@ -164,6 +166,8 @@ def _non_negative(rows: np.ndarray[Any, Any]) -> list[float]:
 
     The optimum solves the problem without the columns in which it is 0, so the search finds it.
     """
+    import numpy as np
+
     best, least = np.zeros(rows.shape[1]), float(len(rows))
     columns = range(rows.shape[1])
     for size in range(1, rows.shape[1] + 1):
@@ -193,6 +197,8 @@ def efficiency_chart(
       networks: the model and S, the bytes of its gradients, of each plot, by its title.
       bandwidths: the bits per second of each line, by its name.
     """
+    from matplotlib.figure import Figure
+
     counts = [2**power for power in range(workers.bit_length())]
     figure = Figure(figsize=(1.5 + 3.2 * len(networks), 3), layout="constrained")
     pictures = figure.subplots(1, len(networks), squeeze=False)[0]

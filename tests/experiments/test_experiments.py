@@ -27,7 +27,8 @@ from helpers.course.simulations import (
     step_costs,
 )
 from helpers.course.simulations.autoshard import Files, Reading, readings
-from helpers.course.simulations.experiment import Experiment, View
+from helpers.course.simulations.experiment import Experiment
+from helpers.course.simulations.simulation import Simulation, View
 from helpers.errors import ConfigError
 from helpers.i18n import set_language
 from tests.panel.test_view import NEW_IN_8, open_widgets
@@ -134,7 +135,7 @@ def test_a_slider_says_what_is_chosen_and_with_which_unit() -> None:
 
 def test_pictures_of_all_corners_are_labelled_and_can_be_read(experiment: Experiment) -> None:
     for chosen in corners(experiment):
-        view = experiment._draw(**chosen)
+        view = experiment._simulation.draw(**chosen)
         drawing, parts = view.drawing, elements(view)
         assert parts[0].get("role") == "img" and drawing.label and view.sentence
         assert drawing.width <= 760 and len(parts) < 1500
@@ -181,7 +182,8 @@ def test_only_widgets_and_traits_that_colab_has_are_used(experiment: Experiment)
 
 def test_text_from_outside_is_escaped() -> None:
     evil = "<img src=x onerror=alert(1)>"
-    made = Experiment(evil, lambda: View(step_costs.draw(1, **NETWORK).drawing, evil), {})
+    drawing = step_costs.draw(1, **NETWORK).drawing
+    made = Experiment(Simulation(evil, lambda: View(drawing, evil), {}))
     assert evil not in made._sentence.value + made.children[1].value + made._bundle()["text/html"]
     made.close()
 

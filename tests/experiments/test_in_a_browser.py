@@ -42,7 +42,7 @@ def test_no_label_runs_into_another_or_out_of_the_drawing(
         monkeypatch.setattr(i18n, "_translations", Longer())
     made = getattr(simulations, name)()
     chosen = random.Random(1).sample(every := list(corners(made)), min(MAX_CORNERS, len(every)))
-    views = [made.view, *(made._draw(**values) for values in chosen)]
+    views = [made.view, *(made._simulation.draw(**values) for values in chosen)]
     made.close()
     with b.page(browser, []) as tab:
         for view in views:

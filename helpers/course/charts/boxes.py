@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MARGIN = 0.2  # inches
 SHAPE = "round,pad=0,rounding_size=0.1"
@@ -17,6 +17,8 @@ Point = tuple[float, float]
 
 def canvas(width: float, height: float) -> tuple[Figure, Any]:
     """A figure and axes without ticks, in inches, with a margin on all sides."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width + 2 * MARGIN, height + 2 * MARGIN))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(-MARGIN, width + MARGIN), ylim=(-MARGIN, height + MARGIN))
@@ -37,6 +39,8 @@ def box(
       edge: the color of the edge.
     """
     (left, low), (width, height) = corner, size
+    from matplotlib.patches import FancyBboxPatch
+
     patch = FancyBboxPatch(corner, width, height, boxstyle=SHAPE, fill=False, edgecolor=edge)
     axes.add_patch(patch)
     for k, (text, color) in enumerate(lines):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-
 from helpers.i18n import _, join_clauses, labeled
 from helpers.results.svg_figure import SvgFigure
 
@@ -22,6 +19,9 @@ def shards_chart(readings: Mapping[str, Sequence[Sequence[int]]], examples: int)
       readings: for each way of sharding, the numbers of the examples that each worker read.
       examples: the number of examples, which are numbered from 0.
     """
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
     workers = max(len(parts) for parts in readings.values())
     figure = Figure(figsize=(1.6 + 0.42 * examples, 0.5 * len(readings) + 0.55))
     axes = figure.add_axes((0, 0, 1, 1), xlim=(-4, examples), ylim=(-len(readings), 1.1))

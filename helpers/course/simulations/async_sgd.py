@@ -20,21 +20,23 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import Any, NamedTuple
-
-import numpy as np
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from random import Random
+from typing import NamedTuple
 
 from helpers.errors import ConfigError, check_count
 from helpers.i18n import _
 
 UPDATES = 300
-CURVATURES = np.array([1.0, 0.5, 0.25, 0.1])  # h in the loss ½·Σ h·w²
+CURVATURES = 1.0, 0.5, 0.25, 0.1  # h in the loss ½·Σ h·w²
 SPREAD = 0.2  # of the logarithm of a gradient's time, whose median is 1
 NOISE = 0.05  # of a gradient; the first gradients are about 1
 DIVERGED = 1e6  # the multiple of the first loss at which the simulation stops
 SEED = 1
 
-Vector = np.ndarray[Any, Any]
+Vector = tuple[float, ...]
 
 
 class Training(NamedTuple):
@@ -64,7 +66,7 @@ class Training(NamedTuple):
 
 def largest_rate(staleness: int) -> float:
     """The learning rate above which the weights diverge under a constant staleness."""
-    return 2 * math.sin(math.pi / (2 * (2 * staleness + 1))) / float(CURVATURES.max())
+    return 2 * math.sin(math.pi / (2 * (2 * staleness + 1))) / max(CURVATURES)
 
 
 def simulate(workers: int, slowness: float, rate: float, updates: int = UPDATES) -> Training:
@@ -87,40 +89,44 @@ def simulate(workers: int, slowness: float, rate: float, updates: int = UPDATES)
             "at least 1, and a learning rate above 0."
         )
         raise ConfigError(message.format(slowness=slowness, rate=rate))
-    chance = np.random.default_rng(SEED)
-    times = np.exp(SPREAD * chance.standard_normal((updates, workers)))
-    times[:, 0] *= slowness
-    noise = NOISE * chance.standard_normal((updates, len(CURVATURES)))
-    order = _order(times, updates)
+    chance = Random(SEED)
+    times = [
+        [math.exp(chance.gauss(0, SPREAD)) for _worker in range(workers)] for _ in range(updates)
+    ]
+    times = [[slowness * first, *others] for first, *others in times]
+    noise = [tuple(chance.gauss(0, NOISE) for _h in CURVATURES) for _ in range(updates)]
+    order = _order(times)
     staleness, losses = _train_asynchronously(order, rate, noise)
-    steps = np.cumsum(times.max(axis=1))  # each step lasts as long as its slowest worker
+    steps = list(accumulate(map(max, times)))  # each step lasts as long as its slowest worker
+    shared = math.sqrt(workers)
     return Training(
         staleness,
         [worker == 0 and slowness > 1 for worker, _end in order],
         losses,
-        _train_synchronously(rate, noise / math.sqrt(workers)),
-        int(np.searchsorted(steps, order[-1][1], side="right")),
+        _train_synchronously(rate, [tuple(one / shared for one in step) for step in noise]),
+        bisect_right(steps, order[-1][1]),
     )
 
 
-def _order(times: Vector, updates: int) -> list[tuple[int, float]]:
+def _order(times: Sequence[Sequence[float]]) -> list[tuple[int, float]]:
     """The worker and the time of each update."""
-    ends = [(float(first), worker) for worker, first in enumerate(times[0])]
+    updates = len(times)
+    ends = [(first, worker) for worker, first in enumerate(times[0])]
     heapq.heapify(ends)
-    done = [1] * times.shape[1]
+    done = [1] * len(ends)
     order: list[tuple[int, float]] = []
     while len(order) < updates:
         end, worker = ends[0]
         order.append((worker, end))
         # No worker computes more gradients than there are updates, so the last time is not needed.
-        again = float(times[min(done[worker], updates - 1), worker])
+        again = times[min(done[worker], updates - 1)][worker]
         done[worker] += 1
         heapq.heapreplace(ends, (end + again, worker))
     return order
 
 
 def _train_asynchronously(
-    order: list[tuple[int, float]], rate: float, noise: Vector
+    order: list[tuple[int, float]], rate: float, noise: Sequence[Vector]
 ) -> tuple[list[int], list[float]]:
     weights = _first_weights()
     fetched: dict[int, tuple[int, Vector]] = {}
@@ -128,30 +134,35 @@ def _train_asynchronously(
     for update, (worker, _end) in enumerate(order):
         version, seen = fetched.get(worker, (0, _first_weights()))
         staleness.append(update - version)
-        weights = _updated(weights, CURVATURES * seen + noise[update], rate)
+        weights = _updated(weights, seen, noise[update], rate)
         fetched[worker] = update + 1, weights
         losses.append(_loss(weights))
     return staleness, losses
 
 
-def _train_synchronously(rate: float, noise: Vector) -> list[float]:
+def _train_synchronously(rate: float, noise: Sequence[Vector]) -> list[float]:
     weights = _first_weights()
     losses = [1.0]
     for one in noise:
-        weights = _updated(weights, CURVATURES * weights + one, rate)
+        weights = _updated(weights, weights, one, rate)
         losses.append(_loss(weights))
     return losses
 
 
 def _first_weights() -> Vector:
     """Initial weights with a loss of 1, to which each curvature contributes equally."""
-    return np.sqrt(2 / (CURVATURES * len(CURVATURES)))
+    return tuple(math.sqrt(2 / (h * len(CURVATURES))) for h in CURVATURES)
 
 
 def _loss(weights: Vector) -> float:
-    return float(CURVATURES @ weights**2 / 2)
+    return sum(h * w * w for h, w in zip(CURVATURES, weights, strict=True)) / 2
 
 
-def _updated(weights: Vector, gradient: Vector, rate: float) -> Vector:
-    """The weights after one update; diverged weights remain unchanged."""
-    return weights if _loss(weights) > DIVERGED else weights - rate * gradient
+def _updated(weights: Vector, seen: Vector, noise: Vector, rate: float) -> Vector:
+    """The weights after an update with the gradient at `seen`. Diverged weights stay unchanged."""
+    if _loss(weights) > DIVERGED:
+        return weights
+    return tuple(
+        w - rate * (h * old + error)
+        for w, h, old, error in zip(weights, CURVATURES, seen, noise, strict=True)
+    )

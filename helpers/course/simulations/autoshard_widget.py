@@ -11,7 +11,7 @@ from helpers.course.charts.shards import COLORS
 from helpers.course.charts.svg import Drawing, text
 from helpers.course.simulations.autoshard import POLICIES, Files, Reading, readings
 from helpers.course.simulations.controls import buttons, slider
-from helpers.course.simulations.experiment import Experiment, View
+from helpers.course.simulations.simulation import Simulation, View
 from helpers.i18n import _, join_phrases, join_sentences, ngettext
 
 LEFT = 150  # pixels for the names of the rows
@@ -22,10 +22,10 @@ FIRST = 78  # the top pixel of the first worker's cells
 TEXT_COLORS = "#ffffff", "#111111", "#111111", "#111111"  # legible on each of COLORS
 
 
-def sharding_policies() -> Experiment:
+def simulation() -> Simulation:
     """The data that each worker reads from files, by policy, files, workers and batch."""
     orders = {_("before sharding"): True, _("after it"): False}
-    return Experiment(
+    return Simulation(
         _("Data that each worker reads"),
         draw,
         {

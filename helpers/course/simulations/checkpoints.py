@@ -17,8 +17,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from helpers.course.charts.plot import (
     BLUE,
     GREEN,
@@ -32,8 +30,8 @@ from helpers.course.charts.plot import (
 )
 from helpers.course.charts.svg import Drawing
 from helpers.course.simulations.controls import format_value, slider
-from helpers.course.simulations.experiment import Experiment, View
 from helpers.course.simulations.number_format import duration, percent
+from helpers.course.simulations.simulation import Simulation, View
 from helpers.errors import check_count, check_seconds
 from helpers.i18n import _, join_sentences, ngettext, number
 
@@ -44,6 +42,7 @@ RESTART_SECONDS = 1, 5, 10, 30, 60, 120, 300, 600, 1800  # seconds
 DAY = 86_400.0
 MIN_INTERVAL, MAX_INTERVAL = 1.0, 7 * DAY  # the range of the interval's axis, in seconds
 POINTS = 131
+MAX_EXPONENT = 709  # of a finite power of e
 # Possible ends of the axis of shares, with the number of its parts.
 Y_MAXIMA = {0.01: 5, 0.02: 4, 0.05: 5, 0.1: 5, 0.2: 4, 0.5: 5, 1.0: 5}
 MAX_TIME_LOST = 0.99  # of all time; shares of a larger loss are meaningless
@@ -62,9 +61,9 @@ class Losses(NamedTuple):
         return self.writing + self.rework + self.restart
 
 
-def checkpoint_interval() -> Experiment:
+def simulation() -> Simulation:
     """The lost time over the interval between checkpoints, and the best interval."""
-    return Experiment(
+    return Simulation(
         _("How often to write a checkpoint"),
         draw,
         {
@@ -109,8 +108,8 @@ def losses(interval: float, write: float, mtbf: float, restart: float) -> Losses
     check_seconds("interval", interval)
     _check(write, mtbf)
     check_seconds("restart", restart)
-    with np.errstate(over="ignore"):
-        grown = float(np.expm1((interval + write) / mtbf))
+    exponent = (interval + write) / mtbf
+    grown = math.expm1(exponent) if exponent < MAX_EXPONENT else math.inf
     started = math.exp(-restart / mtbf)  # the share of time without restarts
     return Losses(
         started * write / mtbf / grown,
@@ -164,7 +163,8 @@ def _sentence(best: float, write: float, between: float, restart: float, machine
 
 
 def _picture(write: float, between: float, restart: float, top: float) -> str:
-    intervals = [float(one) for one in np.geomspace(MIN_INTERVAL, MAX_INTERVAL, POINTS)]
+    ratio = MAX_INTERVAL / MIN_INTERVAL
+    intervals = [MIN_INTERVAL * ratio ** (k / (POINTS - 1)) for k in range(POINTS)]
     found = [losses(one, write, between, restart) for one in intervals]
     moments = 1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, DAY, 7 * DAY
     x = Scale(

@@ -1,31 +1,38 @@
-"""The sliders and buttons of an experiment, which are selections of named choices."""
+"""The controls of a simulation as data: a notebook and a web page draw them in their own way."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-import ipywidgets as widgets  # type: ignore[import-untyped]
+from helpers.i18n import number
 
-from helpers.i18n import labeled, number
 
-# In ipywidgets 8, the handle of a slider has no name, so a screen reader would only read "slider,
-# 3". Widgets are drawn one by one, so the script repeats until every handle has its name.
-NAMES_FOR_HANDLES = (
-    '<img alt="" hidden src="data:image/gif;base64,'
-    'R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7" onload="'
-    "(function name(image, left) {"
-    "const root = image.closest('.mwl-experiment');"
-    "const rows = root ? [...root.querySelectorAll('.widget-slider')] : [];"
-    "const ready = rows.map(row => {"
-    "const label = row.querySelector('.widget-label'), handle = row.querySelector('[role=slider]');"
-    "if (!label || !handle) return false;"
-    "label.id = label.id || 'mwl-' + Math.random().toString(36).slice(2);"
-    "handle.setAttribute('aria-labelledby', label.id); return true; });"
-    "if (left &amp;&amp; !(ready.length &amp;&amp; ready.every(Boolean)))"
-    "setTimeout(() => name(image, left - 1), 100);"
-    '})(this, 50)">'
-)
+@dataclass(frozen=True)
+class Control:
+    """A choice among named values.
+
+    Attributes:
+      name: the label, with the unit.
+      values: the values that can be chosen, in order.
+      texts: the text of each value, in the number format of the current language.
+      value: the initial value.
+      kind: a slider at any distances, a slider over 0, 1, …, whose end may change, or a row of
+        buttons.
+      most: the largest value for the values of the other controls, for a slider over steps.
+    """
+
+    name: str
+    values: tuple[Any, ...]
+    texts: tuple[str, ...]
+    value: Any
+    kind: Literal["slider", "steps", "buttons"] = "slider"
+    most: Callable[[Mapping[str, Any]], int] | None = None
+
+    def text(self, value: Any) -> str:
+        """The text of one of `values`."""
+        return self.texts[self.values.index(value)]
 
 
 def format_value(value: float) -> str:
@@ -33,62 +40,23 @@ def format_value(value: float) -> str:
     return number(value, ",.7g")
 
 
-def slider(
-    name: str, values: Sequence[Any], value: Any, show: Callable[[Any], str] = format_value
-) -> widgets.SelectionSlider:
-    """A slider over `values`, at `value` first.
+def slider(name: str, values: Sequence[Any], value: Any) -> Control:
+    """A slider over numbers."""
+    return Control(name, tuple(values), tuple(map(format_value, values)), value)
 
-    Its choices are texts in the number format of the current language, at any distances. A slider
-    over numbers would use JavaScript's format and equal distances. The label shows the chosen
-    value, because the readout of ipywidgets 8 is editable and ignores the edits.
+
+def step_slider(name: str, last: int, most: Callable[[Mapping[str, Any]], int]) -> Control:
+    """A slider over 0, 1, …, initially at 0.
 
     Args:
-      name: the label above the slider, with the unit.
-      show: returns the text of a value.
+      last: the largest value for any values of the other controls.
+      most: the largest value for the given values.
     """
-    made = widgets.SelectionSlider(
-        options=[(show(choice), choice) for choice in values],
-        value=value,
-        continuous_update=True,
-        readout=False,
-        layout=widgets.Layout(width="auto"),
-    )
-
-    return _labelled(made, name, show)
+    values = tuple(range(last + 1))
+    return Control(name, values, tuple(map(format_value, values)), 0, "steps", most)
 
 
-def step_slider(name: str, most: int) -> widgets.IntSlider:
-    """A slider over 0, 1, …, `most`, initially at 0, whose end may be changed."""
-    made = widgets.IntSlider(
-        max=most,
-        value=0,
-        continuous_update=True,
-        readout=False,
-        layout=widgets.Layout(width="auto"),
-    )
-    return _labelled(made, name, format_value)
-
-
-def setting_text(control: widgets.Widget) -> str:
-    """The setting of a slider or a row of buttons, as shown by its label."""
-    if isinstance(control, widgets.ToggleButtons):
-        return labeled(control.description, control.label)
-    return str(control.description)
-
-
-def buttons(name: str, choices: Mapping[str, Any]) -> widgets.ToggleButtons:
+def buttons(name: str, choices: Mapping[str, Any]) -> Control:
     """A button for each of `choices`, by their labels. The first one is selected."""
-    return widgets.ToggleButtons(
-        description=name, options=list(choices.items()), layout=widgets.Layout(width="auto")
-    )
-
-
-def _labelled(made: widgets.Widget, name: str, show: Callable[[Any], str]) -> widgets.Widget:
-    """The slider, labelled with its name and its current value."""
-
-    def say(_change: Any = None) -> None:
-        made.description = labeled(name, show(made.value))
-
-    say()
-    made.observe(say, "value")
-    return made
+    values = tuple(choices.values())
+    return Control(name, values, tuple(choices), values[0], "buttons")

@@ -1,22 +1,20 @@
 """An experiment: move a slider, and see the result immediately as a chart and a text.
 
-It is built from core ipywidgets (7.7 and 8). The drawing depends only on the sliders' values, so it
-can be tested without a page.
+It shows a `Simulation` with core ipywidgets (7.7 and 8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import ipywidgets as widgets  # type: ignore[import-untyped]
 from IPython.display import display
 
 from helpers.course.charts import image
-from helpers.course.charts.svg import Drawing
 from helpers.course.panel.widgets import close_tree, mime_bundle
-from helpers.course.simulations.controls import NAMES_FOR_HANDLES, setting_text
+from helpers.course.simulations.control_widgets import NAMES_FOR_HANDLES, widget
+from helpers.course.simulations.simulation import Simulation, View
 from helpers.i18n import join_clauses
 
 # Colors follow the page (JupyterLab's variables) or the text (`currentColor`), so that they suit
@@ -54,34 +52,22 @@ STYLE = """<style>
 </style>"""
 
 
-class View(NamedTuple):
-    """The result for the values of the sliders, as a drawing and as a text."""
-
-    drawing: Drawing
-    sentence: str
-
-
 class Experiment(widgets.VBox):
     """Sliders, a chart of the result for their values, and a sentence about it.
-
-    Args:
-      title: the subject of the experiment.
-      draw: receives the value of each slider by its name, and must return within 50 ms.
-      sliders: by name, as created by `helpers.course.simulations.controls`.
 
     Attributes:
       sliders: the sliders by name.
       view: the current view.
     """
 
-    def __init__(
-        self, title: str, draw: Callable[..., View], sliders: Mapping[str, widgets.Widget]
-    ) -> None:
-        self._title, self._draw = title, draw
-        self.sliders = dict(sliders)
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self.sliders = {name: widget(one) for name, one in simulation.controls.items()}
+        self._fit_steps()
         self._picture, self._sentence = widgets.HTML(), widgets.HTML()
         self.view = self._redraw()
-        heading = widgets.HTML(f'<div class="mwl-experiment-title">{escape(title)}</div>')
+        title = escape(simulation.title)
+        heading = widgets.HTML(f'<div class="mwl-experiment-title">{title}</div>')
         super().__init__([self._head(), heading, self._controls(), self._picture, self._sentence])
         self.add_class("mwl-experiment")
         for one in self.sliders.values():
@@ -93,10 +79,10 @@ class Experiment(widgets.VBox):
 
     def settings(self) -> str:
         """The settings of the sliders as a text."""
-        return join_clauses(map(setting_text, self.sliders.values()))
+        return self._simulation.settings_text(self._values())
 
     def __repr__(self) -> str:
-        return f"Experiment({join_clauses([self._title, self.settings()])})"
+        return f"Experiment({join_clauses([self._simulation.title, self.settings()])})"
 
     def _ipython_display_(self, **unused: Any) -> None:
         display(self._bundle(), raw=True)
@@ -104,15 +90,25 @@ class Experiment(widgets.VBox):
     def _bundle(self) -> dict[str, Any]:
         """The widget and, for viewers without widgets, a picture, the settings and the sentence."""
         poster = image(self.view.drawing.standalone_svg(), self.view.drawing.label)
-        lines = [f"<b>{escape(self._title)}</b>", escape(self.settings())]
+        lines = [f"<b>{escape(self._simulation.title)}</b>", escape(self.settings())]
         html = f"<p>{'<br>'.join(lines)}</p>{poster}<p>{escape(self.view.sentence)}</p>"
         return mime_bundle(self, html=html)
 
+    def _values(self) -> dict[str, Any]:
+        return {name: one.value for name, one in self.sliders.items()}
+
+    def _fit_steps(self) -> None:
+        """Sets the ends of sliders that depend on other sliders."""
+        for name, control in self._simulation.controls.items():
+            if control.most:
+                self.sliders[name].max = control.most(self._values())
+
     def _on_move(self, _change: Any) -> None:
+        self._fit_steps()
         self.view = self._redraw()
 
     def _redraw(self) -> View:
-        view = self._draw(**{name: one.value for name, one in self.sliders.items()})
+        view = self._simulation.draw(**self._values())
         self._picture.value = f'<div class="mwl-experiment-picture">{view.drawing.svg()}</div>'
         self._sentence.value = (
             '<div class="mwl-experiment-sentence" role="status" aria-live="polite">'

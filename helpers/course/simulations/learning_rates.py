@@ -22,8 +22,8 @@ from typing import NamedTuple
 from helpers.course.charts.plot import BLUE, ORANGE, WIDTH, Key, Plot, Scale, legend
 from helpers.course.charts.svg import Drawing, Line, text
 from helpers.course.simulations.controls import buttons, format_value, slider
-from helpers.course.simulations.experiment import Experiment, View
 from helpers.course.simulations.number_format import significant
+from helpers.course.simulations.simulation import Simulation, View
 from helpers.errors import unknown_choice
 from helpers.i18n import _, join_sentences, ngettext, number
 
@@ -72,11 +72,11 @@ def recording() -> Recording:
     return Recording(content["trained"], content["tested"], content["rates"], accuracy)
 
 
-def learning_rate_and_batch() -> Experiment:
+def simulation() -> Simulation:
     """The accuracy over the learning rate for each global batch, and two rules' predictions."""
     batches = sorted(recording().accuracy)
     shown = {_("as measured"): False, _("scaled linearly"): True}
-    return Experiment(
+    return Simulation(
         _("Which learning rate suits which batch"),
         draw,
         {

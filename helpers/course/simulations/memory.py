@@ -17,8 +17,8 @@ from helpers.course.charts.plot import (
 from helpers.course.charts.svg import Drawing, straight_line, text
 from helpers.course.memory_planner import STAGES, MemoryPlan, dense, plan
 from helpers.course.simulations.controls import buttons, format_value, slider
-from helpers.course.simulations.experiment import Experiment, View
 from helpers.course.simulations.number_format import byte_size, significant
+from helpers.course.simulations.simulation import Simulation, View
 from helpers.i18n import _, join_phrases, join_sentences
 
 WIDTHS = 256, 512, 1024, 2048, 4096, 8192, 16384
@@ -30,9 +30,9 @@ LEFT, ROW, BAR, TOP = 76, 44, 26, 30  # pixels
 COLORS = (BLUE, 0), (ORANGE, 1), (GREEN, 2), (PURPLE, 0), (BLUE, 1)  # with the kind of the filling
 
 
-def memory_planner() -> Experiment:
+def simulation() -> Simulation:
     """The memory of a worker in each ZeRO stage, and the memory of a device."""
-    return Experiment(
+    return Simulation(
         _("Memory of a worker by ZeRO stage"),
         draw,
         {

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from helpers.course.cost_model import rounds
 from helpers.course.simulations.controls import slider, step_slider
-from helpers.course.simulations.experiment import Experiment, View
 from helpers.course.simulations.number_format import significant
+from helpers.course.simulations.simulation import Simulation, View
 from helpers.errors import ConfigError, check_count
 from helpers.i18n import _, join_sentences, ngettext
 
 MIN_WORKERS, MAX_WORKERS = 2, 6  # the numbers of workers that fit into the figure
 
 
-def ring_rounds(workers: int = 4) -> Experiment:
+def simulation(workers: int = 4) -> Simulation:
     """The states of a ring from round to round, with a slider for the number of workers.
 
     Args:
@@ -24,17 +22,16 @@ def ring_rounds(workers: int = 4) -> Experiment:
       ConfigError: `workers` is not a whole number from 2 to 6.
     """
     _check(workers)
-    sliders = {
-        "workers": slider(_("Workers"), range(MIN_WORKERS, MAX_WORKERS + 1), workers),
-        "done": step_slider(_("Rounds done"), rounds(workers)),
-    }
-
-    def fit(change: Any) -> None:
-        sliders["done"].max = rounds(change["new"])
-
-    # This observer runs before the experiment's, so that no invalid round is drawn.
-    sliders["workers"].observe(fit, "value")
-    return Experiment(_("Ring all-reduce, round by round"), draw, sliders)
+    return Simulation(
+        _("Ring all-reduce, round by round"),
+        draw,
+        {
+            "workers": slider(_("Workers"), range(MIN_WORKERS, MAX_WORKERS + 1), workers),
+            "done": step_slider(
+                _("Rounds done"), rounds(MAX_WORKERS), lambda values: rounds(values["workers"])
+            ),
+        },
+    )
 
 
 def draw(workers: int, done: int) -> View:

@@ -21,8 +21,8 @@ from helpers.course.charts.plot import (
 from helpers.course.charts.svg import Drawing, Line, nice_ceiling, text
 from helpers.course.simulations.async_sgd import UPDATES, Training, largest_rate, simulate
 from helpers.course.simulations.controls import format_value, slider
-from helpers.course.simulations.experiment import Experiment, View
 from helpers.course.simulations.number_format import percent, significant
+from helpers.course.simulations.simulation import Simulation, View
 from helpers.i18n import _, join_sentences, ngettext, number
 
 WORKERS = tuple(range(1, 17))
@@ -32,9 +32,9 @@ MAX_BARS = 24
 MIN_LOSS, LARGEST_LOSS = 1e-5, 1e2  # the range of the loss axis
 
 
-def staleness() -> Experiment:
+def simulation() -> Simulation:
     """Asynchronous training by number of workers, slowness of one worker, and learning rate."""
-    return Experiment(
+    return Simulation(
         _("Staleness of gradients, and its effect"),
         draw,
         {

@@ -19,8 +19,8 @@ from helpers.course.charts.plot import (
 from helpers.course.charts.svg import Drawing, Line, text
 from helpers.course.cost_model import CostModel
 from helpers.course.simulations.controls import format_value, slider
-from helpers.course.simulations.experiment import Experiment, View
 from helpers.course.simulations.number_format import duration, percent
+from helpers.course.simulations.simulation import Simulation, View
 from helpers.i18n import _, join_phrases, join_sentences, labeled, ngettext, number
 
 WORKERS = tuple(2**power for power in range(9))  # 1 … 256
@@ -44,9 +44,9 @@ class StepCost(NamedTuple):
         return self.compute + self.bytes + self.latency
 
 
-def step_cost() -> Experiment:
+def simulation() -> Simulation:
     """The time of a step by workers, size of the gradients, network and computation."""
-    return Experiment(
+    return Simulation(
         _("Cost of a step by number of workers"),
         draw,
         {
