@@ -12,7 +12,7 @@ from pathlib import Path
 from babel import Locale
 
 from tools.lessons.project import SOURCE, Project
-from tools.site import feed, previews, search, strings, weight
+from tools.site import browser_python, feed, previews, search, strings, weight
 from tools.site.generated_pages import introduction
 from tools.site.settings import THEME, html_lang
 from tools.site.tree import START, languages, tree
@@ -33,6 +33,7 @@ def write(project: Project, site: Path) -> None:
         (site / "sitemap.xml").write_text(sitemap(project, site), "utf-8")
     _drop_unused(site)
     weight.reduce(site)
+    browser_python.write(project, site)
     search.write(project, site)
 
 

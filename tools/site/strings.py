@@ -118,6 +118,13 @@ START_OVER = gettext_noop("Start over")
 # i18n: the name of the feed of new versions
 RELEASES = gettext_noop("Releases")
 ANSWERS_ARE_STORED = gettext_noop("Your answers are stored only in this browser.")
+# i18n: below an experiment on a page of the site, while Python starts in the browser
+PYTHON_LOADS = gettext_noop("Python is starting in your browser. This happens once per page.")
+# i18n: below an experiment on a page of the site
+PYTHON_FAILED = gettext_noop(
+    "Python could not start in your browser, so the picture shows the previous settings. Check "
+    "your connection, and move the slider again."
+)
 # The theme's own texts, for languages without a translation in the theme, such as Korean.
 THEME_STRINGS = (
     gettext_noop("Back to top"),

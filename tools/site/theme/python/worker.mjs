@@ -1,0 +1,54 @@
+// Runs the course's Python for the experiments of a page, beside the page's own thread.
+import { loadPyodide } from "./pyodide.mjs";
+
+const unpack = async (name, type) => {
+  const answer = await read(new URL(`${name}.packed`, import.meta.url));
+  if (!answer.ok) throw new Error(`${name}: ${answer.status}`);
+  const body = answer.body.pipeThrough(new DecompressionStream("gzip"));
+  return new Response(body, { headers: { "Content-Type": type } });
+};
+const bytes = async (name) => (await unpack(name, "application/octet-stream")).arrayBuffer();
+
+// Pyodide fetches these two by itself.
+const read = self.fetch.bind(self);
+self.fetch = (address, options) => {
+  const name = String(address).split("/").pop();
+  if (name === "pyodide.asm.wasm") return unpack(name, "application/wasm");
+  return name === "python_stdlib.zip" ? unpack(name, "application/zip") : read(address, options);
+};
+
+const program = async () => {
+  const script = new Blob([await bytes("pyodide.asm.mjs")], { type: "text/javascript" });
+  return (await import(URL.createObjectURL(script))).default;
+};
+
+const start = async (language) => {
+  const [createPyodideModule, course, messages] = await Promise.all([
+    program(),
+    bytes("course.zip"),
+    language === "en" ? null : bytes(`${language}.mo`),
+  ]);
+  const python = await loadPyodide({ createPyodideModule });
+  python.unpackArchive(course, "zip", { extractDir: "/course" });
+  if (messages) {
+    const folder = `/course/helpers/locale/${language}/LC_MESSAGES`;
+    python.FS.mkdirTree(folder);
+    python.FS.writeFile(`${folder}/helpers.mo`, new Uint8Array(messages));
+  }
+  python.runPython("import sys; sys.path.insert(0, '/course')");
+  python.pyimport("helpers.i18n").set_language(language);
+  return { python, page: python.pyimport("helpers.course.simulations.page") };
+};
+
+let started;
+self.onmessage = async ({ data: { id, language, name, positions } }) => {
+  try {
+    started ??= start(language);
+    const { python, page } = await started;
+    const found = page.result(name, python.toPy(positions));
+    self.postMessage({ id, ...found.toJs({ dict_converter: Object.fromEntries }) });
+    found.destroy();
+  } catch (error) {
+    self.postMessage({ id, error: String(error) });
+  }
+};
