@@ -32,10 +32,11 @@ SETTINGS = 200
 MAX_BYTES = 5_000_000
 COMPUTE = """async ([address, language, name, all]) => {
     const worker = self.mwlWorker ??= new Worker(address, {type: 'module'});
+    const module = 'helpers.course.simulations.page';
     const answer = positions => new Promise((resolve, reject) => {
         worker.onerror = event => reject(event.message);
-        worker.onmessage = ({data}) => data.error ? reject(data.error) : resolve(data);
-        worker.postMessage({id: 1, language, name, positions});
+        worker.onmessage = ({data}) => data.error ? reject(data.error) : resolve(data.value);
+        worker.postMessage({id: 1, language, module, name: 'result', args: [name, positions]});
     });
     const found = [];
     for (const positions of all) found.push(await answer(positions));
@@ -138,7 +139,6 @@ def test_the_page_computes_what_the_notebook_computes(
             worker = f"{address}/{browser_python.FOLDER}/{browser_python.WORKER.name}"
             found = look.tab.evaluate(COMPUTE, [worker, language, name, chosen])
         for one, own in zip(found, chosen, strict=True):
-            del one["id"]
             assert one == page.result(name, own), (language, own)
 
 

@@ -1,4 +1,4 @@
-"""The Python that runs in a browser: Pyodide, with the modules that experiments need.
+"""The Python that runs in a browser: Pyodide, with the modules that experiments and exercises need.
 
 Pyodide comes from npm, so the site needs no other host. Its core has no NumPy, and simulations need
 none. The files are packed with gzip, because not every server compresses WebAssembly. The standard

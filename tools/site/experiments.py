@@ -113,6 +113,7 @@ def add_script(
 ) -> None:
     """Adds script and style sheet to the pages that show experiments."""
     if f'class="{CLASS}"' in context.get("body", ""):
+        app.add_js_file("python.js", defer="defer")
         app.add_js_file("experiments.js", defer="defer")
         app.add_css_file("experiments.css")
 

@@ -1,4 +1,4 @@
-"""Packs the modules that simulations import, compiled. It runs in Pyodide (pack_python.mjs)."""
+"""Packs the modules that a page needs, compiled. It runs in Pyodide (pack_python.mjs)."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ def pack(root: str, output: str) -> None:
     page = importlib.import_module("helpers.course.simulations.page")
     for name in importlib.import_module("helpers.course.simulations").SIMULATIONS:
         page.result(name, page.first_positions(name))
+    exercises = importlib.import_module("tools.site.browser_check")
+    for task in exercises.TASKS:
+        exercises.check_answer(task, "", f"{task} = None")
+        importlib.import_module("helpers.course.check").find_task(task)
     for name in EXTRA:
         importlib.import_module(name)
     loaded = dict(sys.modules)

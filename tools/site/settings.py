@@ -14,7 +14,7 @@ from tools.site.tree import FAULT_LAB, START, Tree, languages
 THEME = Path(__file__).with_name("theme")
 SPHINX = {"zh": "zh_CN"}  # Sphinx's names of languages, if they differ from the code
 EXTENSIONS = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "tools.site.extension"]
-EXTENSIONS += ["tools.site.experiments"]  # features of single pages
+EXTENSIONS += ["tools.site.exercises", "tools.site.experiments"]  # features of single pages
 
 
 def html_lang(lang: str) -> str:

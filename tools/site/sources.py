@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
-from tools.site import experiments, generated_pages, pictures, previews, questions, reference
+from tools.site import exercises, experiments, generated_pages, pictures, previews, questions, reference
 from tools.site.anchors import anchors
 from tools.site.recordings import page as recordings
 from tools.site.tree import Page, Tree
@@ -57,6 +57,7 @@ def _notebook(page: Page, site: Path) -> str:
             _strip_machine_outputs(output.get("data", {}), site, up)
         questions.make_interactive(cell, page.lang)
         experiments.place(cell, page.lang, site)
+    exercises.place(parsed, page.lang)
     return notebook.dumps(parsed)
 
 

@@ -118,12 +118,21 @@ START_OVER = gettext_noop("Start over")
 # i18n: the name of the feed of new versions
 RELEASES = gettext_noop("Releases")
 ANSWERS_ARE_STORED = gettext_noop("Your answers are stored only in this browser.")
-# i18n: below an experiment on a page of the site, while Python starts in the browser
+# i18n: on a page of the site, while Python starts in the browser
 PYTHON_LOADS = gettext_noop("Python is starting in your browser. This happens once per page.")
-# i18n: below an experiment on a page of the site
 PYTHON_FAILED = gettext_noop(
-    "Python could not start in your browser, so the picture shows the previous settings. Check "
-    "your connection, and move the slider again."
+    "Python could not run in your browser. Check your connection, and try again."
+)
+# i18n: above a field for code, on the page of an exercise
+TRY_HERE = gettext_noop(
+    "This task needs no cluster, so you can also solve it here, where Python runs in your browser."
+)
+# i18n: the name of a field for code, on the page of an exercise
+YOUR_ANSWER = gettext_noop("Your answer")
+# i18n: a button, on the page of an exercise
+CHECK_ANSWER = gettext_noop("Check the answer")
+ANSWER_IS_SLOW = gettext_noop(
+    "Your code ran for ten seconds and was stopped. Check whether it has an endless loop."
 )
 # The theme's own texts, for languages without a translation in the theme, such as Korean.
 THEME_STRINGS = (

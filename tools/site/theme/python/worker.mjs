@@ -1,4 +1,4 @@
-// Runs the course's Python for the experiments of a page, beside the page's own thread.
+// Runs the course's Python for the features of a page, beside the page's own thread.
 import { loadPyodide } from "./pyodide.mjs";
 
 const unpack = async (name, type) => {
@@ -37,17 +37,17 @@ const start = async (language) => {
   }
   python.runPython("import sys; sys.path.insert(0, '/course')");
   python.pyimport("helpers.i18n").set_language(language);
-  return { python, page: python.pyimport("helpers.course.simulations.page") };
+  return python;
 };
 
 let started;
-self.onmessage = async ({ data: { id, language, name, positions } }) => {
+self.onmessage = async ({ data: { id, language, module, name, args } }) => {
   try {
     started ??= start(language);
-    const { python, page } = await started;
-    const found = page.result(name, python.toPy(positions));
-    self.postMessage({ id, ...found.toJs({ dict_converter: Object.fromEntries }) });
-    found.destroy();
+    const python = await started;
+    const found = python.pyimport(module)[name](...args.map((one) => python.toPy(one)));
+    const value = found?.toJs ? found.toJs({ dict_converter: Object.fromEntries }) : found;
+    self.postMessage({ id, value });
   } catch (error) {
     self.postMessage({ id, error: String(error) });
   }

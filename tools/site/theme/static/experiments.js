@@ -1,40 +1,15 @@
 // Experiments: the picture follows the inputs. Nothing is loaded before a reader touches one.
 (() => {
   "use strict";
-  // A page that was opened from a disk may load no other file.
-  if (!window.Worker || !window.DecompressionStream || location.protocol === "file:") return;
-  const folder = new URL("../../python/", document.currentScript.src);
+  const python = window.mwlPython;
+  if (!python) return;
 
-  const python = (() => {
-    let worker = null;
-    let count = 0;
-    const waiting = new Map();
-    const fail = (message) => {
-      for (const { reject } of waiting.values()) reject(new Error(message));
-      waiting.clear();
-      worker.terminate();
-      worker = null; // the next move starts another one
-    };
-    const start = () => {
-      worker = new Worker(new URL("worker.mjs", folder), { type: "module" });
-      worker.onerror = (event) => fail(event.message);
-      worker.onmessage = ({ data }) => {
-        if (data.error) return fail(data.error);
-        waiting.get(data.id).resolve(data);
-        return waiting.delete(data.id);
-      };
-    };
-    return (request) =>
-      new Promise((resolve, reject) => {
-        if (!worker) start();
-        waiting.set(++count, { resolve, reject });
-        worker.postMessage({ ...request, id: count });
-      });
-  })();
+  const compute = (language, name, positions) =>
+    python.call(language, "helpers.course.simulations.page", "result", name, positions);
 
   const readTable = async (language, name) => {
     try {
-      const answer = await fetch(new URL(`tables/${language}/${name}.json.packed`, folder));
+      const answer = await fetch(new URL(`tables/${language}/${name}.json.packed`, python.folder));
       if (!answer.ok) return {};
       return await new Response(answer.body.pipeThrough(new DecompressionStream("gzip"))).json();
     } catch {
@@ -79,7 +54,7 @@
     // The table comes first: it is small, and it shows the first moves while Python is loading.
     const load = () => {
       table ??= readTable(language, name).then((rows) => {
-        python({ language, name, positions: positions() })
+        compute(language, name, positions())
           .then(() => { ready = true; })
           .catch(() => {});
         return rows;
@@ -87,11 +62,11 @@
       return table;
     };
 
-    const compute = async (chosen) => {
+    const result = async (chosen) => {
       const rows = await load();
       if (rows[chosen]) return rows[chosen];
       if (!ready) state.textContent = loading;
-      const found = await python({ language, name, positions: chosen });
+      const found = await compute(language, name, chosen);
       ready = true;
       return found;
     };
@@ -104,7 +79,7 @@
       try {
         for (let shown = ""; shown !== String(positions()); ) {
           shown = String(positions());
-          show(await compute(positions()));
+          show(await result(positions()));
         }
       } catch (error) {
         console.error(error);
