@@ -19,7 +19,15 @@ from tools.site.tree import languages
 
 OUTPUT = Path(".artefacts") / "site"
 MARKER_FILE = ".built-site"  # created first, because a folder without it is not emptied
-SHARED_PATHS = {MARKER_FILE, "index.html", "sitemap.xml", "releases.xml", "pagefind", "pictures", "python"}
+SHARED_PATHS = {
+    MARKER_FILE,
+    "index.html",
+    "sitemap.xml",
+    "releases.xml",
+    "pagefind",
+    "pictures",
+    "python",
+}
 MYST_LEFTOVERS = "jupyter_execute"  # copies of the notebooks, next to the pages of a language
 MAX_JOBS = 2
 

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
-from tools.site import exercises, experiments, generated_pages, pictures, previews, questions, reference
+from tools.site import (
+    exercises,
+    experiments,
+    generated_pages,
+    pictures,
+    previews,
+    questions,
+    reference,
+)
 from tools.site.anchors import anchors
 from tools.site.recordings import page as recordings
 from tools.site.tree import Page, Tree
