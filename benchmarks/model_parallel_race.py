@@ -15,9 +15,9 @@ import numpy as np
 
 from helpers.cluster.local import LocalCluster
 from helpers.course.projects.data_parallel_race import Side, Sides
-from helpers.course.projects.group import ProcessGroup
+from helpers.course.projects.group import HANG, ProcessGroup
 from helpers.course.projects.model_parallel_expected import RATE, Block, make_block, make_pass
-from helpers.course.projects.model_parallel_runs import HANG, NAME
+from helpers.course.projects.model_parallel_runs import NAME
 from helpers.course.projects.observations import all_returned
 from helpers.course.projects.race import WORKERS, take_turns
 from helpers.worker.context import WorkerContext
