@@ -118,6 +118,7 @@ def test_without_an_address_nothing_speaks_of_one(site: Path) -> None:
     for path in site.rglob("*.html"):
         text = path.read_text("utf-8")
         assert 'rel="canonical"' not in text and "hreflang" not in text.split("<body", 1)[0], path
+        assert "og:" not in text, path
 
 
 def test_where_there_are_addresses_the_pages_name_them(tmp_path: Path) -> None:
@@ -128,6 +129,9 @@ def test_where_there_are_addresses_the_pages_name_them(tmp_path: Path) -> None:
     assert f'<link rel="canonical" href="{address}/en/docs/README.html"' in page
     assert f'hreflang="zh-CN" href="{address}/zh/docs/README.html"' in page
     assert f'href="{repository}/blob/main/LICENSE"' in page
+    assert f'<meta property="og:image" content="{address}/pictures/preview-en.png">' in page
+    assert '<meta name="description" content="Jupyter notebooks that start real worker' in page
+    assert (tmp_path / "site" / "pictures" / "preview-en.png").is_file()
     listed = postprocess.sitemap(project, tmp_path / "site")
     assert f"<loc>{address}/en/docs/README.html</loc>" in listed
     assert "search.html" not in listed and "_static" not in listed

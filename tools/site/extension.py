@@ -21,7 +21,7 @@ from tools.site.recordings import page as recordings
 from tools.site.tree import Place
 
 SIGNATURE = re.compile(r"<dl>\s*((?:<dd>(?:(?!</?d[ld]>).)*</dd>\s*)+)</dl>", re.DOTALL)
-SEARCH_SCRIPTS = ("doctools.js", "sphinx_highlight.js")  # of Sphinx's own search
+SEARCH_SCRIPTS = ("doctools.js", "sphinx_highlight.js", "translations.js")  # of Sphinx's own search
 EXTERNAL_SCHEMES = ("http:", "https:", "mailto:", "data:", "#")
 HREF = re.compile(r'(?<=<a )href="([^"]+)"')
 

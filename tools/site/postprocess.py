@@ -19,7 +19,7 @@ from tools.site.tree import START, languages, tree
 
 UNUSED = (
     *("*.html", "searchtools.js", "language_data.js", "doctools.js", "sphinx_highlight.js"),
-    *("scripts/*.map", "scripts/fontawesome.*", "styles/*.map", "*.png"),
+    *("translations.js", "scripts/*.map", "scripts/fontawesome.*", "styles/*.map", "*.png"),
 )
 SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
