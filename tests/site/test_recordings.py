@@ -110,6 +110,7 @@ def test_a_recording_is_predicted_and_played(
         assert tab.context.cookies() == []
 
 
+@pytest.mark.smoke
 def test_seeking_shows_each_moment_and_another_choice_hides_the_answer(
     address: str, browser: Any
 ) -> None:

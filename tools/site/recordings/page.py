@@ -57,7 +57,9 @@ def write(tree: Tree, folder: Path) -> None:
     """
     target = folder / FOLDER
     target.mkdir(parents=True, exist_ok=True)
-    (folder / STYLE_SHEET).write_text(STYLE.removeprefix("<style>").removesuffix("</style>"))
+    (folder / STYLE_SHEET).write_text(
+        STYLE.removeprefix("<style>").removesuffix("</style>"), "utf-8"
+    )
     with in_language(tree.lang):
         for recording in run_file.read_all():
             shown = list(frames(recording))
