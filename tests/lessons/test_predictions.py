@@ -125,7 +125,7 @@ def test_what_is_no_number_is_reported_and_stops_nothing(
     record_prediction("staleness", value)
     compare_prediction("staleness", 0.48)
     [first, second] = lines(capsys)
-    assert "is not a number. Enter one number, with a point as in 0.5." in first
+    assert "is not a number. Enter one number, with a decimal point, as in 0.5." in first
     assert len(first) < 200
     assert second == f"{LABEL}: no prediction, result 0.48"
 

@@ -95,7 +95,7 @@ def test_other_differences_are_named() -> None:
     bits = {"problem": "bits", "rank": 1, "found": 1e-8}
     found = failures(seen(steps=[session(difference=bits)], uneven=[session(difference=bits)]))
     assert list(found) == [1]
-    assert "the weights of process 1 differ from process 0 by 1e-08" in found[1]
+    assert "the weights of process 1 differ from those of process 0 by 1e-08" in found[1]
     shape = {"problem": "array", "rank": 0, "found": "float32[8]"}
     found = failures(seen(starts=[session(difference=shape)]))
     assert "process 0 has float32[8]" in found[3]

@@ -67,7 +67,10 @@ def test_if_two_processes_fail_nothing_else_is_judged() -> None:
 @pytest.mark.parametrize(
     ("replies", "text"),
     [
-        ([OK, Reply(LATE)], "all_reduce returns in every process (2 processes, 1,000 numbers of"),
+        (
+            [OK, Reply(LATE)],
+            "all_reduce returns in every process (2 processes, 1,000 float32 numbers",
+        ),
         ([Reply(LATE), Reply(RAISED, "ValueError: x")], "process 1 raised ValueError: x"),
         ([Reply(LATE), Reply(DEAD)], "process 1 ended, and printed nothing"),
         ([Reply(DEAD, "Killed"), OK], "process 0 ended, and printed Killed"),

@@ -29,7 +29,7 @@ PROCESSES = re.compile(
     r"|\bTaskProcess\(|\bFakeWorkerProcess\(|\bForkServer\b|\bVirtualHosts\b|\bNetwork\b"
     r"|\bexecut|from tools\.l10n import (checks|documents)\b|\"check\"|\borphans\b"
     r"|\bpanel\.app\b|\bpublic_api\b|from tools import (release|checkout|test_latest_deps)\b"
-    r"|\bProcessGroup\b|from helpers\.course\.check import check\b"
+    r"|\bProcessGroup\b|\bsupervisor_runs\.observe\b|from helpers\.course\.check import check\b"
     r"|from helpers\.course\.projects\.report import report\b"
     r"|\bKernelManager\b|\btools\.release\b|\bbenchmarks\b|\bimport platform\b"
 )

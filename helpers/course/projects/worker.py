@@ -109,7 +109,7 @@ def describe(error: BaseException) -> dict[str, Any]:
             file, line = Path(frame.filename).name, frame.lineno or 0
     if isinstance(error, SyntaxError) and error.filename:
         text, file, line = error.msg, Path(error.filename).name, error.lineno or 0
-    text = f"{kind}: {text}" if text else kind
+    text = ": ".join(part for part in (kind, text) if part)
     return {"error": text[:MAX_TEXT], "type": kind, "file": file, "line": line}
 
 
