@@ -29,7 +29,9 @@ KNOWN = {"a", "b"}
         ),
         ('@charset "UTF-8";.c{x:1}', '@charset "UTF-8";'),
         ('.a{x:"}"}.c{x:"{"}', '.a{x:"}"}'),
-        ("/*! licence */.a{x:1}/* .b{ */", "/*! licence */.a{x:1}"),
+        ("/*! license */.a{x:1}/* .b{ */", "/*! license */.a{x:1}"),
+        ("/*! Font 7.2, Inc. */:host,:root{--x:1}", "/*! Font 7.2, Inc. */:host,:root{--x:1}"),
+        ("/*! by a, b */.c{x:1}.a{x:2}", "/*! by a, b */.a{x:2}"),
     ],
 )
 def test_only_rules_with_known_classes_are_left(css: str, left: str) -> None:

@@ -37,7 +37,7 @@ def settings(tree: Tree, ids: Ids) -> dict[str, Any]:
         "suppress_warnings": ["misc.highlighting_failure", "myst.header"],
         **_notebooks(_),
         **_reference(),
-        **_html(tree, name),
+        **_html(tree, name, _(strings.MORE)),
         "site_tree": tree,
         "site_ids": ids,
         "site_folders": _folders(tree),
@@ -73,7 +73,7 @@ def _reference() -> dict[str, Any]:
     }
 
 
-def _html(tree: Tree, name: str) -> dict[str, Any]:
+def _html(tree: Tree, name: str, more: str) -> dict[str, Any]:
     return {
         "html_theme": "pydata_sphinx_theme",
         "html_title": name,
@@ -102,6 +102,7 @@ def _html(tree: Tree, name: str) -> dict[str, Any]:
             "footer_end": [],
             "secondary_sidebar_items": ["page-toc"],
             "header_links_before_dropdown": 5,
+            "header_dropdown_text": more,
             "show_toc_level": 2,
             "navigation_with_keys": False,
             "pygments_light_style": "a11y-high-contrast-light",

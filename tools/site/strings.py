@@ -134,6 +134,8 @@ CHECK_ANSWER = gettext_noop("Check the answer")
 ANSWER_IS_SLOW = gettext_noop(
     "Your code ran for ten seconds and was stopped. Check whether it has an endless loop."
 )
+# i18n: a menu in the navigation with the pages that have no room there
+MORE = gettext_noop("More")
 # The theme's own texts, for languages without a translation in the theme, such as Korean.
 THEME_STRINGS = (
     gettext_noop("Back to top"),

@@ -16,7 +16,8 @@ from tools.lessons.project import ToolError
 STYLES = ("styles/pydata-sphinx-theme.css", "basic.css", "mystnb.*.css")
 FONT = "vendor/fontawesome/webfonts/fa-solid-900.woff2"
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*.*?\*/|[{};]', re.DOTALL)
-COMMENT = re.compile(r"/\*(?!!).*?\*/", re.DOTALL)  # a licence begins with /*!
+COMMENT = re.compile(r"/\*(?!!).*?\*/", re.DOTALL)  # a license begins with /*!
+LICENSES = re.compile(r"\s*(?:/\*.*?\*/\s*)*", re.DOTALL)  # in front of a statement
 GROUPS = re.compile(r"@(?:media|supports|layer)\b")
 ARGUMENT = re.compile(r"\([^()]*\)|\[[^\]]*\]")  # of :not and the like, or of an attribute
 COMMA = re.compile(r",(?![^(\[]*[)\]])")
@@ -71,7 +72,9 @@ def purged(css: str, known: set[str]) -> str:
 
 
 def _kept(css: str, known: set[str]) -> Iterator[str]:
-    for prelude, body in _statements(css):
+    for statement, body in _statements(css):
+        prelude = LICENSES.sub("", statement, count=1)
+        yield statement[: len(statement) - len(prelude)].strip()
         if not body:
             yield prelude
         elif GROUPS.search(prelude):
