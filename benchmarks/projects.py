@@ -41,11 +41,10 @@ def write_modules(domain: str, folder: Path) -> None:
             (folder / first.removeprefix(MAGIC)).write_text(rest, "utf-8")
 
 
-def ring_all_reduce(folder: Path, quick: bool) -> str:
+def ring_all_reduce(module: Path, quick: bool) -> str:
     """The quartiles of an all-reduce in milliseconds, as Markdown."""
-    write_modules("projects/01_ring_all_reduce", folder)
     rounds = 1 if quick else ring_all_reduce_race.ROUNDS
-    times = ring_all_reduce_race.measure(folder / "ring_all_reduce.py", rounds)
+    times = ring_all_reduce_race.measure(module, rounds)
     lines = ["| all-reduce of 1.4 MB | median, ms | quartiles, ms |", "|---|---|---|"]
     for name, values in (
         ("reference solution", times.own),
@@ -56,12 +55,11 @@ def ring_all_reduce(folder: Path, quick: bool) -> str:
     return "\n".join(lines)
 
 
-def data_parallel(folder: Path, quick: bool) -> str:
+def data_parallel(module: Path, quick: bool) -> str:
     """The times of a step in milliseconds, and the differences from one process, as Markdown."""
-    write_modules("projects/02_data_parallel", folder)
     race = data_parallel_race
     rounds, steps = (1, QUICK_STEPS) if quick else (race.ROUNDS, race.STEPS)
-    sides = race.measure(folder / "data_parallel.py", rounds, steps)
+    sides = race.measure(module, rounds, steps)
     lines = [
         "| training of two processes | median of a step, ms | range, ms | difference from one |",
         "|---|---|---|---|",
@@ -80,12 +78,11 @@ def side_lines(sides: data_parallel_race.Sides, other: str) -> list[str]:
     return lines
 
 
-def model_parallel(folder: Path, quick: bool) -> str:
+def model_parallel(module: Path, quick: bool) -> str:
     """The times of a step of the block, and the differences from one process, as Markdown."""
-    write_modules("projects/04_model_parallel", folder)
     race = model_parallel_race
     rounds, steps = (1, QUICK_STEPS) if quick else (race.ROUNDS, race.STEPS)
-    sides = race.measure(folder / "model_parallel.py", rounds, steps)
+    sides = race.measure(module, rounds, steps)
     lines = [
         "| two layers in two processes | median of a step, ms | range, ms | difference from one |",
         "|---|---|---|---|",
@@ -93,12 +90,11 @@ def model_parallel(folder: Path, quick: bool) -> str:
     return "\n".join(lines + side_lines(sides, "TensorFlow's DTensor"))
 
 
-def sharded_adam(folder: Path, quick: bool) -> str:
+def sharded_adam(module: Path, quick: bool) -> str:
     """The moments, the times of a step and the differences from one process, as Markdown."""
-    write_modules("projects/03_sharded_adam", folder)
     race = sharded_adam_race
     rounds, steps = (1, QUICK_STEPS) if quick else (race.ROUNDS, race.STEPS)
-    sides = race.measure(folder / "sharded_adam.py", rounds, steps)
+    sides = race.measure(module, rounds, steps)
     lines = [
         "| Adam in two processes | moments of a process, MB | median of a step, ms | "
         "quartiles, ms | difference from one |",
@@ -113,14 +109,13 @@ def sharded_adam(folder: Path, quick: bool) -> str:
     return "\n".join(lines)
 
 
-def parameter_server(folder: Path, quick: bool) -> str:
+def parameter_server(module: Path, quick: bool) -> str:
     """The updates per second and their staleness, with and without a slow worker, as Markdown."""
-    write_modules("projects/05_parameter_server", folder)
     race = parameter_server_race
     rounds, updates = (1, QUICK_UPDATES) if quick else (race.ROUNDS, race.UPDATES)
     sides: dict[str, Callable[[float], parameter_server_race.Result]] = {
         f"reference solution, bound {race.BOUND}": lambda delay: race.measure_own(
-            folder / "parameter_server.py", updates, delay
+            module, updates, delay
         ),
         "TensorFlow": lambda delay: race.measure_tensorflow(updates, delay),
     }
@@ -143,12 +138,16 @@ def parameter_server(folder: Path, quick: bool) -> str:
 
 
 Table = Callable[[Path, bool], str]
-PROJECTS: dict[str, tuple[str, Table]] = {
-    "ring_all_reduce": ("Ring all-reduce by hand", ring_all_reduce),
-    "data_parallel": ("Data parallelism by hand", data_parallel),
-    "model_parallel": ("Tensor parallelism by hand", model_parallel),
-    "sharded_adam": ("Sharded Adam by hand", sharded_adam),
-    "parameter_server": ("Parameter server by hand", parameter_server),
+PROJECTS: dict[str, tuple[str, str, Table]] = {
+    "ring_all_reduce": ("projects/01_ring_all_reduce", "Ring all-reduce by hand", ring_all_reduce),
+    "data_parallel": ("projects/02_data_parallel", "Data parallelism by hand", data_parallel),
+    "model_parallel": ("projects/04_model_parallel", "Tensor parallelism by hand", model_parallel),
+    "sharded_adam": ("projects/03_sharded_adam", "Sharded Adam by hand", sharded_adam),
+    "parameter_server": (
+        "projects/05_parameter_server",
+        "Parameter server by hand",
+        parameter_server,
+    ),
 }
 
 
@@ -159,9 +158,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args(argv)
-    (title, table), machine = PROJECTS[args.project], describe(None)
+    (domain, title, table), machine = PROJECTS[args.project], describe(None)
     with tempfile.TemporaryDirectory() as folder:
-        text = f"# {title}\n\n{sentence(machine)}\n\n{table(Path(folder), args.quick)}\n"
+        write_modules(domain, Path(folder))
+        figures = table(Path(folder) / f"{args.project}.py", args.quick)
+    text = f"# {title}\n\n{sentence(machine)}\n\n{figures}\n"
     args.output.mkdir(parents=True, exist_ok=True)
     (args.output / f"{args.project}.md").write_text(text, "utf-8")
     print(text)
