@@ -31,7 +31,7 @@ from helpers.course.projects.observations import (
 from helpers.course.projects.printed import keep_output
 
 NAME = "data_parallel"
-STOPPED_HANG = 20.0  # the same for a call that the kernel stops
+STOPPED_HANG = 20.0  # seconds, in place of HANG, for a call that the kernel stops
 EARLY = 0.5  # seconds in which a module could send gradients before their bucket is full
 WAIT = 5.0  # seconds until it is certain that a module sends no gradients, or waits for them
 STOPPED_TIMEOUT = 30.0  # seconds, the timeout of processes that the kernel stops

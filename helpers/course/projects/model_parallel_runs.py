@@ -47,7 +47,7 @@ from helpers.course.projects.observations import (
 from helpers.course.projects.printed import keep_output
 
 NAME = "model_parallel"
-CLOCK_HANG = 20.0  # the same for a call that the clock stops
+CLOCK_HANG = 20.0  # seconds, in place of HANG, for a call that the clock stops
 CLOCK_TIMEOUT = 60.0  # seconds, the timeout of processes that the clock stops
 BROKEN = 1
 Case = Mapping[str, Any]
