@@ -9,7 +9,8 @@ from __future__ import annotations
 import gettext
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 LOCALE_DIR = Path(__file__).with_name("locale")
@@ -48,6 +49,19 @@ def set_language(lang: str) -> str:
     )
     _language = os.environ[LANGUAGE] = wanted
     return wanted
+
+
+@contextmanager
+def use_language(lang: str) -> Iterator[str]:
+    """Sets the language, as `set_language` does, until the end of a `with` block.
+
+    Yields: the language in use.
+    """
+    before = language()
+    try:
+        yield set_language(lang)
+    finally:
+        set_language(before)
 
 
 def language() -> str:

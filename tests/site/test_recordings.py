@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from helpers.i18n import use_language
 from tests.site.test_in_a_browser import LANGUAGES, NARROW, TOO_WIDE, WIDE, Look, looking
 from tests.support import browser as b
 
 pytest.importorskip("sphinx")
 from tests.support.axe import faults
-from tools.site.recordings import page, run_file
+from tools.site.recordings import run_file
 from tools.site.recordings.frames import frames
 
 pytestmark = [pytest.mark.site, *b.MARKS[1:]]
@@ -99,7 +100,7 @@ def test_a_recording_is_predicted_and_played(
         assert tab.locator("[data-recorded=outcome]").inner_text() == run["outcome"]
         predicted = tab.locator("[data-predicted=standstill]").inner_text()
         assert predicted == ("3,5" if language in ("ru", "es") else "3.5")
-        with page.in_language(language):
+        with use_language(language):
             *_others, last = frames(recording)
         for part in ("summary", "tasks", "loss", "log", "report"):
             shown = tab.locator(f"[data-part={part}]").evaluate("one => one.textContent")

@@ -12,7 +12,7 @@ import pytest
 
 from helpers.course.panel import curves
 from helpers.course.panel.status import Status
-from helpers.i18n import language
+from helpers.i18n import language, use_language
 from helpers.protocol import events
 from helpers.protocol.events import SUPERVISOR_EVENT_FIELDS, Event, EventType
 from tests.support import ROOT
@@ -116,7 +116,7 @@ def test_a_reason_is_read_from_its_text(reason: reasons.Reason) -> None:
 
 
 def test_a_reason_is_in_the_readers_language() -> None:
-    with page.in_language("ru"):
+    with use_language("ru"):
         text = reasons.render({"message": LOST, "task": "worker 1", "seconds": 2.5, "step": 150})
     assert "воркер 1" in text and "2,5" in text and "150" in text
     assert language() == "en"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from helpers.course.charts.svg import Drawing
 from helpers.course.figures import lesson_map
-from helpers.i18n import language, set_language
+from helpers.i18n import use_language
 from tools.l10n import lesson_header
 from tools.l10n.build import title
 from tools.lessons.project import DOCUMENTS, SOURCE, Project
@@ -29,16 +29,12 @@ def draw(project: Project, lang: str) -> Drawing:
     paths = lesson_header.paths(project)
     then = {path.name: path.then for path in paths if path.then}
     optional = lesson_header.off_paths(project)
-    before = language()
-    set_language(lang)
-    try:
+    with use_language(lang):
         return lesson_map(
             {path.name: [_title(project, one, lang) for one in path.lessons] for path in paths},
             then,
             [_title(project, one, lang) for one in optional],
         )
-    finally:
-        set_language(before)
 
 
 def _title(project: Project, domain: str, lang: str) -> str:

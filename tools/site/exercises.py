@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import TYPE_CHECKING, Any
 
 from helpers.course.check import TASK_MODULES
-from helpers.i18n import _, set_language
+from helpers.i18n import _, use_language
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
 from tools.site import strings
 from tools.site.browser_check import TASKS
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 CLASS = "mwl-answer"
 SETUP = ("install", "language")  # the first cells of an exercise, which load TensorFlow
@@ -29,8 +25,8 @@ MIN_LINES = 8
 def place(parsed: Json, lang: str) -> None:
     """Adds a field to the output of each answer's cell that a page can check."""
     for cell, before in answer_cells(parsed):
-        set_language(lang)
-        found = html(task_of(cell), lang, before, notebook.source(cell))
+        with use_language(lang):
+            found = html(task_of(cell), lang, before, notebook.source(cell))
         data = {"text/html": found}
         cell["outputs"] = [{"output_type": "display_data", "data": data, "metadata": {}}]
 
@@ -72,19 +68,3 @@ def html(task: str, lang: str, before: str, code: str) -> str:
         f'<button type="button">{escape(_(strings.CHECK_ANSWER))}</button>'
         '<pre class="mwl-answer-result" role="status"></pre></div>'
     )
-
-
-def add_script(
-    app: Sphinx, name: str, template: str, context: dict[str, Any], document: Any
-) -> None:
-    """Adds scripts and style sheet to the pages that check answers."""
-    if f'class="{CLASS}"' in context.get("body", ""):
-        app.add_js_file("python.js", defer="defer")
-        app.add_js_file("exercises.js", defer="defer")
-        app.add_css_file("exercises.css")
-
-
-def setup(app: Sphinx) -> dict[str, Any]:
-    """Called by Sphinx."""
-    app.connect("html-page-context", add_script)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -12,17 +12,13 @@ from html import escape
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from helpers.course.simulations import SIMULATIONS, page
 from helpers.course.simulations.controls import Control
-from helpers.i18n import _, set_language
+from helpers.i18n import _, use_language
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
 from tools.site import browser_python, strings
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 CALL = re.compile(r"(\w+)\(\)\s*\Z")
 CLASS = "mwl-experiment"
@@ -37,12 +33,15 @@ def place(cell: Json, lang: str, site: Path) -> None:
     if found is None or found[1] not in SIMULATIONS:
         return
     name = found[1]
-    if set_language(lang) != lang:
-        raise ValueError(f"The messages in {lang!r} are not compiled: python -m tools.l10n build")
-    data = {"text/html": html(name, lang)}
+    with use_language(lang) as used:
+        if used != lang:
+            raise ValueError(
+                f"The messages in {lang!r} are not compiled: python -m tools.l10n build"
+            )
+        data, rows = {"text/html": html(name, lang)}, table(name)
     cell["outputs"] = [{"output_type": "display_data", "data": data, "metadata": {}}]
     path = site / browser_python.FOLDER / TABLES / lang / f"{name}.json"
-    browser_python.write_packed(path, table(name).encode())
+    browser_python.write_packed(path, rows.encode())
 
 
 def table(name: str) -> str:
@@ -106,19 +105,3 @@ def _control(name: str, control: Control, position: int, last: int) -> str:
         f'aria-label="{escape(control.name)}" aria-valuetext="{text}" autocomplete="off" '
         f'data-texts="{texts}"></label>'
     )
-
-
-def add_script(
-    app: Sphinx, name: str, template: str, context: dict[str, Any], document: Any
-) -> None:
-    """Adds script and style sheet to the pages that show experiments."""
-    if f'class="{CLASS}"' in context.get("body", ""):
-        app.add_js_file("python.js", defer="defer")
-        app.add_js_file("experiments.js", defer="defer")
-        app.add_css_file("experiments.css")
-
-
-def setup(app: Sphinx) -> dict[str, Any]:
-    """Called by Sphinx."""
-    app.connect("html-page-context", add_script)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

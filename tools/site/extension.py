@@ -16,12 +16,18 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util.images import get_image_size
 
 from tools.lessons.project import SOURCE
-from tools.site import feed, previews, questions, reference, settings
+from tools.site import exercises, experiments, previews, questions, reference, settings
 from tools.site.recordings import page as recordings
 from tools.site.tree import Place
 
 SIGNATURE = re.compile(r"<dl>\s*((?:<dd>(?:(?!</?d[ld]>).)*</dd>\s*)+)</dl>", re.DOTALL)
 SEARCH_SCRIPTS = ("doctools.js", "sphinx_highlight.js", "translations.js")  # of Sphinx's own search
+FEATURES = {  # what a page loads, by the class of an element that needs it
+    questions.CLASS: (questions.SCRIPT,),
+    recordings.CLASS: (recordings.SCRIPT, recordings.SHEET),
+    experiments.CLASS: ("python.js", "experiments.js", "experiments.css"),
+    exercises.CLASS: ("python.js", "exercises.js", "exercises.css"),
+}
 EXTERNAL_SCHEMES = ("http:", "https:", "mailto:", "data:", "#")
 HREF = re.compile(r'(?<=<a )href="([^"]+)"')
 
@@ -136,11 +142,11 @@ def add_context(
         for script in context["script_files"]
         if Path(script.filename).name not in SEARCH_SCRIPTS
     )
-    if f'class="{questions.CLASS}"' in context.get("body", ""):
-        app.add_js_file(questions.SCRIPT, loading_method="defer")
-    if f'class="{recordings.CLASS} ' in context.get("body", ""):
-        app.add_js_file(recordings.SCRIPT, loading_method="defer")
-        app.add_css_file(recordings.SHEET)
+    for file in _feature_files(context.get("body", "")):
+        if file.endswith(".js"):
+            app.add_js_file(file, loading_method="defer")
+        else:
+            app.add_css_file(file)
     context["in_english"] = written_in != context["reads"]
     context["tags"] = {code: settings.html_lang(code) for code in app.config.site_languages}
     tree = app.config.site_tree
@@ -148,7 +154,17 @@ def add_context(
     context["alternates"] = {code: f"{site}/{code}/{name}.html" for code in context["tags"]}
     text = previews.description(_prose(document) if document else ())
     context["preview"] = previews.tags(tree, path, context.get("title", ""), text)
-    context["has_feed"] = bool(feed.feed(tree.project))
+    context["has_feed"] = app.config.site_has_feed
+
+
+def _feature_files(body: str) -> dict[str, None]:
+    """The scripts and style sheets of the features that a page has, in the order of loading."""
+    return dict.fromkeys(
+        file
+        for css_class, files in FEATURES.items()
+        if re.search(rf'class="{css_class}[" ]', body)
+        for file in files
+    )
 
 
 def _prose(document: nodes.document) -> Iterator[str]:
@@ -178,8 +194,9 @@ def _word(own: Mapping[str, str], text: str) -> str:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    for value in ("site_ids", "site_tree", "site_folders", "site_words", "site_languages"):
-        app.add_config_value(value, None, "")
+    own = ("ids", "tree", "folders", "words", "languages", "has_feed")
+    for value in own:
+        app.add_config_value(f"site_{value}", None, "")
     app.add_transform(Anchors)
     app.add_html_math_renderer("mathml", (visit_formula, None), (visit_formula, None))
     # Before napoleon, which parses the rest as its own sections.

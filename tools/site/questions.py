@@ -9,14 +9,12 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
-from helpers import i18n
 from helpers.course.quiz import html
 from helpers.course.quiz.question import Question, lessons, questions_of
-from helpers.i18n import _
+from helpers.i18n import _, use_language
 from tools.lessons import notebook
 from tools.lessons.notebook import Json
 from tools.site import strings
@@ -35,7 +33,7 @@ def make_interactive(cell: Json, lang: str) -> None:
     called = CALL.search(notebook.source(cell))
     if called is None:
         return
-    with _speaking(lang):
+    with use_language(lang):
         folded, content = html.page(questions_of(called[1])), json.dumps(data(called[1]))
     content = content.replace("<", "\\u003c")  # no "</script>" in a text may end the element
     script = f'<script type="application/json">{content}</script>'
@@ -62,16 +60,6 @@ def data(lesson: str) -> dict[str, Any]:
             "again": _(strings.START_OVER),
         },
     }
-
-
-@contextmanager
-def _speaking(lang: str) -> Iterator[None]:
-    before = i18n.language()
-    i18n.set_language(lang)
-    try:
-        yield
-    finally:
-        i18n.set_language(before)
 
 
 def _question(question: Question) -> dict[str, Any]:

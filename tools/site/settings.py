@@ -7,14 +7,13 @@ from typing import Any
 
 from babel import Locale
 
-from tools.site import strings
+from tools.site import feed, strings
 from tools.site.sources import Ids
 from tools.site.tree import FAULT_LAB, START, Tree, languages
 
 THEME = Path(__file__).with_name("theme")
 SPHINX = {"zh": "zh_CN"}  # Sphinx's names of languages, if they differ from the code
 EXTENSIONS = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "tools.site.extension"]
-EXTENSIONS += ["tools.site.exercises", "tools.site.experiments"]  # features of single pages
 
 
 def html_lang(lang: str) -> str:
@@ -39,6 +38,7 @@ def settings(tree: Tree, ids: Ids) -> dict[str, Any]:
         **_reference(),
         **_html(tree, name, _(strings.MORE)),
         "site_tree": tree,
+        "site_has_feed": bool(feed.feed(tree.project)),
         "site_ids": ids,
         "site_folders": _folders(tree),
         "site_words": _words(_),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from helpers.course.panel import scenarios
 from helpers.course.panel.style import STYLE
-from helpers.i18n import gettext_noop, language, number, set_language
+from helpers.i18n import gettext_noop, number, use_language
 from helpers.strategies import MULTI_WORKER, training_tasks
 from tools.site import strings
 from tools.site.recordings import run_file
@@ -38,17 +37,6 @@ OUTCOMES = {
 }
 
 
-@contextmanager
-def in_language(lang: str) -> Iterator[None]:
-    """Sets the language of the panel's texts for a while."""
-    before = language()
-    set_language(lang)
-    try:
-        yield
-    finally:
-        set_language(before)
-
-
 def write(tree: Tree, folder: Path) -> None:
     """Writes the scripts with the frames of each recording, and the panel's style sheet.
 
@@ -60,7 +48,7 @@ def write(tree: Tree, folder: Path) -> None:
     (folder / STYLE_SHEET).write_text(
         STYLE.removeprefix("<style>").removesuffix("</style>"), "utf-8"
     )
-    with in_language(tree.lang):
+    with use_language(tree.lang):
         for recording in run_file.read_all():
             shown = list(frames(recording))
             name = recording.setting.name
@@ -92,7 +80,7 @@ def lab(tree: Tree, lesson: str) -> list[str]:
       lesson: a link to the lesson on failures.
     """
     _ = strings.translator(tree.project, tree.lang)
-    with in_language(tree.lang):
+    with use_language(tree.lang):
         recordings = run_file.read_all()
         (default,) = (one for one in recordings if one.setting.name == DEFAULT)
         *_frames, last = frames(default)
@@ -112,7 +100,7 @@ def lab(tree: Tree, lesson: str) -> list[str]:
 def first(tree: Tree) -> list[str]:
     """The recording and the buttons at the top of the first page, as Markdown."""
     _ = strings.translator(tree.project, tree.lang)
-    with in_language(tree.lang):
+    with use_language(tree.lang):
         (recording,) = (one for one in run_file.read_all() if one.setting.name == DEFAULT)
         shown = _excerpt(recording, list(frames(recording)))
         label = escape(_(strings.ABOUT_FIRST_RECORDING))
