@@ -231,7 +231,7 @@ def _overlap(seen: Mapping[str, Any]) -> Any:
         "during" in found and "waits" in found,
         expected=_("each process iterates over network.gradients once in each step"),
         found=_("a different number of times"),
-        hint=_("A process without examples calls it too, and gets zeros."),
+        hint=_("A process without examples iterates over it too, and gets zeros."),
     )
     return found
 
@@ -255,7 +255,7 @@ def _survives(seen: Mapping[str, Any], case: Mapping[str, Any]) -> None:
     expect(
         found["triggered"],
         expected=expected,
-        found=_("process 1 sent fewer bytes than its gradients have, so it was never killed"),
+        found=_("process 1 sent less data than its gradients contain, so it was never killed"),
         hint=_("All traffic must go through the addresses passed to connect."),
     )
     expect_errors(

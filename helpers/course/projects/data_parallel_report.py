@@ -54,7 +54,7 @@ def measure(module: Path) -> Drawing:
             sent,
         ),
         Panel(
-            _("MB sent before the first layer"),
+            _("MB sent before the gradient of the first layer"),
             f"2(N−1)/N · {megabytes((LAYERS - 1) * layer)}",
             [(count, wanted_bytes(count, 1) * (LAYERS - 1) * layer) for count in WORKERS],
             early,

@@ -169,7 +169,7 @@ def expect_fault(found: Mapping[str, Any], stage: str) -> None:
     expect(
         found["triggered"],
         expected=expected,
-        found=_("process 1 sent fewer bytes than its arrays have, so the fault was never injected"),
+        found=_("process 1 sent less data than its arrays contain, so no fault was injected"),
         hint=_("All bytes must go through the addresses that connect receives."),
     )
     expect_errors(

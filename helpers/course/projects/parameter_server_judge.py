@@ -27,7 +27,7 @@ def expect_no_failure(session: Session) -> None:
         return
     situation = situation_of(session)
     if failure["method"] == "serve":
-        expected = _("serve returns after all workers have closed or ended ({situation})")
+        expected = _("serve returns after every worker has disconnected or ended ({situation})")
         hint = _("Which thread or connection does serve still wait for?")
     elif failure["method"] == "close":
         expected = _("close returns ({situation})")
@@ -84,7 +84,7 @@ def expect_complete(session: Session) -> None:
                 situation=situation_of(session)
             ),
             found=_("push {step} of worker {rank} is missing").format(step=steps, rank=rank),
-            hint=_("Does the server read everything that a worker sent before it closed?"),
+            hint=_("Does the server read everything that a worker sent before it disconnected?"),
         )
 
 

@@ -202,10 +202,10 @@ def _saves_once(seen: Mapping[str, Any], case: Case) -> None:
         expect(
             MIN_STATE * size <= found["bytes"] <= limit,
             expected=ngettext(
-                "the files have at most {limit} byte, the size of both moments plus 10%, and at "
+                "the files contain at most {limit} byte, the size of both moments plus 10%, and at "
                 "least half of that size",
-                "the files have at most {limit} bytes, the size of both moments plus 10%, and at "
-                "least half of that size",
+                "the files contain at most {limit} bytes, the size of both moments plus 10%, and "
+                "at least half of that size",
                 limit,
             ).format(limit=number(limit, ",d")),
             found=ngettext(
