@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import grading, machine, projects, repaint, scale, start
+from benchmarks import first_interaction, grading, machine, projects, repaint, scale, start
 from benchmarks.contenders import ours
 from benchmarks.contenders.report import Arguments, Report
 from benchmarks.throughput import __main__ as throughput
@@ -180,6 +180,11 @@ def test_the_first_training_of_a_notebook_is_measured_both_ways(tmp_path: Path) 
     rows = [line.split("|") for line in (tmp_path / "run_all.md").read_text().splitlines()[4:]]
     assert [row[1].strip() for row in rows[2:]] == ["presses Run All", "reads, and presses Run"]
     assert all(float(row[2]) > 0 for row in rows[2:])
+
+
+def test_the_seconds_of_interactions_are_written_as_a_table() -> None:
+    text = first_interaction.report_text({"question answered": [2.0, 2.46, 9.0]})
+    assert "| question answered | 2.5 | 2.0 to 9.0 |" in text
 
 
 def test_the_costs_of_a_repaint_are_written_as_a_table() -> None:

@@ -29,7 +29,7 @@ LESSONS = {
 }
 WAYS = [(WIDE, "light"), (NARROW, "dark"), (WIDE, "dark"), (NARROW, "light")]
 SETTINGS = 200
-MAX_BYTES = 5_000_000
+MAX_BYTES = 4_000_000
 COMPUTE = """async ([address, language, name, all]) => {
     const worker = self.mwlWorker ??= new Worker(address, {type: 'module'});
     const module = 'helpers.course.simulations.page';
@@ -158,7 +158,7 @@ def test_nothing_is_loaded_before_a_reader_touches_an_input(
         look.tab.keyboard.press("Home")
         shows(root, "step_cost")
         assert look.tab.evaluate(MOVES, root.element_handle()) < 50
-    assert 3_000_000 < browser_python.size(site, "ru") < MAX_BYTES
+    assert 2_500_000 < browser_python.size(site, "ru") < MAX_BYTES
 
 
 def test_without_javascript_an_experiment_is_a_picture_with_its_settings(
@@ -185,7 +185,7 @@ def test_a_failed_start_is_reported_and_the_next_move_tries_again(
     address: str, browser: Any
 ) -> None:
     with looking(browser) as look:
-        broken = "**/python/course.zip.packed"
+        broken = "**/python/course.zip.xz"
         look.tab.context.route(broken, lambda route: route.fulfill(status=503))
         look.tab.goto(f"{address}/en/10_make_it_faster.html")
         root = experiment(look.tab, "step_cost")

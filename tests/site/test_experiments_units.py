@@ -117,17 +117,23 @@ def test_a_site_without_node_says_how_to_build_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda name, path: None)
-    monkeypatch.setattr(browser_python, "PACKAGE", tmp_path)
+    monkeypatch.setattr(browser_python, "PREFIX", tmp_path)
     with pytest.raises(ToolError, match="npm is missing"):
         browser_python.install()
 
 
-def test_a_package_that_is_installed_is_not_installed_again(
+def test_packages_that_are_installed_are_not_installed_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(browser_python, "PACKAGE", tmp_path)
-    monkeypatch.setattr(browser_python, "_run", lambda command: pytest.fail(str(command)))
-    package = tmp_path / "node_modules" / "pyodide"
-    package.mkdir(parents=True)
-    (package / "package.json").write_text(json.dumps({"version": browser_python.VERSION}))
-    assert browser_python.install() == package
+    commands: list[list[str]] = []
+    monkeypatch.setattr(browser_python, "PREFIX", tmp_path)
+    monkeypatch.setattr(browser_python, "_run", commands.append)
+    for count, (name, version) in enumerate(browser_python.VERSIONS.items()):
+        assert browser_python.install() == tmp_path / "node_modules"
+        assert len(commands) == count + 1
+        package = tmp_path / "node_modules" / name
+        package.mkdir(parents=True)
+        (package / "package.json").write_text(json.dumps({"version": version}))
+    browser_python.install()
+    assert len(commands) == len(browser_python.VERSIONS)
+    assert {"pyodide@314.0.7", "xz-decompress@0.2.3"} <= set(commands[0])

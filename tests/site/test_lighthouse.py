@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
-from http.server import ThreadingHTTPServer
-from io import BytesIO
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
 import pytest
 
@@ -25,7 +19,6 @@ PAGES = ("index.html", "en/index.html", "en/01_train_on_two_workers.html")
 CATEGORIES = ("performance", "accessibility")
 LEAST = 95
 ATTEMPTS = 3  # other programs on the machine lower the performance
-COMPRESSED = (".css", ".html", ".js", ".svg")
 
 pytestmark = [
     pytest.mark.site,
@@ -35,33 +28,11 @@ pytestmark = [
 ]
 
 
-class CompressingHandler(serve.QuietHandler):
-    """A handler that compresses texts, as hosts of static sites do."""
-
-    def send_head(self) -> Any:
-        """Called for each request."""
-        path = Path(self.translate_path(self.path))
-        if path.suffix not in COMPRESSED or not path.is_file():
-            return super().send_head()
-        content = gzip.compress(path.read_bytes())
-        self.send_response(200)
-        self.send_header("Content-Type", self.guess_type(str(path)))
-        self.send_header("Content-Encoding", "gzip")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        return BytesIO(content)
-
-
 @pytest.fixture(scope="module")
 def compressed(site: Path) -> Iterator[str]:
     """The address of the site on a server that compresses texts."""
-    handler = partial(CompressingHandler, directory=str(site))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield serve.address(server)
-        server.shutdown()
-        thread.join()
+    with serve.serving(site, serve.CompressingHandler) as address:
+        yield address
 
 
 @pytest.mark.parametrize("page", PAGES)

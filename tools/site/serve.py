@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 from threading import Thread
 from typing import Any
+
+COMPRESSED_TYPES = (".css", ".html", ".js", ".json", ".mjs", ".svg")
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
@@ -18,9 +22,28 @@ class QuietHandler(SimpleHTTPRequestHandler):
         """Called for each request."""
 
 
-def server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
+class CompressingHandler(QuietHandler):
+    """A handler that compresses texts, as hosts of static sites do."""
+
+    def send_head(self) -> Any:
+        """Called for each request."""
+        path = Path(self.translate_path(self.path))
+        if path.suffix not in COMPRESSED_TYPES or not path.is_file():
+            return super().send_head()
+        content = gzip.compress(path.read_bytes())
+        self.send_response(200)
+        self.send_header("Content-Type", self.guess_type(str(path)))
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        return BytesIO(content)
+
+
+def server(
+    folder: Path, port: int = 0, handler: type[QuietHandler] = QuietHandler
+) -> ThreadingHTTPServer:
     """A server on a loopback port, by default a free one. It is not started yet."""
-    return ThreadingHTTPServer(("127.0.0.1", port), partial(QuietHandler, directory=str(folder)))
+    return ThreadingHTTPServer(("127.0.0.1", port), partial(handler, directory=str(folder)))
 
 
 def address(serving: ThreadingHTTPServer) -> str:
@@ -29,9 +52,9 @@ def address(serving: ThreadingHTTPServer) -> str:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[str]:
+def serving(folder: Path, handler: type[QuietHandler] = QuietHandler) -> Iterator[str]:
     """Serves a folder in a thread, and yields the address."""
-    with server(folder) as one:
+    with server(folder, handler=handler) as one:
         thread = Thread(target=one.serve_forever, daemon=True)
         thread.start()
         try:

@@ -1,11 +1,13 @@
 // Runs the course's Python for the features of a page, beside the page's own thread.
 import { loadPyodide } from "./pyodide.mjs";
+import "./xz-decompress.js";
+
+const { XzReadableStream } = self["xz-decompress"];
 
 const unpack = async (name, type) => {
-  const answer = await read(new URL(`${name}.packed`, import.meta.url));
+  const answer = await read(new URL(`${name}.xz`, import.meta.url));
   if (!answer.ok) throw new Error(`${name}: ${answer.status}`);
-  const body = answer.body.pipeThrough(new DecompressionStream("gzip"));
-  return new Response(body, { headers: { "Content-Type": type } });
+  return new Response(new XzReadableStream(answer.body), { headers: { "Content-Type": type } });
 };
 const bytes = async (name) => (await unpack(name, "application/octet-stream")).arrayBuffer();
 

@@ -42,6 +42,9 @@
       event.preventDefault();
       field.setRangeText(`\n${indent}`, field.selectionStart, field.selectionEnd, "end");
     });
+    // Python loads while the reader writes.
+    const load = () => { python.call(language, MODULE, "ready").catch(() => {}); };
+    root.addEventListener("focusin", load, { once: true });
     button.addEventListener("click", run);
     root.hidden = false;
   };
