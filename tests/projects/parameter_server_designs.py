@@ -338,7 +338,10 @@ def wrong() -> dict[str, Wrong]:
         "synchronous": Wrong(
             changed((in_bound, in_bound.replace("self.bound", "0"))),
             16,
-            ("while worker 1 has completed 0 steps, the others complete 3", "has completed 1 and"),
+            (
+                "while worker 1 has completed 0 steps, the others complete 3",
+                "completed only 1, and",
+            ),
         ),
         "one step too many": Wrong(
             changed((in_bound, f"{in_bound} + 1")), 14, ("without step 0 of worker 1",)

@@ -312,12 +312,15 @@ def wrong() -> dict[str, Wrong]:
                 ("heartbeat_timeout if worker.progress else start_timeout", "heartbeat_timeout")
             ),
             18,
-            ("supervise returned the faults [(1, 'frozen')", "Heartbeats count from a worker's"),
+            (
+                "supervise returned the faults [(1, 'frozen')",
+                "heartbeat_timeout starts with a worker's first message",
+            ),
         ),
         "progress counts from the launch": Wrong(
             changed((" or not all(worker.progress for worker in self.workers)", "")),
             16,
-            ("(1, 'silent')", "progress from the moment at which"),
+            ("(1, 'silent')", "progress_timeout only when all workers have sent theirs"),
         ),
         "starts from the beginning": Wrong(
             changed(("newest_checkpoint(Path(folder), workers))", "0)")),
@@ -379,7 +382,7 @@ def wrong() -> dict[str, Wrong]:
                 ),
             ),
             18,
-            ("is still running", "in a finally clause"),
+            ("nothing is left 1 s after supervise has returned", "found: worker"),
         ),
         "waits for no process": Wrong(
             changed((waiting, "            worker.process.stdout.close()\n")),
