@@ -129,5 +129,4 @@ class DebuggerPrompts:
 
 
 def _show(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    print(text, end="", flush=True)  # nothing, if the standard output is closed

@@ -119,7 +119,7 @@ def test_without_an_address_nothing_speaks_of_one(site: Path) -> None:
     for path in site.rglob("*.html"):
         text = path.read_text("utf-8")
         assert 'rel="canonical"' not in text and "hreflang" not in text.split("<body", 1)[0], path
-        assert "og:" not in text, path
+        assert 'property="og:' not in text, path
 
 
 def test_where_there_are_addresses_the_pages_name_them(tmp_path: Path) -> None:

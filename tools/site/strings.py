@@ -94,8 +94,9 @@ ABOUT_REFERENCE = gettext_noop(
     "The functions and classes that lessons and exercises import, with their docstrings."
 )
 ABOUT_EXERCISES = gettext_noop(
-    "Each lesson has an exercise. Here you can read the tasks. To solve them, open the notebook "
-    "in Jupyter, where each answer is tested on real workers."
+    "Each lesson has an exercise. Here you can read the tasks, and solve those that need no "
+    "cluster. For the others, open the notebook in Jupyter, where each answer is tested on real "
+    "workers."
 )
 ABOUT_PROJECTS = gettext_noop(
     "In a project, you build a part of a distributed system yourself. Here you can read the "
