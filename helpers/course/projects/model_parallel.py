@@ -159,7 +159,7 @@ def _pause(operations: Sequence[Operation], workers: int) -> str:
                 "{earliest}. Send each gradient as soon as it exists."
             )
             return text.format(rank=rank, start=start, earliest=max(earliest, ready))
-    return _("Draw the operations of each process over time. Which one waits for which data?")
+    return _("Draw the operations of each process over time. Which operation waits for which data?")
 
 
 def _frees_memory(seen: Mapping[str, Any], case: Case) -> None:
