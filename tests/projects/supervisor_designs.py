@@ -382,7 +382,7 @@ def wrong() -> dict[str, Wrong]:
                 ),
             ),
             18,
-            ("nothing is left 1 s after supervise has returned", "found: worker"),
+            ("is still running", "in a finally clause"),
         ),
         "waits for no process": Wrong(
             changed((waiting, "            worker.process.stdout.close()\n")),
