@@ -16,22 +16,25 @@ from helpers.cluster.prewarm import is_prewarming
 from helpers.course import lazy_defaults
 from helpers.course.panel import scenarios
 from helpers.course.panel.choices import SAVE_STEPS
+from helpers.errors import ConfigError
 from helpers.params import with_defaults
 from helpers.protocol.events import Event
+from helpers.results.training_result import TrainingResult
 from helpers.strategies import MULTI_WORKER, training_tasks
 from tools.l10n import catalog
 from tools.lessons.project import HELPERS, Project, ToolError
-from tools.site.recordings import run_file
+from tools.site.recordings import reasons, run_file
+from tools.site.recordings.frames import COLLECTIVE
 from tools.site.recordings.run_file import Recording, Setting
 
-SCENARIOS = ("pause", "kill", "short_pause", "straggler", "partition")
 WORKERS = (2, 3)
 TIMEOUTS = ((2.0, 5.0), (6.0, 12.0))  # for a heartbeat, and for a step, in seconds
 STEPS = 400
 POLL_INTERVAL = 0.1
+MODEL_DIR = "model_dir"  # replaces the temporary folder in an error
 SETTINGS = [
     Setting(scenario, workers, *timeouts)
-    for scenario, workers, timeouts in product(SCENARIOS, WORKERS, TIMEOUTS)
+    for scenario, workers, timeouts in product(scenarios.SCENARIOS, WORKERS, TIMEOUTS)
 ]
 
 
@@ -66,7 +69,7 @@ def record(setting: Setting, messages: list[str]) -> Recording:
     clusters: list[dict[str, list[str]]] = []
     cluster = LocalCluster(
         setting.workers,
-        collective="RING",
+        collective=COLLECTIVE,
         network=PER_TASK,
         step_timeout=setting.step_timeout,
         heartbeat_timeout=setting.heartbeat_timeout,
@@ -85,17 +88,24 @@ def record(setting: Setting, messages: list[str]) -> Recording:
     while is_prewarming():  # the import of TensorFlow, which readers need not watch
         time.sleep(POLL_INTERVAL)
     started = time.time()
+    result = TrainingResult.for_run(MULTI_WORKER, setting.workers, COLLECTIVE)
+    error = None
     with cluster:
-        cluster.train(
-            lazy_defaults.model_fn,
-            lazy_defaults.input_fn,
-            steps=STEPS,
-            params=with_defaults({}),
-            save_checkpoints_steps=SAVE_STEPS,
-            on_event=take,
-            progress=False,
-        )
-    return Recording(setting, clusters, run_file.select(events, started, messages))
+        try:
+            cluster.train(
+                lazy_defaults.model_fn,
+                lazy_defaults.input_fn,
+                steps=STEPS,
+                params=with_defaults({}),
+                save_checkpoints_steps=SAVE_STEPS,
+                on_event=take,
+                progress=False,
+                result=result,
+            )
+        except ConfigError as failure:
+            said = str(failure).replace(result.model_dir, MODEL_DIR)
+            error = reasons.parse(said, messages)
+    return Recording(setting, clusters, run_file.select(events, started, messages), error)
 
 
 def _messages(project: Project) -> list[str]:

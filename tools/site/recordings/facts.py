@@ -16,8 +16,9 @@ class Facts(NamedTuple):
     """The right answers to the questions about a run.
 
     Attributes:
-      outcome: RESTARTS or CONTINUES.
-      standstill: the longest time without a step of any worker from the fault on, in seconds.
+      outcome: RESTARTS, CONTINUES or ENDS.
+      standstill: the longest time without a step of any worker from the fault on, in seconds. A
+        fault before the first step counts as its beginning.
       repeated: the number of steps that were trained twice.
     """
 
@@ -30,7 +31,7 @@ def facts(recording: Recording) -> Facts:
     """The facts about a recording."""
     events = recording.events
     restarted = any(event["event"] == EventType.GROUP_RESTART for event in events)
-    outcome = RESTARTS if restarted else CONTINUES
+    outcome = ENDS if recording.error else RESTARTS if restarted else CONTINUES
     return Facts(outcome, _standstill(events, fault_time(recording)), _repeated(events))
 
 
@@ -43,7 +44,9 @@ def fault_time(recording: Recording) -> float:
 
 def _standstill(events: Sequence[Event], fault: float) -> float:
     steps = [event["time"] for event in events if event["event"] == EventType.STEP]
-    return max(after - before for before, after in pairwise(steps) if after > fault)
+    last = max((time for time in steps if time <= fault), default=fault)
+    times = [last, *(time for time in steps if time > fault)]
+    return max(after - before for before, after in pairwise(times))
 
 
 def _repeated(events: Sequence[Event]) -> int:

@@ -21,6 +21,7 @@ from helpers.params import DEFAULT_PARAMS
 from helpers.results.training_result import TrainingResult
 from helpers.strategies import MULTI_WORKER
 from helpers.tf_config import WORKER, Task, TFConfig
+from tools.site.recordings import reasons
 from tools.site.recordings.run_file import Recording
 
 INTERVAL = 0.25  # seconds, as in the panel
@@ -56,6 +57,7 @@ class Replay:
 
     Attributes:
       run: the run at the time `seconds`.
+      error: the error that has ended the run by then, or None.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -68,6 +70,8 @@ class Replay:
             task.clock = lambda: self.seconds
         self._events = list(recording.localized_events())
         self._clusters = recording.clusters
+        self._error = recording.error
+        self.error: str | None = None
         self.end = self._events[-1]["time"]
 
     def advance(self, seconds: float) -> None:
@@ -79,7 +83,13 @@ class Replay:
             self.run.add(event, self._processes(event["attempt"]))
         self.seconds = seconds
         if not self._events:
-            self.run.finish(Status.DONE)
+            self.error = reasons.render(self._error) if self._error else None
+            self.run.finish(Status.FAILED if self.error else Status.DONE)
+
+    @property
+    def phase(self) -> Status:
+        """The state of the group as a whole."""
+        return Status.FAILED if self.error else self.run.phase
 
     def _processes(self, attempt: int) -> list[Any]:
         if attempt >= len(self._clusters):
@@ -94,7 +104,7 @@ def frames(recording: Recording) -> Iterator[Frame]:
     replay, seconds, shown = Replay(recording), 0.0, None
     while True:
         replay.advance(seconds)
-        parts = draw(replay.run)
+        parts = draw(replay)
         if parts != shown:
             yield Frame(seconds, parts)
         if seconds >= replay.end:
@@ -102,14 +112,14 @@ def frames(recording: Recording) -> Iterator[Frame]:
         shown, seconds = parts, seconds + INTERVAL
 
 
-def draw(run: Run) -> Parts:
+def draw(replay: Replay) -> Parts:
     """The parts of the panel that show a run."""
-    result, tasks = run.result, run.tasks
+    run, result, tasks = replay.run, replay.run.result, replay.run.tasks
     log = result.fault_log
     names = [task.name for task in tasks]
     total = result.total_steps
     return {
-        "phase": texts.chip(run.phase),
+        "phase": texts.chip(replay.phase),
         "summary": texts.summary(run),
         "tasks": "".join(texts.task_row(task, k, total) for k, task in enumerate(tasks)),
         "cluster": texts.moving_cluster(tasks, result.communication, result.variables, width=WIDTH),
@@ -118,8 +128,15 @@ def draw(run: Run) -> Parts:
         "timeline": fault_timeline(result, names, width=WIDTH).svg(),
         "log": lines(log) if log else "",
         "caption": escape(_last_line(result)) if log else "",
-        "report": f"<p>{escape(repr(result))}</p>" if run.phase == Status.DONE else "",
+        "report": _report(replay),
     }
+
+
+def _report(replay: Replay) -> str:
+    """The result or the error of a run that has ended."""
+    if replay.error:
+        return f'<pre class="mwl-error">{escape(replay.error)}</pre>'
+    return f"<p>{escape(repr(replay.run.result))}</p>" if replay.phase == Status.DONE else ""
 
 
 def _last_line(result: TrainingResult) -> str:

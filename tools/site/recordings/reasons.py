@@ -1,4 +1,4 @@
-"""The reasons of restarts without a language, so that a recording is shown in every language.
+"""The reasons of restarts and errors without a language, so that a reader sees them in any.
 
 A recording stores the message of the catalog and the values in it, not the text.
 """
@@ -22,8 +22,13 @@ MAX_VALUE = 200  # characters of a value, such as TensorFlow's message
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
+def without_places(reason: str) -> str:
+    """The reason of a restart without the places at which the tasks were."""
+    return reason.splitlines()[0].partition(CLAUSES)[0]
+
+
 def parse(text: str, messages: Iterable[str]) -> Reason:
-    """The message and the values of an English reason, without the places of the tasks.
+    """The message and the values of an English reason.
 
     Args:
       messages: the English messages of the catalog.
@@ -31,14 +36,13 @@ def parse(text: str, messages: Iterable[str]) -> Reason:
     Raises:
       ToolError: the text is not one of these messages with values.
     """
-    clause = text.splitlines()[0].partition(CLAUSES)[0]
     found = [
         (len(re.sub(r"{.*?}", "", message)), message, match.groupdict())
         for message in messages
-        if "{" in message and (match := _pattern(message).fullmatch(clause))
+        if "{" in message and (match := _pattern(message).fullmatch(text))
     ]
     if not found:
-        raise ToolError(f"The catalog has no message for this reason: {clause}")
+        raise ToolError(f"The catalog has no message for this reason: {text}")
     _length, message, values = max(found, key=lambda one: one[0])  # the most specific one
     return {"message": message, **{name: _value(text) for name, text in values.items()}}
 

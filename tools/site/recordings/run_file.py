@@ -75,11 +75,13 @@ class Recording:
       clusters: the addresses of the tasks by job, for each attempt.
       events: its events with the seconds since its start as ``time``. The reason of a restart is a
         `reasons.Reason`.
+      error: the message of the error that ended the run, or None.
     """
 
     setting: Setting
     clusters: list[dict[str, list[str]]]
     events: list[Event]
+    error: reasons.Reason | None = None
 
     def localized_events(self) -> Iterator[Event]:
         """Its events with reasons in the language in use."""
@@ -114,7 +116,8 @@ def read(path: Path) -> Recording:
     for time, kind, task, attempt, *values in stored["events"]:
         common = {"time": time, "event": kind, "task": task, "attempt": attempt}
         events.append(common | dict(zip(FIELDS[EventType(kind)], values, strict=True)))
-    return Recording(Setting(**stored["setting"]), stored["clusters"], events)
+    setting = Setting(**stored["setting"])
+    return Recording(setting, stored["clusters"], events, stored.get("error"))
 
 
 def write(recording: Recording, folder: Path = FOLDER) -> Path:
@@ -122,6 +125,7 @@ def write(recording: Recording, folder: Path = FOLDER) -> Path:
     head = {
         "setting": recording.setting._asdict(),
         "clusters": recording.clusters,
+        **({"error": recording.error} if recording.error else {}),
         "fields": {kind.value: names for kind, names in FIELDS.items()},
     }
     lines = ",\n".join(json.dumps(_row(event)) for event in recording.events)
@@ -154,7 +158,7 @@ def _cleaned(event: Event, started: float, messages: list[str]) -> Event:
     cleaned = {name: OF_THE_MACHINE.get(name, event[name]) for name in names}
     cleaned["time"] = event["time"] - started
     if "reason" in cleaned:
-        cleaned["reason"] = reasons.parse(event["reason"], messages)
+        cleaned["reason"] = reasons.parse(reasons.without_places(event["reason"]), messages)
     if "metrics" in cleaned:
         cleaned["metrics"] = {"accuracy": round(event["metrics"]["accuracy"], 4)}
     return {name: _rounded(name, value) for name, value in cleaned.items()}
