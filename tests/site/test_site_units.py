@@ -147,7 +147,7 @@ def test_a_picture_becomes_a_file_without_the_systems_colors(tmp_path: Path) -> 
     assert "prefers-color-scheme" not in file.read_text()
     assert f'src="../pictures/{file.name}"' in found
     assert 'alt="a &amp; b"' in found and 'width="864" height="288"' in found
-    assert "mwl-drawing" in found
+    assert "mwl-drawing" in found and 'loading="lazy"' in found
 
 
 def test_a_photograph_keeps_its_colors(tmp_path: Path) -> None:

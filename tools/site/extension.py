@@ -144,7 +144,8 @@ def add_context(
     )
     for file in _feature_files(context.get("body", "")):
         if file.endswith(".js"):
-            app.add_js_file(file, loading_method="defer")
+            # Otherwise a browser loads the page's pictures first.
+            app.add_js_file(file, loading_method="defer", fetchpriority="high")
         else:
             app.add_css_file(file)
     context["in_english"] = written_in != context["reads"]

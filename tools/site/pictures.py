@@ -58,13 +58,13 @@ def _class(svg: str) -> str:
 
 
 def _size(svg: str) -> str:
-    """Attributes that reserve the space of a picture before it is loaded."""
+    """Attributes that reserve a picture's space, so that it can be loaded when it is near."""
     size = SIZE.search(svg)
     if size is None:
         return ""
     scale = PIXELS_PER_POINT if size[2] else 1
     width, height = (round(float(size[k]) * scale) for k in (1, 3))
-    return f' width="{width}" height="{height}"'
+    return f' width="{width}" height="{height}" loading="lazy"'
 
 
 def from_root(document: Path, root: Path) -> str:
