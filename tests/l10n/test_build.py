@@ -195,7 +195,10 @@ def test_standalone_cells_are_executed_alone_and_the_others_keep_their_outputs(
     notebook.copy_outputs(notebook.read(project.notebook(LESSON)), korean)
     project.notebook(LESSON, "ko").write_text(notebook.dumps(korean), "utf-8")
     alone = code_cell(
-        "ring", "from helpers.i18n import language\nprint(language())", "self-contained", count=None
+        "ring",
+        "from helpers.i18n import language\nprint(language())\n1",
+        "self-contained",
+        count=None,
     )
     make_project(tmp_path, *lesson(), alone, trained)
     capsys.readouterr()
@@ -208,6 +211,7 @@ def test_standalone_cells_are_executed_alone_and_the_others_keep_their_outputs(
         assert cell_of(project, lang, "trained")["outputs"][0]["text"] == ["98 %\n"]
         counts = [cell_of(project, lang, name)["execution_count"] for name in ("ring", "trained")]
         assert counts[1] == counts[0] + 1
+        assert cell_of(project, lang, "ring")["outputs"][1]["execution_count"] == counts[0]
     before = project.notebook(LESSON, "ko").read_bytes()
     run(project, "build")
     assert project.notebook(LESSON, "ko").read_bytes() == before

@@ -217,8 +217,11 @@ def number(notebook: Json) -> None:
     """Numbers the executed cells as in one run from the top."""
     filled = (cell for cell in cells(notebook, "code") if source(cell).strip())
     for count, cell in enumerate(filled, 1):
-        if executed(cell):
-            cell["execution_count"] = count
+        if not executed(cell):
+            continue
+        for counted in (cell, *cell["outputs"]):
+            if "execution_count" in counted:
+                counted["execution_count"] = count
 
 
 def executed(cell: Json) -> bool:
