@@ -212,8 +212,8 @@ def _saves_once(seen: Mapping[str, Any], case: Case) -> None:
                 "{count} file with {size} bytes", "{count} files with {size} bytes", found["files"]
             ).format(count=found["files"], size=number(found["bytes"], ",d")),
             hint=_(
-                "A file of float64 is twice as large as one of float32, which is enough. Together, "
-                "the processes save each moment of each element once, and no more."
+                "float32 is enough: a file of float64 is twice as large. Together, the processes "
+                "save each moment of each element once, and no more."
             )
             if found["bytes"] > limit
             else _("Together, the processes save each moment of each element once."),

@@ -31,8 +31,7 @@ HINTS = {
     ),
     "killed": (
         gettext_noop(
-            "When a worker has ended, its output reaches the end of the file, and poll() no "
-            "longer returns None."
+            "When a worker has ended, its output ends, too, and poll() no longer returns None."
         ),
         gettext_noop(
             "Exit code 3 means that a worker has lost its connection to another one. The cause "
