@@ -86,7 +86,7 @@ def test_a_panel_has_no_serious_fault_idle_running_and_stopped(browser: Any, lab
         for button in tab.locator(".mwl-task button").filter(has_text="Details").all():
             button.click()
         tab.locator("button").filter(has_text="The same in Python").click()
-        tab.locator(".mwl-code").wait_for()
+        tab.locator(".mwl-code").first.wait_for()
         check(tab, ".mwl-panel")
         tab.locator(".mwl-run").click()
         tab.locator('.mwl-row [data-status="training"]').first.wait_for()

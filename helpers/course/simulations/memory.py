@@ -26,7 +26,8 @@ LAYERS = 2, 4, 8, 16, 32, 64, 128
 BATCHES = 1, 8, 64, 256, 1024, 4096, 16384, 65536
 WORKERS = tuple(2**power for power in range(11))  # 1 … 1024
 DEVICES = 4, 8, 16, 24, 40, 80, 192  # GB
-LEFT, ROW, BAR, TOP = 76, 44, 26, 30  # pixels
+ROW, BAR, TOP = 44, 26, 30  # pixels
+MARGIN, GAP = 6, 10  # of the drawing, and between a name and its bar, in pixels
 COLORS = (BLUE, 0), (ORANGE, 1), (GREEN, 2), (PURPLE, 0), (BLUE, 1)  # with the kind of the filling
 
 
@@ -79,9 +80,11 @@ def draw(
 def _drawing(plans: dict[int, MemoryPlan], device: float) -> Drawing:
     """The bars, with a line at the bytes of the device."""
     longest = max([device, *(one.total for one in plans.values())])
-    scale = (WIDTH - LEFT - text_width("000 GB") - 12) / longest
-    rows = [_row(stage, one, scale) for stage, one in plans.items()]
-    bottom, limit = TOP + len(plans) * ROW, LEFT + device * scale
+    left = MARGIN + max(text_width(_stage_name(stage)) for stage in plans) + GAP
+    sums = max(text_width(byte_size(one.total)) for one in plans.values())
+    scale = (WIDTH - left - sums - 2 * MARGIN) / longest
+    rows = [_row(stage, one, left, scale) for stage, one in plans.items()]
+    bottom, limit = TOP + len(plans) * ROW, left + device * scale
     line = straight_line(limit, TOP - 8, limit, bottom - 8, opacity=0.8, dash="4 3")
     anchor = "start" if limit < WIDTH / 2 else "end"
     name = text(limit, TOP - 14, _("memory of the device"), anchor=anchor, weight=600)
@@ -94,7 +97,7 @@ def _drawing(plans: dict[int, MemoryPlan], device: float) -> Drawing:
             join_phrases([_stage_name(stage), byte_size(one.total)]) for stage, one in plans.items()
         )
     )
-    body = "".join([*rows, line, name, legend(keys, LEFT, bottom + 14)])
+    body = "".join([*rows, line, name, legend(keys, left, bottom + 14)])
     return Drawing(WIDTH, bottom + 42, body, label)
 
 
@@ -106,16 +109,16 @@ def _part_names() -> list[str]:
     return [_("weights"), _("gradients"), _("optimizer"), _("activations"), _("buffers")]
 
 
-def _row(stage: int, one: MemoryPlan, scale: float) -> str:
+def _row(stage: int, one: MemoryPlan, left: float, scale: float) -> str:
     """The bar of a stage, with its name on the left and its sum on the right."""
-    y = TOP + stage * ROW
-    found, x = [text(LEFT - 10, y + 17, _stage_name(stage), anchor="end", weight=600)], float(LEFT)
+    x, y = left, TOP + stage * ROW
+    found = [text(x - GAP, y + 17, _stage_name(stage), anchor="end")]
     parts = one.weights, one.gradients, one.optimizer, one.activations, one.buffers
     for part, (color, kind) in zip(parts, COLORS, strict=True):
         if part:
             found.append(band(x, y, part * scale, BAR, color, kind=kind))
         x += part * scale
-    return "".join([*found, text(x + 6, y + 17, byte_size(one.total))])
+    return "".join([*found, text(x + MARGIN, y + 17, byte_size(one.total))])
 
 
 def _sentence(plans: dict[int, MemoryPlan], count: int, workers: int, device: float) -> str:
