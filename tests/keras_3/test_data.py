@@ -122,7 +122,7 @@ def test_steps_per_epoch_that_differs_is_the_smallest_for_all(
     assert all(apart(other, first) == 0 for other in others)
     least = {2: 5, 3: 3}[workers]
     assert first["steps"] == 2 * least
-    assert any(f"All do {least} steps" in warning for warning in first["warnings"])
+    assert any(f"All workers run {least} steps" in warning for warning in first["warnings"])
 
 
 @pytest.mark.keras_3

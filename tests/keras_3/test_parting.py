@@ -26,13 +26,13 @@ SENTENCES = {
     "chief_alone_in_evaluate": r"worker 0: evaluate of .*; worker 1: fit of",
     "evaluation_in_a_callback_of_the_chief": r"worker 0: evaluate of .*; worker 1: the end of",
     "different_epochs": r"epochs differs between workers.*worker 0: 2, worker 1: 3",
-    "endless_on_one": r"data of worker 0 never ends, and the data of worker 1 does",
+    "endless_on_one": r"data of worker 0 never ends, but the data of worker 1 does",
     "seeds_by_worker": r"different seeds.*worker 0: 0, worker 1: 1",
     "model_outside_of_the_scope": r"created at parting_programs\.py:\d+, outside",
     "compiled_outside_of_the_scope": r"optimizer, compiled at parting_programs\.py:\d+, was",
     "created_outside_compiled_inside": r"created at parting_programs\.py:\d+, outside of",
     "loaded_outside_of_the_scope": r"created at parting_programs\.py:\d+, outside of",
-    "two_strategies": r"belongs to another strategy than the model",
+    "two_strategies": r"belongs to a different strategy than the model",
 }
 """Of each program whose workers can go on with the next one."""
 

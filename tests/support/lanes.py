@@ -101,7 +101,7 @@ LANES = (
     Lane(
         "keras_3",
         "long comparisons of two workers with one under Keras 3",
-        3,
+        5,
         "helpers/keras_3/* tests/keras_3/* tests/lessons/test_training_programs.py",
     ),
     Lane(
