@@ -4,8 +4,6 @@ import "./xz-decompress.js";
 
 const { XzReadableStream } = self["xz-decompress"];
 
-const read = self.fetch.bind(self);
-
 const unpack = async (name, type) => {
   const answer = await read(new URL(`${name}.xz`, import.meta.url));
   if (!answer.ok) throw new Error(`${name}: ${answer.status}`);
@@ -13,13 +11,13 @@ const unpack = async (name, type) => {
 };
 const bytes = async (name) => (await unpack(name, "application/octet-stream")).arrayBuffer();
 
-// Pyodide fetches these two by itself, after the others. So that the line is never idle, they are
-// requested at once.
-const large = {
-  "pyodide.asm.wasm": unpack("pyodide.asm.wasm", "application/wasm"),
-  "python_stdlib.zip": unpack("python_stdlib.zip", "application/zip"),
+// Pyodide fetches these two by itself.
+const read = self.fetch.bind(self);
+self.fetch = (address, options) => {
+  const name = String(address).split("/").pop();
+  if (name === "pyodide.asm.wasm") return unpack(name, "application/wasm");
+  return name === "python_stdlib.zip" ? unpack(name, "application/zip") : read(address, options);
 };
-self.fetch = (address, options) => large[String(address).split("/").pop()] ?? read(address, options);
 
 const program = async () => {
   const script = new Blob([await bytes("pyodide.asm.mjs")], { type: "text/javascript" });
