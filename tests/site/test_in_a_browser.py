@@ -111,7 +111,7 @@ def test_a_section_is_laid_out_when_it_is_near_and_links_arrive_at_it(
     with looking(browser) as look:
         tab = look.tab
         tab.goto(f"{address}/en/08_survive_failures.html")
-        last = tab.locator(".bd-article > section > section").last
+        last = tab.locator("[data-pagefind-body] > section > section").last
         assert not last.evaluate(near)
         name = last.get_attribute("id")
         tab.locator(f'a[href="#{name}"]').first.click()
