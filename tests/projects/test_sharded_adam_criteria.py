@@ -141,7 +141,10 @@ def test_a_checkpoint_is_judged_by_its_results_its_size_and_a_missing_file() -> 
     assert list(found) == [6, 8]
     found = failures(seen(checkpoints=[checkpoint(bytes=8_000_000)]))
     assert "at most 4,400,000 bytes" in found[7]
-    assert "2 files with 8,000,000 bytes | A file of float64 is twice as large" in found[7]
+    assert (
+        "2 files with 8,000,000 bytes | float32 is enough: a file of float64 is twice as large"
+        in found[7]
+    )
     resumed = session(("load", "step"), [OK, Reply(LATE)], saved_by=4, sent=[])
     found = failures(seen(checkpoints=[checkpoint(restored=resumed)]))
     assert "step returns in every process (2 processes, after load, saved by 4" in found[6]
