@@ -270,7 +270,7 @@ def wrong() -> dict[str, Wrong]:
         "double precision": Wrong(
             changed(('np.zeros(shape, "float32")', 'np.zeros(shape, "float64")')),
             14,
-            ("120% of that", "the files contain at most", "A file of float64 is twice as large"),
+            ("120% of that", "the files contain at most", "a file of float64 is twice as large"),
         ),
         "copy of the parameters": Wrong(
             changed(("        self.steps = 0\n", COPY)),
