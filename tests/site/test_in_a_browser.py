@@ -103,24 +103,6 @@ def pages(site: Path, language: str) -> list[str]:
     return found
 
 
-@pytest.mark.smoke
-def test_a_section_is_laid_out_when_it_is_near_and_links_arrive_at_it(
-    address: str, browser: Any
-) -> None:
-    near = "one => one.checkVisibility({ contentVisibilityAuto: true })"
-    with looking(browser) as look:
-        tab = look.tab
-        tab.goto(f"{address}/en/08_survive_failures.html")
-        last = tab.locator("[data-pagefind-body] > section > section").last
-        assert not last.evaluate(near)
-        name = last.get_attribute("id")
-        tab.locator(f'a[href="#{name}"]').first.click()
-        b.soon(lambda: last.evaluate(near), "the section is laid out")
-        heading = last.locator("h2").first
-        b.soon(lambda: 0 <= heading.bounding_box()["y"] < 300, "the heading is at the top")
-        assert look.problems == []
-
-
 def test_nothing_is_broken_and_the_languages_have_the_same_pages(site: Path) -> None:
     assert list(check.Site(site).problems()) == []
     assert {path.name for path in site.iterdir()} <= {*LANGUAGES, *SHARED_PATHS}
