@@ -57,7 +57,8 @@ def decoded(encoded: Sequence[Any]) -> list[Frame]:
 def test_every_setting_is_recorded_and_small() -> None:
     assert sorted(recording.setting for recording in RECORDINGS) == sorted(SETTINGS)
     for recording in RECORDINGS:
-        assert 40 < len(recording.events) < MOST_EVENTS
+        least = 40 if recording.error else 50
+        assert least < len(recording.events) < MOST_EVENTS
         path = run_file.FOLDER / f"{recording.setting.name}.json"
         assert path.stat().st_size < MOST_BYTES
 

@@ -57,7 +57,6 @@ class Replay:
 
     Attributes:
       run: the run at the time `seconds`.
-      error: the error that has ended the run by then, or None.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -71,7 +70,6 @@ class Replay:
         self._events = list(recording.localized_events())
         self._clusters = recording.clusters
         self._error = recording.error
-        self.error: str | None = None
         self.end = self._events[-1]["time"]
 
     def advance(self, seconds: float) -> None:
@@ -83,8 +81,12 @@ class Replay:
             self.run.add(event, self._processes(event["attempt"]))
         self.seconds = seconds
         if not self._events:
-            self.error = reasons.render(self._error) if self._error else None
-            self.run.finish(Status.FAILED if self.error else Status.DONE)
+            self.run.finish(Status.FAILED if self._error else Status.DONE)
+
+    @property
+    def error(self) -> str | None:
+        """The error that has ended the run by then, or None."""
+        return reasons.render(self._error) if self._error and not self._events else None
 
     @property
     def phase(self) -> Status:
