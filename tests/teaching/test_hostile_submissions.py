@@ -490,17 +490,21 @@ def test_a_submission_ends_with_the_program_that_grades_it(
     seconds = str(4000 + number)
     code = f"import subprocess\nsubprocess.Popen(['setsid', 'sleep', '{seconds}']).wait()"
     hand_in(tmp_path / "in", "ana", exercise({"third-worker": code}))
+    default = ["env", "--default-signal=INT,HUP"]  # the tests may run in the background
     program = [sys.executable, "-m", "tools.teaching.course", "grade", str(tmp_path / "in")]
-    program += ["--course", str(course.folder)]
+    program = [*default, *program, "--course", str(course.folder)]
     process = subprocess.Popen(program, cwd=ROOT, env=os.environ | {"TMPDIR": str(temporary)})
 
     def sleepers() -> list[int]:
         found = psutil.process_iter()
         return [one.pid for one in found if command_of(one) == ["sleep", seconds]]
 
-    assert wait_until(lambda: bool(sleepers()), 180)
-    process.send_signal(number)
-    process.wait(60)
+    try:
+        assert wait_until(lambda: bool(sleepers()), 180)
+        process.send_signal(number)
+        process.wait(60)
+    finally:
+        process.kill()
     assert wait_until(lambda: not sleepers(), 20)
     assert wait_until(lambda: not list(temporary.glob("grade-*")), 20)
 
