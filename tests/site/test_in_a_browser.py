@@ -52,6 +52,11 @@ TOO_WIDE = """() => {
     return `${wide} px: ` + out.slice(0, 3).map(one => one.outerHTML.slice(0, 120)).join(' | ');
 }"""
 
+AT_THE_TOP = """name => {
+    const top = document.querySelector(`#${name} h2`).getBoundingClientRect().top;
+    return 0 <= top && top < 100;
+}"""
+
 
 @dataclass
 class Look:
@@ -65,6 +70,10 @@ class Look:
     tab: Any
     problems: list[str] = field(default_factory=list)
     weights: dict[str, int] = field(default_factory=dict)
+
+    def loaded(self, name: str) -> list[str]:
+        """The responses whose addresses contain a name."""
+        return [url for url in self.weights if name in url]
 
 
 @contextmanager
@@ -101,6 +110,34 @@ def pages(site: Path, language: str) -> list[str]:
     found = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.html"))]
     assert len(found) > 60
     return found
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_a_link_arrives_at_its_section(width: int, address: str, browser: Any) -> None:
+    page = f"{address}/en/08_survive_failures.html"
+    with looking(browser) as look:
+        tab = look.tab
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.goto(page)
+        sections = tab.locator("[data-pagefind-body] > section > section").all()
+        names = [one.get_attribute("id") for one in sections]
+        assert len(names) > 10
+        for name in names[::5]:
+            tab.goto(f"{page}#{name}")
+            tab.wait_for_function(AT_THE_TOP, arg=name)
+        assert look.problems == []
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colors_do_not_wait_for_a_script_of_the_theme(
+    scheme: str, address: str, browser: Any
+) -> None:
+    with looking(browser, color_scheme=scheme) as look:
+        look.tab.route("**/scripts/*.js", lambda route: route.abort())
+        look.tab.goto(f"{address}/en/01_train_on_two_workers.html")
+        assert look.tab.evaluate("document.documentElement.dataset.theme") == scheme
 
 
 def test_nothing_is_broken_and_the_languages_have_the_same_pages(site: Path) -> None:
