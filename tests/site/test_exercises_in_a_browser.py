@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers.course.check import find_task
 from helpers.i18n import set_language
-from tests.site.test_exercises_units import MEASURED, answers
+from tests.exercises.wrong_answers import PARTLY, WRONG
+from tests.site.test_exercises_units import MEASURED, TASKS, answers
 from tests.site.test_in_a_browser import LANGUAGES, NARROW, WIDE, looking, too_wide
 from tests.support import browser as b
 from tests.support.axe import faults
-from tools.site import browser_check, strings
+from tools.site import browser_check, browser_python, reduced_program, strings
 from tools.site.exercises import CLASS
 
 pytestmark = [pytest.mark.site, *b.MARKS[1:]]
@@ -29,6 +32,9 @@ EXERCISES = {
     "10_make_it_faster": ["speed_up"],
     "13_beyond_data_parallelism": ["state_bytes", "micro_batches"],
 }
+MORE = "import unicodedata\nprint(unicodedata.normalize('NFD', 'é') == 'e\u0301')\n"
+CHECK = """([task, before, code]) =>
+    mwlPython.call('en', 'tools.site.browser_check', 'check_answer', task, before, code)"""
 WAYS = [(WIDE, "light"), (NARROW, "dark"), (WIDE, "dark"), (NARROW, "light")]
 
 
@@ -80,10 +86,26 @@ def test_answers_are_checked_on_the_page(
         assert too_wide(look.tab) == []
         look.problems[:] = [one for one in look.problems if "404" not in one]  # axe's style sheets
         assert look.problems == []
+        assert not look.loaded(browser_python.COMPLETE)
 
 
 def _cell(task: str) -> tuple[str, str]:
     return answers("en/exercises")[task]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_wrong_answers_are_judged_as_in_the_notebook(task: str, address: str, browser: Any) -> None:
+    """The reduced program was made without them, and needs to be complete enough."""
+    before = answers("solutions")[task][0]
+    wrong = list(WRONG[task].values())
+    if task in PARTLY:
+        wrong.append(PARTLY[task][1])
+    with looking(browser) as look:
+        look.tab.goto(f"{address}/en/exercises/13_beyond_data_parallelism.html")
+        for code in wrong:
+            found = look.tab.evaluate(CHECK, [task, before, code])
+            assert found == browser_check.check_answer(task, before, code), code
+        assert not look.loaded(browser_python.COMPLETE)
 
 
 def test_code_is_written_and_checked_with_keys(address: str, browser: Any) -> None:
@@ -106,6 +128,34 @@ def test_an_endless_loop_is_stopped(address: str, browser: Any) -> None:
         root = field(look.tab, "micro_batches")
         assert run(root, "while True:\n    pass") == strings.ANSWER_IS_SLOW
         assert "3 of 3 points" in run(root, answers("solutions")["micro_batches"][1])
+
+
+@pytest.mark.smoke
+def test_an_answer_that_needs_more_of_python_is_checked_by_the_complete_program(
+    address: str, browser: Any
+) -> None:
+    with looking(browser) as look:
+        look.tab.goto(f"{address}/en/exercises/13_beyond_data_parallelism.html")
+        root = field(look.tab, "micro_batches")
+        code = answers("solutions")["micro_batches"][1]
+        for _time in range(2):
+            found = run(root, MORE + code)
+            assert "True" in found and "3 of 3 points" in found
+            assert len(look.loaded(browser_python.COMPLETE)) == 1
+
+
+def test_a_program_that_cannot_even_start_is_replaced(
+    site: Path, address: str, browser: Any
+) -> None:
+    packed = site / browser_python.FOLDER / f"{browser_python.COMPLETE}{browser_python.COMPRESSED}"
+    empty = reduced_program.reduced(lzma.decompress(packed.read_bytes()), ())
+    body = lzma.compress(empty, check=lzma.CHECK_CRC32, preset=0)
+    with looking(browser) as look:
+        name = f"**/{browser_python.PROGRAM}{browser_python.COMPRESSED}"
+        look.tab.route(name, lambda route: route.fulfill(body=body))
+        look.tab.goto(f"{address}/en/exercises/13_beyond_data_parallelism.html")
+        code = answers("solutions")["micro_batches"][1]
+        assert "3 of 3 points" in run(field(look.tab, "micro_batches"), code)
 
 
 def test_without_javascript_there_is_no_field(address: str, browser: Any) -> None:

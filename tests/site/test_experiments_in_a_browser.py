@@ -29,7 +29,7 @@ LESSONS = {
 }
 WAYS = [(WIDE, "light"), (NARROW, "dark"), (WIDE, "dark"), (NARROW, "light")]
 SETTINGS = 200
-MAX_BYTES = 4_000_000
+MAX_BYTES = 2_600_000
 COMPUTE = """async ([address, language, name, all]) => {
     const worker = self.mwlWorker ??= new Worker(address, {type: 'module'});
     const module = 'helpers.course.simulations.page';
@@ -158,7 +158,8 @@ def test_nothing_is_loaded_before_a_reader_touches_an_input(
         look.tab.keyboard.press("Home")
         shows(root, "step_cost")
         assert look.tab.evaluate(MOVES, root.element_handle()) < 50
-    assert 2_500_000 < browser_python.size(site, "ru") < MAX_BYTES
+        assert look.loaded(browser_python.PROGRAM) and not look.loaded(browser_python.COMPLETE)
+    assert 2_000_000 < browser_python.size(site, "ru") < MAX_BYTES
 
 
 def test_without_javascript_an_experiment_is_a_picture_with_its_settings(

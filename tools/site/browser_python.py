@@ -3,7 +3,8 @@
 Pyodide comes from npm, so the site needs no other host. Its core has no NumPy, and simulations need
 none. Few servers compress WebAssembly, so the files are compressed here. With xz, they are a
 quarter smaller than with gzip. Browsers cannot read xz, so xz-decompress comes from npm as well.
-The standard library is reduced to the modules that the simulations import, and compiled.
+The standard library is reduced to the modules that the simulations import, and compiled. The
+program is reduced to the functions that simulations and answers call (reduced_program.py).
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ import sys
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tools.l10n import catalog
+from tools.lessons import notebook
 from tools.lessons.project import HELPERS, Project, ToolError
+from tools.site import exercises, reduced_program
 
 PYODIDE, XZ = "pyodide", "xz-decompress"
 VERSIONS = {PYODIDE: "314.0.7", XZ: "0.2.3"}
@@ -32,12 +36,15 @@ WORKER = Path(__file__).with_name("theme") / "python" / "worker.mjs"
 PACKED = ".packed"
 COMPRESSED = ".xz"
 DICTIONARY = 1 << 24  # bytes that a browser needs to decompress; all of the largest file
-LOADER, PROGRAM = "pyodide.mjs", ("pyodide.asm.mjs", "pyodide.asm.wasm")
+LOADER, SCRIPT, PROGRAM = "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm"
+COMPLETE = "pyodide.complete.wasm"  # the program for what the reduced one cannot do
 DECOMPRESSOR = f"{XZ}.js"
 LIBRARIES = "python_stdlib.zip", "course.zip"
 LOCK = "pyodide-lock.json"
+USAGE = "usage.json"  # what pack_python.mjs found out
 NOTICE = """Pyodide {version} (https://pyodide.org), Mozilla Public License 2.0, with the unchanged
 source at https://github.com/pyodide/pyodide. It contains Python (https://python.org), PSF License.
+{program} lacks the functions that this site does not call; {complete} is unchanged.
 xz-decompress {xz} (https://github.com/httptoolkit/xz-decompress), MIT License.
 """
 
@@ -51,9 +58,7 @@ def write(project: Project, site: Path) -> None:
     packages, folder = install(), site / FOLDER
     package = packages / PYODIDE
     folder.mkdir(exist_ok=True)
-    pack(package, project.root, folder)
-    for name in PROGRAM:
-        write_compressed(folder / name, (package / name).read_bytes())
+    write_program(package, project, folder)
     loader = (package / LOADER).read_text("utf-8")
     (folder / LOADER).write_text(loader.partition("//# sourceMappingURL")[0], "utf-8")
     decompressor = (packages / XZ / "dist" / "package" / f"{XZ}.min.js").read_text("utf-8")
@@ -72,8 +77,46 @@ def write(project: Project, site: Path) -> None:
         used = (one for one in messages if one.id and modules & {file for file, _ in one.locations})
         content = catalog.compiled(catalog.from_messages(used, lang))
         write_compressed(folder / f"{lang}.mo", content)
-    notice = NOTICE.format(version=VERSIONS[PYODIDE], xz=VERSIONS[XZ])
+    notice = NOTICE.format(
+        version=VERSIONS[PYODIDE], program=PROGRAM, complete=COMPLETE, xz=VERSIONS[XZ]
+    )
     (folder / "NOTICE.txt").write_text(notice, "utf-8")
+
+
+def write_program(package: Path, project: Project, folder: Path) -> None:
+    """Writes `SCRIPT`, `PROGRAM`, `COMPLETE` and `LIBRARIES`.
+
+    Raises:
+      ToolError: Node.js is missing, or a simulation failed in its Python.
+    """
+    complete = (package / PROGRAM).read_bytes()
+    with TemporaryDirectory() as temporary:
+        counting, inputs = Path(temporary, "counting"), Path(temporary, "inputs")
+        shutil.copytree(package, counting)
+        inputs.mkdir()
+        (counting / PROGRAM).write_bytes(reduced_program.counting(complete))
+        for lang in project.released:
+            content = catalog.compiled(catalog.read(project.catalog(HELPERS, lang), lang))
+            (inputs / f"{lang}.mo").write_bytes(content)
+        (inputs / "answers.json").write_text(json.dumps(_answers(project)), "utf-8")
+        _run(["node", PACKER, counting, project.root, folder, inputs])
+    usage = json.loads((folder / USAGE).read_text("utf-8"))
+    (folder / USAGE).unlink()
+    reduced = reduced_program.reduced(complete, set(usage["called"]), usage["unused"])
+    script = reduced_program.without_unused_exports((package / SCRIPT).read_text("utf-8"))
+    for name, content in ((PROGRAM, reduced), (COMPLETE, complete), (SCRIPT, script.encode())):
+        write_compressed(folder / name, content)
+
+
+def _answers(project: Project) -> list[tuple[str, str, str]]:
+    """The arguments of `check_answer` for each task: without an answer, and with the solution."""
+    folders = (project.root / "notebooks" / name for name in ("en/exercises", "solutions"))
+    return [
+        (exercises.task_of(cell), before, notebook.source(cell))
+        for folder in folders
+        for path in sorted(folder.glob("*.ipynb"))
+        for cell, before in exercises.answer_cells(notebook.read(path))
+    ]
 
 
 def write_packed(path: Path, content: bytes) -> None:
@@ -96,7 +139,7 @@ def write_compressed(path: Path, content: bytes) -> None:
 
 def size(site: Path, lang: str) -> int:
     """The bytes that a browser loads to run Python in a language."""
-    names = [*PROGRAM, *LIBRARIES, f"{lang}.mo"]
+    names = [SCRIPT, PROGRAM, *LIBRARIES, f"{lang}.mo"]
     paths = [site / FOLDER / f"{name}{COMPRESSED}" for name in names]
     paths += [site / FOLDER / name for name in (LOADER, DECOMPRESSOR, WORKER.name)]
     return sum(path.stat().st_size for path in paths if path.exists())
@@ -120,15 +163,6 @@ def install() -> Path:
         wanted = [f"{name}@{version}" for name, version in VERSIONS.items()]
         _run(["npm", "install", *options, "--prefix", PREFIX, *wanted])
     return packages
-
-
-def pack(package: Path, root: Path, folder: Path) -> None:
-    """Writes `LIBRARIES`: the modules of the standard library and of the course, compiled.
-
-    Raises:
-      ToolError: Node.js is missing, or a simulation failed in its Python.
-    """
-    _run(["node", PACKER, package, root, folder])
 
 
 def _run(command: Iterable[str | Path]) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import io
+import json
 import marshal
 import sys
+import traceback
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import redirect_stdout
 from importlib.util import MAGIC_NUMBER
 from pathlib import PurePosixPath
 from types import CodeType
 
+COMMON = "tools/site/common_python.txt"
+CODECS = tuple(f"_codecs_{name}" for name in ("cn", "hk", "iso2022", "jp", "kr", "tw"))
+MAPS, CAPSULE = "__map_", b"multibytecodec.map"  # as Modules/cjkcodecs/cjkcodecs.h names them
 DATA = ("helpers/course/simulations/learning_rates.json",)
 PYODIDE = ("_pyodide", "pyodide")  # read their own docstrings
 FROZEN = ("importlib/_bootstrap.py", "importlib/_bootstrap_external.py")  # part of the program
@@ -19,21 +27,22 @@ UNCHECKED = (1).to_bytes(4, "little") + bytes(8)  # a header without the time of
 TIME = (1980, 1, 1, 0, 0, 0)  # so that equal modules yield equal files
 
 
-def pack(root: str, output: str) -> None:
+def pack(root: str, output: str, answers: str) -> None:
     """Writes python_stdlib.zip and course.zip into a folder.
 
     Args:
       root: the folder of the package helpers.
+      answers: a JSON file with arguments of `check_answer`.
     """
     sys.dont_write_bytecode = True
     sys.path.insert(0, root)
     page = importlib.import_module("helpers.course.simulations.page")
     for name in importlib.import_module("helpers.course.simulations").SIMULATIONS:
         page.result(name, page.first_positions(name))
-    exercises = importlib.import_module("tools.site.browser_check")
-    for task in exercises.TASKS:
-        exercises.check_answer(task, "", f"{task} = None")
-        importlib.import_module("helpers.course.check").find_task(task)
+    check_answer = importlib.import_module("tools.site.browser_check").check_answer
+    with open(answers, encoding="utf-8") as file:
+        for task, before, code in json.load(file):
+            check_answer(task, before, code)
     for name in EXTRA:
         importlib.import_module(name)
     loaded = dict(sys.modules)
@@ -49,6 +58,53 @@ def pack(root: str, output: str) -> None:
         for name in [*_files(loaded, root), *DATA]:
             with open(f"{root}/{name}", "rb") as file:
                 _add(zipped, name, file.read(), optimize=2)
+    with open(f"{root}/{COMMON}", encoding="utf-8") as file:
+        _run_statements(file.read().split("\n\n"))
+
+
+def codec_tables() -> list[tuple[int, int]]:
+    """The addresses and sizes of the tables of CJK codecs that `pack` did not use.
+
+    An entry has 2 bytes.
+    """
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    found = []
+    unused = [name for name in CODECS if name not in sys.modules]
+    for codec in map(importlib.import_module, unused):
+        for name in (one for one in dir(codec) if one.startswith(MAPS)):
+            table = _Map.from_address(get(getattr(codec, name), CAPSULE))
+            for index in (table.encoding, table.decoding):
+                rows = index.contents if index else ()
+                found += [(one.row, 2 * (one.last - one.first + 1)) for one in rows if one.row]
+    return found
+
+
+class _Row(ctypes.Structure):
+    """`dbcs_index` and `unim_index` in C: the entries for one first byte."""
+
+    _fields_ = (("row", ctypes.c_uint32), ("first", ctypes.c_uint8), ("last", ctypes.c_uint8))
+
+
+class _Map(ctypes.Structure):
+    """`dbcs_map` in C."""
+
+    _fields_ = (
+        ("charset", ctypes.c_char_p),
+        ("encoding", ctypes.POINTER(_Row * 256)),
+        ("decoding", ctypes.POINTER(_Row * 256)),
+    )
+
+
+def _run_statements(statements: Iterable[str]) -> None:
+    """Runs what answers commonly contain, right or wrong, so that their functions are called."""
+    names: dict[str, object] = {}
+    for code in statements:
+        with redirect_stdout(io.StringIO()):
+            try:
+                exec(compile(code, "<answer>", "exec"), names)
+            except Exception:
+                traceback.print_exc(file=sys.stdout)
 
 
 def _files(loaded: Mapping[str, object], folder: str) -> list[str]:

@@ -4,53 +4,65 @@ import "./xz-decompress.js";
 
 const { XzReadableStream } = self["xz-decompress"];
 
-const unpack = async (name, type) => {
+// Without it, the program traps in functions that no page has called (tools/site/reduced_program.py).
+const complete = self.location.search === "?complete";
+
+const read = self.fetch.bind(self);
+const request = async (name) => {
   const answer = await read(new URL(`${name}.xz`, import.meta.url));
   if (!answer.ok) throw new Error(`${name}: ${answer.status}`);
-  return new Response(new XzReadableStream(answer.body), { headers: { "Content-Type": type } });
+  return answer.blob();
 };
-const bytes = async (name) => (await unpack(name, "application/octet-stream")).arrayBuffer();
+// A stream decompresses after the one before has been read to its end, so it gets a whole file.
+const unpack = async (packed, type) =>
+  new Response(new XzReadableStream((await packed).stream()), { headers: { "Content-Type": type } });
+const bytes = async (packed) => (await unpack(packed, "application/octet-stream")).arrayBuffer();
 
-// Pyodide fetches these two by itself.
-const read = self.fetch.bind(self);
+// One after the other, so that the program is compiled while the library loads, and Python starts
+// while the course does. Pyodide fetches the first two by itself.
+const wasm = request(complete ? "pyodide.complete.wasm" : "pyodide.asm.wasm");
+const library = wasm.then(() => request("python_stdlib.zip"));
+const course = library.then(() => request("course.zip"));
 self.fetch = (address, options) => {
   const name = String(address).split("/").pop();
-  if (name === "pyodide.asm.wasm") return unpack(name, "application/wasm");
-  return name === "python_stdlib.zip" ? unpack(name, "application/zip") : read(address, options);
+  if (name === "pyodide.asm.wasm") return unpack(wasm, "application/wasm");
+  return name === "python_stdlib.zip" ? unpack(library, "application/zip") : read(address, options);
 };
 
 const program = async () => {
-  const script = new Blob([await bytes("pyodide.asm.mjs")], { type: "text/javascript" });
+  const script = new Blob([await bytes(request("pyodide.asm.mjs"))], { type: "text/javascript" });
   return (await import(URL.createObjectURL(script))).default;
 };
 
 const start = async (language) => {
-  const [createPyodideModule, course, messages] = await Promise.all([
-    program(),
-    bytes("course.zip"),
-    language === "en" ? null : bytes(`${language}.mo`),
-  ]);
-  const python = await loadPyodide({ createPyodideModule });
-  python.unpackArchive(course, "zip", { extractDir: "/course" });
+  const messages = language === "en" ? null : request(`${language}.mo`);
+  const python = await loadPyodide({ createPyodideModule: await program() });
+  python.unpackArchive(await bytes(course), "zip", { extractDir: "/course" });
   if (messages) {
     const folder = `/course/helpers/locale/${language}/LC_MESSAGES`;
     python.FS.mkdirTree(folder);
-    python.FS.writeFile(`${folder}/helpers.mo`, new Uint8Array(messages));
+    python.FS.writeFile(`${folder}/helpers.mo`, new Uint8Array(await bytes(messages)));
   }
   python.runPython("import sys; sys.path.insert(0, '/course')");
   python.pyimport("helpers.i18n").set_language(language);
   return python;
 };
 
+// Emscripten does not wait for its own start, so it does not report a failure there.
+const failure = new Promise((_, reject) => {
+  self.addEventListener("unhandledrejection", ({ reason }) => reject(reason));
+});
+
 let started;
 self.onmessage = async ({ data: { id, language, module, name, args } }) => {
   try {
-    started ??= start(language);
+    started ??= Promise.race([start(language), failure]);
     const python = await started;
     const found = python.pyimport(module)[name](...args.map((one) => python.toPy(one)));
     const value = found?.toJs ? found.toJs({ dict_converter: Object.fromEntries }) : found;
     self.postMessage({ id, value });
   } catch (error) {
-    self.postMessage({ id, error: String(error) });
+    const incomplete = !complete && error instanceof WebAssembly.RuntimeError;
+    self.postMessage({ id, error: String(error), incomplete });
   }
 };

@@ -16,11 +16,14 @@
       result.textContent = loading;
       let timer = null;
       let late = false;
-      try {
+      const check = async () => {
+        clearTimeout(timer);
         await python.call(language, MODULE, "ready"); // the clock starts when Python has
         timer = setTimeout(() => { late = true; python.stop(slow); }, SECONDS * 1000);
-        const found = await python.call(language, MODULE, "check_answer", task, before, field.value);
-        result.textContent = found.text;
+        return python.call(language, MODULE, "check_answer", task, before, field.value);
+      };
+      try {
+        result.textContent = (await python.completely(check)).text;
       } catch (error) {
         if (!late) console.error(error);
         result.textContent = late ? slow : failed;

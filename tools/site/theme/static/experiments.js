@@ -5,7 +5,9 @@
   if (!python) return;
 
   const compute = (language, name, positions) =>
-    python.call(language, "helpers.course.simulations.page", "result", name, positions);
+    python.completely(() =>
+      python.call(language, "helpers.course.simulations.page", "result", name, positions),
+    );
 
   const readTable = async (language, name) => {
     try {

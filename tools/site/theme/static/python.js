@@ -6,20 +6,24 @@ window.mwlPython = (() => {
   const folder = new URL("../../python/", document.currentScript.src);
   const waiting = new Map();
   let worker = null;
+  let complete = false; // whether the next worker loads the complete program
   let count = 0;
 
-  const stop = (message) => {
-    for (const { reject } of waiting.values()) reject(new Error(message));
+  const stop = (message, incomplete = false) => {
+    const error = Object.assign(new Error(message), { incomplete });
+    for (const { reject } of waiting.values()) reject(error);
     waiting.clear();
     if (worker) worker.terminate();
     worker = null; // the next call starts another one
   };
 
   const start = () => {
-    worker = new Worker(new URL("worker.mjs", folder), { type: "module" });
+    const name = complete ? "worker.mjs?complete" : "worker.mjs";
+    worker = new Worker(new URL(name, folder), { type: "module" });
     worker.onerror = (event) => stop(event.message);
-    worker.onmessage = ({ data: { id, value, error } }) => {
-      if (error) return stop(error);
+    worker.onmessage = ({ data: { id, value, error, incomplete } }) => {
+      complete ||= Boolean(incomplete);
+      if (error) return stop(error, incomplete);
       waiting.get(id).resolve(value);
       return waiting.delete(id);
     };
@@ -33,5 +37,15 @@ window.mwlPython = (() => {
       worker.postMessage({ id: count, language, module, name, args });
     });
 
-  return { call, folder, stop };
+  // Does work that calls Python, and does it again if it needs the complete program.
+  const completely = async (work) => {
+    try {
+      return await work();
+    } catch (error) {
+      if (!error.incomplete) throw error;
+      return work();
+    }
+  };
+
+  return { call, completely, folder, stop };
 })();
