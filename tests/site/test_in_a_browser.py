@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -131,7 +132,7 @@ def test_a_link_arrives_at_its_section(width: int, address: str, browser: Any) -
         assert len(names) > 10
         for name in names[::5]:
             tab.goto(f"{page}#{name}")
-            tab.wait_for_function(AT_THE_TOP, arg=name)
+            b.soon(partial(tab.evaluate, AT_THE_TOP, name), f"the heading of {name} at the top")
         assert look.problems == []
 
 
@@ -275,7 +276,7 @@ def test_every_term_of_the_glossary_is_found(
         for word, names in asked.items():
             look.tab.locator("#mwl-search input").fill(word)
             wanted = [f"{address}/{language}/{name}" for name in names]
-            look.tab.wait_for_function(FINDS, arg=[word, wanted])
+            b.soon(partial(look.tab.evaluate, FINDS, [word, wanted]), f"a page with {word}")
 
 
 def test_the_field_of_a_page_leads_to_the_search(address: str, browser: Any) -> None:
